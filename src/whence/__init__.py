@@ -1,0 +1,28 @@
+"""Whence: a debugger for training. What broke, where it began, why, and how to mend it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from whence.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from whence.finding import Finding, Report
+    from whence.watching import Watch, watch
+
+__all__ = ["Finding", "Report", "Watch", "__version__", "watch"]
+
+_HOMES = {"Finding": "finding", "Report": "finding", "Watch": "watching", "watch": "watching"}
+
+
+def __getattr__(name: str) -> Any:
+    # Importing Whence costs next to nothing until it is used.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'whence' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"whence.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

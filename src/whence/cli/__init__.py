@@ -1,0 +1,52 @@
+"""The command line: one file a subcommand. Commands parse and call; they format nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from whence.config import UsageError
+
+USAGE = """\
+usage: whence <command> ...
+
+  whence run train.py [args]     run a program and explain what breaks (also: -m module, -c code)
+  whence report [run]            show a recorded run again
+  whence rule [id]               list the rules, or explain one
+  whence demo [name]             run a bundled broken program and see the diagnosis
+
+`whence <command> --help` says more. A good beginning: whence demo
+"""
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = sys.argv[1:] if argv is None else argv
+    try:
+        code = dispatch(arguments)
+    except UsageError as error:
+        print(f"whence: {error}", file=sys.stderr)
+        code = 2
+    if code:
+        sys.exit(code)
+
+
+def dispatch(arguments: list[str]) -> int:
+    commands = _commands()
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0 if arguments else 2
+    if arguments[0] in ("-V", "--version"):
+        from whence.version import VERSION
+
+        print(f"whence {VERSION}")
+        return 0
+    name, *rest = arguments
+    if name not in commands:
+        raise UsageError(f"no command called {name!r}; expected one of {', '.join(commands)} (to run a program: whence run {name})")
+    return commands[name](rest)
+
+
+def _commands() -> dict[str, Callable[[list[str]], int]]:
+    from whence.cli import demo, report, rule, run
+
+    return {"run": run.main, "report": report.main, "rule": rule.main, "demo": demo.main}

@@ -1,0 +1,47 @@
+"""Run a bundled broken program and see the diagnosis. Without a name: the first one.
+
+example: whence demo
+         whence demo --list
+         whence demo dtype/float64-input--dataset
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from whence.cli import run
+from whence.config import UsageError
+
+FIRST = "dtype/float64-input--dataset"
+
+
+def cases_folder() -> Path:
+    """The broken programs: inside the installed package, or beside `src` in a checkout."""
+    here = Path(__file__).resolve().parent.parent
+    installed = here / "cases"
+    return installed if installed.is_dir() else here.parent.parent / "cases"
+
+
+def names() -> list[str]:
+    root = cases_folder()
+    return sorted(str(path.parent.relative_to(root)) for path in root.glob("*/*/broken.py"))
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="whence demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", nargs="?", default=FIRST, help="family/kind of a broken program")
+    parser.add_argument("--list", action="store_true", help="list the programs")
+    options = parser.parse_args(arguments)
+    if options.list:
+        print("\n".join(names()))
+        return 0
+    script = cases_folder() / options.name / "broken.py"
+    if not script.is_file():
+        near = [each for each in names() if options.name.split("/")[-1] in each]
+        hint = f"; did you mean {', '.join(near[:4])}?" if near else "; `whence demo --list` lists them"
+        raise UsageError(f"no demo is called {options.name!r}{hint}")
+    return run.main([os.path.relpath(script)])

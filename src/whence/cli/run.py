@@ -1,0 +1,221 @@
+"""Run a program under the watch.
+
+The program cannot tell the difference: its arguments, random numbers, output, exceptions and exit code are its own.
+Findings go to stderr as they are made; every run leaves .whence/<time>-<script>/findings.json.
+
+example: whence run train.py --epochs 3
+         whence run --fail-on error --json findings.json -m mypackage.train
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from whence.config import Config, UsageError, read_config, rule_patterns, severity
+from whence.finding import Finding, Outcome, Report
+from whence.record import Record, new_run_folder, write_document
+from whence.sensors import program as programs
+
+TAKES_VALUE = ("--select", "--ignore", "--fail-on", "--stop-on", "--budget", "--json")
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="whence run",
+        usage="whence run [options] (script.py | -m module | -c code) [args]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--select", metavar="RULES", help="only these rules or families, separated by commas")
+    made.add_argument("--ignore", metavar="RULES", help="not these rules or families")
+    made.add_argument("--fail-on", metavar="LEVEL", help="exit with 1 if there is a finding of this level or above: info, warning, error, never")
+    made.add_argument("--stop-on", metavar="LEVEL", help="end the program at the first finding of this level or above")
+    made.add_argument("--budget", metavar="SHARE", help="share of the run's time that recording may take (default 0.01)")
+    made.add_argument("--json", metavar="PATH", help="write findings.json there as well; - is stdout")
+    made.add_argument("--quiet", action="store_true", help="print nothing but findings of level error")
+    return made
+
+
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Whence's own options, and the program with its arguments: everything from the first word that is not an option."""
+    position = 0
+    while position < len(arguments):
+        word = arguments[position]
+        if word in ("-m", "-c") or not word.startswith("-") or word == "-":
+            break
+        position += 2 if word in TAKES_VALUE else 1
+    return arguments[:position], arguments[position:]
+
+
+def find_program(words: list[str]) -> programs.Program:
+    if not words:
+        raise UsageError("nothing to run; expected a script, -m module or -c code, as in: whence run train.py")
+    if words[0] in ("-m", "-c") and len(words) < 2:
+        raise UsageError(f"{words[0]} needs a {'module name' if words[0] == '-m' else 'piece of code'} behind it")
+    try:
+        if words[0] == "-m":
+            return programs.module(words[1], words[2:])
+        if words[0] == "-c":
+            return programs.command(words[1], words[2:])
+        return programs.script(words[0], words[1:])
+    except programs.CannotRun as reason:
+        raise UsageError(str(reason)) from None
+
+
+def choose(options: argparse.Namespace) -> Config:
+    """The configuration of pyproject.toml, overruled by the command line."""
+    config = read_config(Path.cwd())
+    for name in ("select", "ignore"):
+        given = getattr(options, name)
+        if given is not None:
+            config = replace(config, **{name: rule_patterns([each.strip() for each in given.split(",")], f"--{name}")})
+    for name in ("fail_on", "stop_on"):
+        given = getattr(options, name)
+        if given is not None:
+            config = replace(config, **{name: severity(given, f"--{name.replace('_', '-')}")})
+    if options.budget is not None:
+        try:
+            share = float(options.budget)
+        except ValueError:
+            share = 0.0
+        if not 0 < share <= 1:
+            raise UsageError(f"--budget must be a share of the run's time between 0 and 1, such as 0.01; got {options.budget!r}")
+        config = replace(config, budget=share)
+    return config
+
+
+def main(arguments: list[str]) -> int:
+    own, words = split(arguments)
+    options = parser().parse_args(own)
+    config = choose(options)
+    program = find_program(words)
+    json_path = _json_path(options.json)
+    try:
+        folder = new_run_folder(program.name)
+    except OSError as error:
+        raise UsageError(f"cannot make the run folder .whence in {Path.cwd()}: {error.strerror}") from error
+    return Run(program, config, folder, json_path, words, quiet=options.quiet).go()
+
+
+def _json_path(given: str | None) -> Path | None:
+    if given is None or given == "-":
+        return Path("-") if given else None
+    path = Path(given)
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"cannot write --json {given}: expected a file in a folder that exists and can be written")
+    return path.absolute()
+
+
+class Run:
+    """One run of one program, from the first sensor to the last word."""
+
+    def __init__(
+        self,
+        program: programs.Program,
+        config: Config,
+        folder: Path,
+        json_path: Path | None,
+        command: list[str],
+        *,
+        quiet: bool,
+    ) -> None:
+        from whence.report.live import LiveReport
+        from whence.session import Session
+
+        self.program = program
+        self.config = config
+        self.json_path = json_path
+        self.owner = os.getpid()
+        self.record = Record(command=tuple(command), folder=folder)
+        self.screen = LiveReport(quiet=quiet, folder=folder)
+        self.session = Session(config, self.record, self.screen.hold)
+        self.outcome = Outcome()
+        self.finished = False
+
+    def go(self) -> int:
+        from whence.session import Stop
+
+        self.record.save()
+        self._catch_sigterm()
+        self.session.start()
+        try:
+            programs.run(self.program)
+        except Stop:
+            self.finish(Outcome(exit_code=1))
+            return 1
+        except SystemExit as leaving:
+            self.finish(Outcome(exit_code=_exit_code(leaving.code)))
+            if self._fails(_exit_code(leaving.code)):
+                return 1
+            raise
+        except BaseException as exception:
+            self._die_of(exception)
+            raise
+        self.finish(Outcome(exit_code=0))
+        return 1 if self._fails(0) else 0
+
+    def _die_of(self, exception: BaseException) -> None:
+        """Print the program's traceback as Python would, then the findings; Python does the rest when it gets the exception."""
+        from whence.report.note import render_note
+
+        before = len(self.record.report.findings)
+        self.session.program_failed(exception)
+        self.session.stop()
+        for finding in self.record.report.findings[max(0, before - 1) :][-2:]:
+            if finding.symptom.what.startswith(type(exception).__name__):
+                exception.add_note(render_note(finding))
+        sys.excepthook(type(exception), exception, exception.__traceback__)
+        sys.excepthook = lambda *_: None
+        self.finish(Outcome(exit_code=1, exception=f"{type(exception).__name__}: {exception}"))
+
+    def finish(self, outcome: Outcome) -> None:
+        if self.finished or os.getpid() != self.owner:
+            return
+        self.finished = True
+        report: Report = self.session.close(outcome)
+        self.screen.close(report)
+        if self.json_path is not None:
+            self._write_json(report, self.json_path)
+
+    def _write_json(self, report: Report, path: Path) -> None:
+        import json
+
+        from whence.record import document_of
+
+        if str(path) == "-":
+            print(json.dumps(document_of(report), indent=1))
+            return
+        try:
+            write_document(report, path)
+        except OSError as error:
+            print(f"whence: could not write {path}: {error.strerror}; the document is in {self.record.folder}", file=sys.stderr)
+
+    def _fails(self, code: int) -> bool:
+        return code == 0 and self.config.fail_on is not None and self.record.reaches(self.config.fail_on)
+
+    def _catch_sigterm(self) -> None:
+        """Write the report when the program is told to end, then let it end as it would have."""
+
+        def end(number: int, _frame: FrameType | None) -> None:
+            if os.getpid() == self.owner:
+                self.finish(Outcome(exit_code=128 + number))
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, end)
+
+
+def _exit_code(code: Any) -> int:
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else 1
+
+

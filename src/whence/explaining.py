@@ -1,0 +1,154 @@
+"""From a failure to findings: gather what the rules need while it is alive, ask them, and forget it again."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import FrameType, TracebackType
+from typing import Any
+
+from whence.finding import Finding
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.postmortem import Remains, examine
+from whence.lineage.samples import MOST_SAMPLES, returning_frames
+from whence.rules.explain import explain
+from whence.source.handlers import Fate, fate_of
+from whence.source.sites import Site, is_library
+from whence.tape.batches import LoaderBook, LoaderInfo
+from whence.tape.failed import FailedCall, Fetching
+from whence.tape.scopes import ModuleBook, Scope
+from whence.tape.tape import Call, Tape
+
+Recording = Callable[[], AbstractContextManager[None]]
+
+
+class Explainer:
+    """Turns failed calls, tracebacks and fetches into findings. One for each watch."""
+
+    def __init__(self, tape: Tape, modules: ModuleBook, loaders: LoaderBook, record: Recording) -> None:
+        self.tape = tape
+        self.modules = modules
+        self.loaders = loaders
+        self.record = record
+        self._known: dict[Any, list[Finding]] = {}
+
+    def failed_call(
+        self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception, frames: list[FrameType]
+    ) -> list[Finding]:
+        """Explain a call that a sensor saw raise. `frames` are all live frames, innermost first."""
+        key = (call.name, call.site, type(exception), tuple((each.shape, each.dtype) for each in call.operands))
+        if key not in self._known:
+            fate = fate_of(exception, frames)
+            scene = self._scene(call, func, args, kwargs, exception, frames, fate)
+            self._known[key] = [] if fate is Fate.INTERNAL else explain(scene)
+        return self._known[key]
+
+    def traceback(
+        self, exception: Exception, outer: list[FrameType], *, scope: Scope | None, step: int, phase: str
+    ) -> list[Finding]:
+        """Explain an exception from its traceback. `outer` are the live frames that it has still to pass."""
+        remains = examine(exception.__traceback__)
+        if not remains.frames:
+            return []
+        call = self._unfinished(remains, exception.__traceback__, outer, scope=scope, step=step, phase=phase)
+        key = (call.name, call.site, type(exception), str(exception))
+        if key not in self._known:
+            fate = fate_of(exception, outer)
+            frames = [*remains.frames, *outer]
+            scene = self._scene(call, remains.func, remains.args, remains.kwargs, exception, frames, fate)
+            self._known[key] = [] if fate is Fate.INTERNAL else explain(scene)
+        return self._known[key]
+
+    def fetch(
+        self, info: LoaderInfo, indices: list[Any], exception: Exception, outer: list[FrameType], step: int
+    ) -> list[Finding]:
+        """Explain a batch that could not be fetched, by fetching it again in a child process."""
+        key = ("fetch", type(exception), tuple(map(str, indices)))
+        if key not in self._known:
+            fate = fate_of(exception, outer)
+            try:
+                self._known[key] = run_elsewhere(lambda: self._fetch_again(info, indices, outer, fate, step))
+            except NotPossible:
+                self._known[key] = []
+        return self._known[key]
+
+    def _fetch_again(
+        self, info: LoaderInfo, indices: list[Any], outer: list[FrameType], fate: Fate, step: int
+    ) -> list[Finding]:
+        loader = info.loader
+        fetching = Fetching(info, indices[:MOST_SAMPLES])
+        try:
+            with self.record():
+                for index in fetching.indices:
+                    made: list[tuple[FrameType, Any]] = []
+                    fetching.returns.append(made)
+                    with returning_frames(made):
+                        sample = loader.dataset[index]
+                    fetching.samples.append(sample)
+                loader.collate_fn(fetching.samples)
+        except Exception as exception:
+            remains = examine(exception.__traceback__)
+            frames = [*remains.frames, *(frame for made in fetching.returns for frame, _ in made), *outer]
+            call = self._unfinished(remains, exception.__traceback__, outer, scope=None, step=step, phase="data")
+            scene = self._scene(call, remains.func, remains.args, remains.kwargs, exception, frames, fate)
+            scene.fetching = fetching
+            scene.surfaced = next((Site.of(frame) for frame in outer if _is_users(frame)), None)
+            return explain(scene)
+        return []
+
+    def _unfinished(
+        self,
+        remains: Remains,
+        traceback: TracebackType | None,
+        outer: list[FrameType],
+        *,
+        scope: Scope | None,
+        step: int,
+        phase: str,
+    ) -> Call:
+        if remains.module is not None and (scope is None or scope.module is not remains.module):
+            scope = Scope(weakref.ref(remains.module), type(remains.module).__name__, scope)
+        stack = (*_sites(traceback), *(Site.of(frame) for frame in outer if _is_users(frame)))
+        return self.tape.begin(
+            remains.func, remains.args, remains.kwargs, stack=stack, module=scope, step=step, phase=phase
+        )
+
+    def _scene(
+        self,
+        call: Call,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        exception: Exception,
+        frames: list[FrameType],
+        fate: Fate,
+    ) -> FailedCall:
+        return FailedCall(
+            call=call,
+            func=func,
+            args=args,
+            kwargs=kwargs,
+            exception=exception,
+            frames=[frame for frame in frames if _is_users(frame)],
+            fate=fate,
+            tape=self.tape,
+            modules=self.modules,
+            loaders=self.loaders,
+            record=self.record,
+        )
+
+
+def _is_users(frame: FrameType) -> bool:
+    return not is_library(frame.f_code.co_filename)
+
+
+def _sites(traceback: TracebackType | None) -> list[Site]:
+    """The user's sites in a traceback, innermost first."""
+    found: list[Site] = []
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if _is_users(frame):
+            found.append(Site(frame.f_code, traceback.tb_lasti, traceback.tb_lineno, frame.f_globals))
+        traceback = traceback.tb_next
+    return found[::-1]

@@ -1,0 +1,404 @@
+"""Lineage outside torch: from an expression back over names, parameters, attributes and returns to the one that made it so.
+
+Live frames give values where there are any; where there are none, only steps that keep the property are taken.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import FrameType, FunctionType
+from typing import Any
+
+from whence.finding import Hop
+from whence.lineage.looking import Unknown, look, names_of
+from whence.lineage.properties import Property
+from whence.source.definitions import (
+    Definition,
+    FunctionNode,
+    Kind,
+    argument_for,
+    class_of_method,
+    find_attribute,
+    find_class,
+    find_definition,
+    find_function,
+    returns_of,
+)
+from whence.source.sites import Site, is_library
+from whence.source.spots import Spot
+from whence.source.text import function_node, statement_of, tree_of
+
+DEEPEST = 25
+
+# Library calls through which a type, a column or a value passes from the first argument.
+PASSING = {"array", "asarray", "ascontiguousarray", "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "stack",
+           "concatenate", "vstack", "hstack", "column_stack", "list", "tuple", "copy", "deepcopy", "LongTensor", "Variable",
+           "squeeze", "expand_dims", "transpose", "clip", "sorted", "iter", "next", "zip", "enumerate", "reversed"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where an expression stands: its function, the frame that has its values, and who called it."""
+
+    filename: str
+    scope: ast.AST
+    frame: FrameType | None = None
+    caller: tuple[ast.Call, Ground] | None = None
+    outer: tuple[Site, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    spot: Spot | None = None
+    hops: tuple[Hop, ...] = ()
+
+
+def ground_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Ground | None:
+    if not stack:
+        return None
+    site = stack[0]
+    scope = function_node(site)
+    if scope is None:
+        return None
+    frame = next((each for each in frames if each.f_code is site.f_code), None)
+    return Ground(site.filename, scope, frame, outer=stack[1:])
+
+
+@dataclass(slots=True)
+class SourceTrace:
+    """One search. `frames` are live frames of the program, innermost first."""
+
+    prop: Property
+    frames: list[FrameType]
+    _hops: list[Hop] = field(default_factory=list)
+    _seen: set[int] = field(default_factory=set)
+
+    def follow(self, node: ast.AST, ground: Ground | None) -> Found:
+        if ground is None or not isinstance(node, ast.expr):
+            return Found()
+        spot = self._expression(node, ground)
+        return Found(spot, tuple(reversed(self._hops)))
+
+    def follow_path(self, node: ast.expr, ground: Ground, path: tuple[Any, ...]) -> Found:
+        """Begin with a part of what an expression makes: element 1 of a tuple, key "image" of a dict."""
+        spot = self._expression(node, ground, path)
+        return Found(spot, tuple(reversed(self._hops)))
+
+    def follow_object(self, thing: Any) -> Found:
+        """Begin with an object: the variable that holds it, and its definition."""
+        for name, frame in names_of(thing, self.frames):
+            spot = self._named(name, frame)
+            if spot is not None:
+                return Found(spot, tuple(reversed(self._hops)))
+        return Found()
+
+    def _named(self, name: str, frame: FrameType) -> Spot | None:
+        site = Site.of(frame)
+        ground = ground_of((site, *_outer_sites(frame)), self.frames)
+        if ground is None:
+            return None
+        if name not in frame.f_locals:
+            ground = self._module_ground(ground)
+        if ground is None:
+            return None
+        definition = find_definition(name, ground.scope, site.statement() if name in frame.f_locals else None)
+        return self._definition(definition, ground) if definition is not None else None
+
+    # Each of the following returns the spot of the birth, or None where the trail is lost.
+
+    def _expression(self, node: ast.expr, ground: Ground, path: tuple[Any, ...] = ()) -> Spot | None:
+        here = Spot.of_node(ground.filename, node)
+        if id(node) in self._seen or len(self._seen) > DEEPEST:
+            return here
+        self._seen.add(id(node))
+        if isinstance(node, ast.Name):
+            return self._name(node, ground, path)
+        if path and isinstance(node, ast.Tuple | ast.List) and path[0] < len(node.elts):
+            return self._expression(node.elts[path[0]], ground, path[1:])
+        if path and isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == path[0]:
+                    return self._expression(value, ground, path[1:])
+        if self.prop.is_set_by(node) and not self._carried_into(node, ground):
+            return here
+        if isinstance(node, ast.Attribute) and (found := self._attribute(node, ground)) is not None:
+            return found
+        for operand in self._live_carriers(node, ground):
+            return self._expression(operand, ground) or here
+        if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
+            return found
+        for operand in self._silent_carriers(node, ground):
+            return self._expression(operand, ground) or here
+        return here
+
+    def _carried_into(self, node: ast.expr, ground: Ground) -> bool:
+        return any(True for _ in self._live_carriers(node, ground))
+
+    def _live_carriers(self, node: ast.expr, ground: Ground) -> Iterator[ast.expr]:
+        """Parts of the expression whose value now has the property."""
+        if ground.frame is None:
+            return
+        for part in _parts(node):
+            try:
+                value = look(part, ground.frame)
+            except Unknown:
+                if not isinstance(part, ast.Name | ast.Constant) and any(True for _ in self._live_carriers(part, ground)):
+                    yield part
+                continue
+            if self.prop.holds(value):
+                yield part
+
+    def _silent_carriers(self, node: ast.expr, ground: Ground) -> Iterator[ast.expr]:
+        """Parts that the property passes through by what the syntax says, where no value is known."""
+        for part in _parts(node):
+            if isinstance(part, ast.Constant) or self._is_known_not_to_hold(part, ground):
+                continue
+            if isinstance(node, ast.Call) and not _passes(node, part):
+                continue
+            yield part
+
+    def _is_known_not_to_hold(self, part: ast.expr, ground: Ground) -> bool:
+        if ground.frame is None:
+            return False
+        try:
+            return self.prop.holds(look(part, ground.frame)) is False
+        except Unknown:
+            return False
+
+    def _name(self, node: ast.Name, ground: Ground, path: tuple[Any, ...]) -> Spot | None:
+        definition = find_definition(node.id, ground.scope, statement_of(node) or node)
+        if definition is not None:
+            return self._definition(definition, ground, name=node.id, path=path)
+        module = self._module_ground(ground)
+        if module is None or isinstance(ground.scope, ast.Module):
+            return self._imported(node.id, ground)
+        definition = find_definition(node.id, module.scope, None)
+        if definition is not None:
+            return self._definition(definition, module, path=path)
+        return self._imported(node.id, ground)
+
+    def _definition(
+        self, definition: Definition, ground: Ground, *, name: str = "", path: tuple[Any, ...] = ()
+    ) -> Spot | None:
+        if definition.kind is Kind.PARAMETER:
+            return self._argument(definition, ground, name, path)
+        if definition.value is None:
+            return None
+        spot = Spot.of_node(ground.filename, definition.node)
+        born = self._expression(definition.value, ground, (*definition.path, *path))
+        if born is not None and born.line != spot.line and definition.kind is Kind.ASSIGNED:
+            self._hops.append(spot.hop("passed on"))
+        return born
+
+    def _argument(self, definition: Definition, ground: Ground, name: str, path: tuple[Any, ...]) -> Spot | None:
+        """A parameter has the value its caller passed."""
+        function = definition.node
+        if not isinstance(function, FunctionNode):
+            return None
+        for call, outside in self._callers(function, ground):
+            bound = class_of_method(function) is not None
+            argument = argument_for(call, function, name, bound=bound)
+            if argument is not None:
+                return self._expression(argument, outside, path)
+        return None
+
+    def _callers(self, function: FunctionNode, ground: Ground) -> Iterator[tuple[ast.Call, Ground]]:
+        if ground.caller is not None:
+            yield ground.caller
+            return
+        if ground.outer:
+            node = ground.outer[0].node()
+            outside = ground_of(ground.outer, self.frames)
+            if isinstance(node, ast.Call) and outside is not None:
+                yield node, outside
+                return
+        # The frame is gone and nobody noted its caller: every call of that name in the running program's files.
+        owner = class_of_method(function)
+        called = owner.name if owner is not None and function.name == "__init__" else getattr(function, "name", "")  # type: ignore[union-attr]
+        for filename, frame in self._files(ground):
+            tree = tree_of(filename)
+            for node in ast.walk(tree) if tree is not None else ():
+                if isinstance(node, ast.Call) and _last_name(node.func) == called:
+                    yield node, self._ground_of_node(node, filename, frame)
+
+    def _files(self, ground: Ground) -> Iterator[tuple[str, FrameType | None]]:
+        seen: set[str] = set()
+        for frame in self.frames:
+            if frame.f_code.co_filename not in seen:
+                seen.add(frame.f_code.co_filename)
+                yield frame.f_code.co_filename, frame
+        if ground.filename not in seen:
+            yield ground.filename, None
+
+    def _ground_of_node(self, node: ast.AST, filename: str, frame: FrameType | None) -> Ground:
+        walker: ast.AST | None = node
+        while walker is not None and not isinstance(walker, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+            walker = getattr(walker, "parent", None)
+        tree = tree_of(filename)
+        scope = walker or tree or node
+        live = next(
+            (
+                each
+                for each in self.frames
+                if each.f_code.co_filename == filename and function_node(Site.of(each)) is scope
+            ),
+            None,
+        )
+        return Ground(filename, scope, live)
+
+    def _module_ground(self, ground: Ground) -> Ground | None:
+        tree = tree_of(ground.filename)
+        if tree is None:
+            return None
+        frames = [each for each in self.frames if each.f_code.co_filename == ground.filename]
+        module = next((each for each in frames if each.f_code.co_name == "<module>"), None)
+        return Ground(ground.filename, tree, module)
+
+    def _imported(self, name: str, ground: Ground) -> Spot | None:
+        """A name that another file of the program defines."""
+        tree = tree_of(ground.filename)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.ImportFrom) and any((each.asname or each.name) == name for each in node.names):
+                original = next(each.name for each in node.names if (each.asname or each.name) == name)
+                module = sys.modules.get(node.module or "")
+                filename = getattr(module, "__file__", None)
+                if filename and not is_library(filename) and (found := tree_of(filename)) is not None:
+                    definition = find_definition(original, found, None)
+                    if definition is not None:
+                        return self._definition(definition, Ground(filename, found))
+        return None
+
+    def _attribute(self, node: ast.Attribute, ground: Ground) -> Spot | None:
+        """`self.x`: what the class puts there."""
+        owner = self._class_of(node.value, ground)
+        if owner is None:
+            return None
+        class_node, filename = owner
+        definition = find_attribute(node.attr, class_node)
+        if definition is None or definition.value is None:
+            return self._field(node.attr, class_node, filename)
+        method = next(
+            each for each in class_node.body if isinstance(each, ast.FunctionDef) and definition.node in ast.walk(each)
+        )
+        inner = Ground(filename, method)
+        try:
+            held = look(node, ground.frame) if ground.frame is not None else None
+        except Unknown:
+            held = None
+        if held is not None and isinstance(definition.value, ast.Name):
+            found = SourceTrace(self.prop, self.frames, self._hops, self._seen).follow_object(held)
+            if found.spot is not None:
+                return found.spot
+        return self._definition(definition, inner)
+
+    def _field(self, name: str, class_node: ast.ClassDef, filename: str) -> Spot | None:
+        """A class attribute or a dataclass field with a default."""
+        for node in class_node.body:
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
+            if isinstance(target, ast.Name) and target.id == name and getattr(node, "value", None) is not None:
+                return Spot.of_node(filename, node)
+        return None
+
+    def _class_of(self, node: ast.expr, ground: Ground) -> tuple[ast.ClassDef, str] | None:
+        if ground.frame is not None:
+            try:
+                kind = type(look(node, ground.frame))
+            except Unknown:
+                kind = None
+            if kind is not None:
+                filename = getattr(sys.modules.get(kind.__module__), "__file__", None) or ground.filename
+                tree = None if is_library(filename) else tree_of(filename)
+                found = find_class(kind.__name__, tree) if tree is not None else None
+                return (found, filename) if found is not None else None
+        if isinstance(node, ast.Name) and node.id == "self":
+            owner = class_of_method(ground.scope)
+            return (owner, ground.filename) if owner is not None else None
+        return None
+
+    def _returned(self, node: ast.Call, ground: Ground, path: tuple[Any, ...]) -> Spot | None:
+        """A call of the program's own function: what that returns."""
+        function, filename = self._function(node, ground)
+        if function is None:
+            return None
+        inner = Ground(filename, function, caller=(node, ground))
+        for returned in reversed(returns_of(function)):
+            found = self._expression(returned, inner, path)
+            if found is not None:
+                self._hops.append(Spot.of_node(ground.filename, node).hop("passed on"))
+                return found
+        return None
+
+    def _function(self, node: ast.Call, ground: Ground) -> tuple[FunctionNode | None, str]:
+        if ground.frame is not None:
+            try:
+                target = look(node.func, ground.frame)
+            except Unknown:
+                target = None
+            target = getattr(target, "__func__", target)
+            if isinstance(target, FunctionType):
+                filename = target.__code__.co_filename
+                tree = None if is_library(filename) else tree_of(filename)
+                return (find_function(target.__name__, tree) if tree is not None else None), filename
+            if target is not None:
+                return None, ground.filename
+        tree = tree_of(ground.filename)
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == "self":
+            name = node.func.attr
+        return (find_function(name, tree) if tree is not None and name else None), ground.filename
+
+
+def _outer_sites(frame: FrameType) -> tuple[Site, ...]:
+    found, walker = [], frame.f_back
+    while walker is not None:
+        if not is_library(walker.f_code.co_filename):
+            found.append(Site.of(walker))
+        walker = walker.f_back
+    return tuple(found)
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """The operands of an expression, the likeliest bearer of the property first."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=receiver), args=args, keywords=keywords):
+            return [receiver, *map(_unstarred, args), *(keyword.value for keyword in keywords)]
+        case ast.Call(args=args, keywords=keywords):
+            return [*map(_unstarred, args), *(keyword.value for keyword in keywords)]
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.Subscript(value=value) | ast.Attribute(value=value) | ast.UnaryOp(operand=value) | ast.Starred(value=value):
+            return [value]
+        case ast.IfExp(body=body, orelse=orelse):
+            return [body, orelse]
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return list(elements)
+        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element):
+            return [element, *(each.iter for each in node.generators)]
+        case ast.NamedExpr(value=value) | ast.Await(value=value):
+            return [value]
+    return []
+
+
+def _unstarred(node: ast.expr) -> ast.expr:
+    return node.value if isinstance(node, ast.Starred) else node
+
+
+def _passes(call: ast.Call, part: ast.expr) -> bool:
+    """Whether a property passes through a library call from this part: from the receiver, or as PASSING says."""
+    if isinstance(call.func, ast.Attribute) and part is call.func.value:
+        return not isinstance(part, ast.Name | ast.Attribute) or _last_name(part) not in sys.modules and not _is_module_path(part)
+    return bool(call.args) and part is _unstarred(call.args[0]) and _last_name(call.func) in PASSING
+
+
+def _is_module_path(node: ast.expr) -> bool:
+    """`np.random`, `torch.nn.functional`: a dotted path that begins with the usual name of a module."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in {"np", "numpy", "torch", "nn", "F", "pd", "random", "math", "os", "rng"}

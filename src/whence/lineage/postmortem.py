@@ -1,0 +1,112 @@
+"""The failing call, read from a traceback, where no sensor saw it made: its operation and operands are still in the frames."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import Any
+
+from torch import nn
+
+from whence.lineage.looking import Unknown, look
+from whence.source.sites import Site
+
+OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.MatMult: operator.matmul,
+}
+
+
+@dataclass(slots=True)
+class Remains:
+    """What is left of a call that raised. `func` is None where the operation cannot be told."""
+
+    func: Any = None
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    frames: list[FrameType] = field(default_factory=list)
+    """All frames the exception came through, innermost first."""
+    module: nn.Module | None = None
+
+
+def frames_of(traceback: TracebackType | None) -> list[FrameType]:
+    """The frames of a traceback, innermost first."""
+    found: list[FrameType] = []
+    while traceback is not None:
+        found.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    return found[::-1]
+
+
+def examine(traceback: TracebackType | None) -> Remains:
+    """Find out what was called with what, from the innermost frame outwards."""
+    frames = frames_of(traceback)
+    if not frames:
+        return Remains()
+    module = next((each for each in map(_module_of, frames) if each is not None), None)
+    layer = _layer_frame(frames)
+    if layer is not None and layer is not frames[0]:
+        # A layer's own check refused its input before any torch call: the layer is what failed.
+        return Remains(layer.f_locals["self"], _arguments(layer), {}, frames, module)
+    func, args, kwargs = _called(frames[0], _innermost_position(traceback))
+    return Remains(func, args, kwargs, frames, module)
+
+
+def _innermost_position(traceback: TracebackType | None) -> int:
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback.tb_lasti if traceback is not None else 0
+
+
+def _module_of(frame: FrameType) -> nn.Module | None:
+    owner = frame.f_locals.get("self") if frame.f_code.co_name == "forward" else None
+    return owner if isinstance(owner, nn.Module) else None
+
+
+def _layer_frame(frames: list[FrameType]) -> FrameType | None:
+    """The innermost forward of one of torch's own layers, if the exception comes out of one."""
+    for frame in frames:
+        module = _module_of(frame)
+        if module is not None:
+            return frame if type(module).__module__.startswith("torch.nn") else None
+    return None
+
+
+def _arguments(frame: FrameType) -> tuple[Any, ...]:
+    code = frame.f_code
+    names = code.co_varnames[1 : code.co_argcount]
+    return tuple(frame.f_locals.get(name) for name in names)
+
+
+def _called(frame: FrameType, position: int) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    node = Site(frame.f_code, position, frame.f_lineno, frame.f_globals).node()
+    try:
+        match node:
+            case ast.Call(func=func, args=args, keywords=keywords):
+                return (
+                    look(func, frame),
+                    tuple(_look_or_none(each, frame) for each in args),
+                    {each.arg: _look_or_none(each.value, frame) for each in keywords if each.arg is not None},
+                )
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+                return OPERATORS[type(op)], (look(left, frame), look(right, frame)), {}
+            case ast.Attribute(value=value, attr=attr):
+                return getattr, (look(value, frame), attr), {}
+            case ast.Subscript(value=value, slice=index):
+                return operator.getitem, (look(value, frame), _look_or_none(index, frame)), {}
+    except Unknown:
+        pass
+    return None, (), {}
+
+
+def _look_or_none(node: ast.AST, frame: FrameType) -> Any:
+    try:
+        return look(node, frame)
+    except Unknown:
+        return None

@@ -1,0 +1,201 @@
+"""What is followed back: a type, the size of an axis, one value. Each knows how it is carried by a call, and when an object outside torch has it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+from whence.lineage.looking import is_array
+from whence.tape.tape import Call, Value
+from whence.tape.trial import Shape, try_shapes
+
+LARGEST_SEARCH = 50_000_000
+
+
+class Property(Protocol):
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        """The operand from which the call's result has the property, or None if it was born in this call."""
+
+    def holds(self, thing: Any) -> bool | None:
+        """Whether an object outside torch has the property; None where that cannot be known."""
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        """Whether an expression decides the property by itself, whatever goes into it."""
+
+    def describe(self) -> str: ...
+
+
+def _called(node: ast.expr) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+CASTS = {"double", "float", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "astype", "to", "type", "view"}
+NUMBERS: dict[type, torch.dtype] = {float: torch.float64, bool: torch.bool, int: torch.int64}
+
+
+@dataclass(frozen=True, slots=True)
+class HasDtype:
+    dtype: torch.dtype
+
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        carriers = [each for each in call.operands if each.dtype == self.dtype]
+        if call.name in ("bernoulli", "randint_like") or not carriers:
+            return None
+        # Where a wide operand met narrower ones, the wide one is to blame; a parameter least of all.
+        return min(carriers, key=lambda each: each.requires_grad), self
+
+    def holds(self, thing: Any) -> bool | None:
+        if isinstance(thing, torch.Tensor):
+            return thing.dtype == self.dtype
+        if is_array(thing) or type(thing).__module__ == "numpy":
+            return str(getattr(thing, "dtype", "")) == self.describe()
+        if type(thing) in NUMBERS:
+            return NUMBERS[type(thing)] == self.dtype
+        if isinstance(thing, list | tuple) and thing:
+            return self.holds(thing[0])
+        return None
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        if not isinstance(node, ast.Call):
+            return False
+        return _called(node) in CASTS or any(keyword.arg == "dtype" for keyword in node.keywords)
+
+    def describe(self) -> str:
+        return str(self.dtype).removeprefix("torch.")
+
+
+@dataclass(frozen=True, slots=True)
+class HasAxis:
+    """Axis `axis` (counted from the end, so that it survives stacking into batches) has `size` elements."""
+
+    axis: int
+    size: int
+
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        source = axis_source(call, value, self.axis)
+        if source is None or len(source) > 1:
+            return None
+        operand, axis = source[0]
+        return operand, replace(self, axis=axis, size=operand.shape[axis])
+
+    def holds(self, thing: Any) -> bool | None:
+        shape = getattr(thing, "shape", None)
+        if shape is None and isinstance(thing, list | tuple) and thing:
+            return (len(thing) == self.size) if self.axis == -1 and not hasattr(thing[0], "__len__") else self.holds(thing[0])
+        if shape is None or isinstance(thing, type):
+            return None
+        return len(shape) >= -self.axis and shape[self.axis] == self.size
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        return _called(node) in {"reshape", "view", "zeros", "ones", "rand", "randn", "empty", "full", "resize"}
+
+    def describe(self) -> str:
+        return f"{self.size} along axis {self.axis}"
+
+
+@dataclass(frozen=True, slots=True)
+class HasElement:
+    """One element is `value`."""
+
+    value: float
+    index: tuple[int, ...] = ()
+
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        unknown: Value | None = None
+        for operand in call.operands:
+            tensor = operand.tensor
+            if tensor is None or tensor.device.type == "meta":
+                unknown = unknown or operand
+            elif self.holds(tensor):
+                return operand, self._moved(operand, value)
+        return (unknown, self._moved(unknown, value)) if unknown is not None and call.name not in ARITHMETIC else None
+
+    def _moved(self, operand: Value, value: Value) -> HasElement:
+        """The index stays known while the shape does."""
+        if operand.shape == value.shape:
+            return self
+        if operand.shape[:1] == value.shape[:1]:
+            return replace(self, index=self.index[:1])
+        return replace(self, index=())
+
+    def holds(self, thing: Any) -> bool | None:
+        if isinstance(thing, torch.Tensor):
+            return None if thing.numel() > LARGEST_SEARCH or thing.is_meta else bool((thing == self.value).any())
+        if is_array(thing):
+            if thing.size > LARGEST_SEARCH or thing.dtype.kind not in "iufb":
+                return None
+            return bool((thing == self.value).any())
+        if isinstance(thing, int | float):
+            return thing == self.value
+        if isinstance(thing, list | tuple):
+            found = [self.holds(each) for each in thing[:100_000]]
+            return True if True in found else False if None not in found else None
+        if isinstance(thing, dict):
+            return self.holds(list(thing.values()))
+        return None
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        return False
+
+    def describe(self) -> str:
+        return f"{self.value:g}"
+
+
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "__add__", "__sub__", "__mul__", "__radd__", "add_", "sub_", "randint"})
+
+
+def axis_source(call: Call, value: Value, axis: int) -> list[tuple[Value, int]] | None:
+    """Which operand axes decide the size of one axis of a call's result, found by changing them one at a time.
+
+    Axes are counted from the end. An empty list: none does, the call decides it (a literal, a weight, a creation).
+    None: it cannot be known, as the call does not run without data.
+    """
+    if value not in call.outputs:
+        return None
+    number = call.outputs.index(value)
+    plain = try_shapes(call)
+    if not plain.ran or number >= len(plain.shapes()):
+        return None
+    data = [each for each in dict.fromkeys(call.operands) if not _is_weight(each)]
+    found: list[tuple[Value, int]] = []
+    for operand in data:
+        for position in range(len(operand.shape)):
+            if _depends(call, {operand: position}, number, axis):
+                found.append((operand, position - len(operand.shape)))
+    if found:
+        return found
+    # Elementwise calls refuse a change of one operand alone: change the same axis of all of them.
+    for operand in data:
+        if len(operand.shape) >= -axis:
+            together = {
+                each: axis + len(each.shape)
+                for each in dict.fromkeys(call.operands)
+                if len(each.shape) >= -axis and each.shape[axis] == operand.shape[axis]
+            }
+            if _depends(call, together, number, axis):
+                return [(operand, axis)]
+    return []
+
+
+def _is_weight(value: Value) -> bool:
+    return isinstance(value.tensor, torch.nn.Parameter)
+
+
+def _depends(call: Call, positions: dict[Value, int], number: int, axis: int) -> bool:
+    for change in (lambda size: size + 1, lambda size: size * 2, lambda size: size * 4):
+        shapes: dict[Value, Shape] = {
+            value: tuple(change(size) if at == position else size for at, size in enumerate(value.shape))
+            for value, position in positions.items()
+        }
+        outcome = try_shapes(call, shapes)
+        if outcome.ran:
+            before = call.outputs[number].shape
+            after = outcome.shapes()[number]
+            if len(after) >= -axis and after[axis] != before[axis]:
+                return True
+    return False

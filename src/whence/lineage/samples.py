@@ -1,0 +1,175 @@
+"""Lineage through a DataLoader: fetch the samples again, aside, and follow one of them into the dataset's code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from whence.finding import Sample
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.expressions import SourceTrace, ground_of
+from whence.lineage.properties import HasElement, Property
+from whence.lineage.trail import Birth, Trail, trace
+from whence.source.sites import Site, is_library
+from whence.source.spots import Spot
+from whence.tape.batches import BatchLeaf, leaves_of
+from whence.tape.tape import Value
+
+if TYPE_CHECKING:
+    from whence.tape.failed import FailedCall
+
+MOST_SAMPLES = 512
+MOST_RETURNS = 2_000
+
+
+@dataclass(slots=True)
+class Fetch:
+    """Samples fetched again, with the frames of the user's functions that made them."""
+
+    samples: list[Any] = field(default_factory=list)
+    returns: list[list[tuple[FrameType, Any]]] = field(default_factory=list)
+    """For each sample, the user's functions that returned while it was made, in that order, and what they returned."""
+
+    def frames(self) -> list[FrameType]:
+        return [frame for made in self.returns for frame, _ in reversed(made)]
+
+
+@contextmanager
+def returning_frames(found: list[tuple[FrameType, Any]]) -> Iterator[None]:
+    """Collect the user's functions that return, with their frames."""
+
+    def note(frame: FrameType, event: str, value: Any) -> None:
+        if event == "return" and len(found) < MOST_RETURNS and not is_library(frame.f_code.co_filename):
+            found.append((frame, value))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def fetch_again(dataset: Any, indices: list[Any]) -> Fetch:
+    """Fetch samples as a map-style dataset gives them. Runs the program's code: only ever in a child process."""
+    fetch = Fetch()
+    for index in indices[:MOST_SAMPLES]:
+        made: list[tuple[FrameType, Any]] = []
+        with returning_frames(made):
+            sample = dataset[index]
+        fetch.samples.append(sample)
+        fetch.returns.append(made)
+    return fetch
+
+
+def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: FailedCall) -> Trail:
+    """Go on from a tensor of a batch to the sample and the line of the dataset that made it so."""
+    loader, indices = leaf.batch.info.loader, leaf.batch.indices
+    if loader is not None and indices is not None:
+        try:
+            return run_elsewhere(lambda: _trace_there(loader, indices, leaf, prop, scene))
+        except NotPossible:
+            pass
+    if value.call is not None:
+        return trace(replace(value, leaf=None), prop, scene)
+    sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
+    stack = leaf.batch.info.stack
+    return Trail(Birth.SAMPLE if stack else Birth.UNKNOWN, Spot.of_site(stack[0]) if stack else None, sample=sample)
+
+
+def _trace_there(loader: Any, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: FailedCall) -> Trail:
+    everything: list[tuple[FrameType, Any]] = []
+    with scene.record():
+        fetch = fetch_again(loader.dataset, indices)
+        with returning_frames(everything):
+            batch = loader.collate_fn(fetch.samples)
+    position = _position(fetch.samples, leaf.path, prop)
+    named = position if position is not None else 0
+    inner = replace(scene, frames=[*(frame for frame, _ in everything), *fetch.frames(), *scene.frames])
+    sample = Sample(
+        batch=leaf.batch.number,
+        position=position,
+        dataset_index=_plain(indices[position]) if position is not None else None,
+        leaf=leaf.path,
+        path=_file_of(fetch.returns[named]) if fetch.returns else None,
+    )
+    one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
+    if one is not _MISSING and not isinstance(one, torch.Tensor):
+        trail = trace_returned(one, fetch.returns[named], prop, inner)
+    else:
+        tensor = one if one is not _MISSING else dict(leaves_of(batch)).get(leaf.path)
+        trail = trace(scene.tape.value_of(tensor), prop, inner) if isinstance(tensor, torch.Tensor) else Trail(Birth.UNKNOWN)
+    if trail.birth is Birth.UNKNOWN or trail.spot is None:
+        trail = trace_returned(one, fetch.returns[named], prop, inner)
+    return replace(trail, sample=sample)
+
+
+_MISSING = object()
+
+
+def _position(samples: list[Any], path: str, prop: Property) -> int | None:
+    """The sample that has the property, if one has it and not simply all of them."""
+    if isinstance(prop, HasElement):
+        for number, sample in enumerate(samples):
+            if prop.holds(dict(leaves_of(sample)).get(path)):
+                return number
+    return None
+
+
+def _plain(index: Any) -> int | None:
+    try:
+        return int(index)
+    except (TypeError, ValueError):
+        return None
+
+
+def _file_of(returns: list[tuple[FrameType, Any]]) -> str | None:
+    """A file that the code which made the sample has in a local variable."""
+    for frame, _ in reversed(returns):
+        for thing in frame.f_locals.values():
+            if isinstance(thing, str | os.PathLike) and len(os.fspath(thing)) > 2 and os.path.isfile(thing):
+                return os.fspath(thing)
+    return None
+
+
+def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Property, scene: FailedCall) -> Trail:
+    """From an object that a function of the program returned, to the expression that made it."""
+    for frame, returned in returns:
+        path = _path_to(thing, returned)
+        if path is None:
+            continue
+        statement = Site.of(frame).statement()
+        expression = getattr(statement, "value", None)
+        ground = ground_of((Site.of(frame),), [frame, *scene.frames])
+        if expression is None or ground is None:
+            continue
+        ground = replace(ground, frame=frame)
+        found = SourceTrace(prop, [frame, *scene.frames]).follow_path(expression, ground, path)
+        if found.spot is not None:
+            return Trail(Birth.SAMPLE, found.spot, found.hops, phase="data")
+    return Trail(Birth.UNKNOWN)
+
+
+def _path_to(thing: Any, tree: Any) -> tuple[int | str, ...] | None:
+    """How to get from a returned value to a part of it."""
+    if tree is thing:
+        return ()
+    if isinstance(tree, dict):
+        parts: Iterator[tuple[Any, Any]] = iter(tree.items())
+    elif isinstance(tree, list | tuple):
+        parts = enumerate(tree)
+    else:
+        return None
+    for key, each in parts:
+        below = _path_to(thing, each)
+        if below is not None:
+            return (key, *below)
+    return None
+

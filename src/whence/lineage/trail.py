@@ -1,0 +1,151 @@
+"""The way back from a value to where a property of it was born, and the walk that finds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from whence.finding import Hop, Sample
+from whence.lineage.expressions import ground_of, SourceTrace
+from whence.lineage.properties import HasAxis, Property, axis_source
+from whence.source.spots import Spot
+from whence.tape.batches import BatchLeaf
+from whence.tape.tape import Call, Foreign, Value, flatten
+
+if TYPE_CHECKING:
+    from whence.tape.failed import FailedCall
+
+LONGEST_WALK = 2_000
+
+
+class Birth(Enum):
+    CALL = auto()
+    """A torch call made it so: a reshape, a cast, a creation."""
+    LAYER = auto()
+    """A layer's weights made it so; the spot is where the layer was built."""
+    SOURCE = auto()
+    """It came from outside torch; the spot is the expression that made it."""
+    SAMPLE = auto()
+    """A loader delivered it; the spot is in the code that makes a sample."""
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """Plain data, so that it can come from a child process. `hops` lead from the birth to the symptom."""
+
+    birth: Birth
+    spot: Spot | None = None
+    hops: tuple[Hop, ...] = ()
+    op: str | None = None
+    phase: str = "program"
+    module: str | None = None
+    step: int | None = None
+    sample: Sample | None = None
+    parts: tuple[int, ...] = field(default=())
+    """For an axis put together from several (a flatten): their sizes."""
+
+
+def trace(value: Value, prop: Property, scene: FailedCall) -> Trail:
+    """Walk back over the tape, then through the source or the loader, to where the property was born."""
+    hops: list[Hop] = []
+    last_line: tuple[str, int] | None = None
+    for _ in range(LONGEST_WALK):
+        if isinstance(value.leaf, BatchLeaf):
+            return _from_batch(value.leaf, value, prop, scene, hops)
+        call = value.call
+        if call is None:
+            return _from_leaf(value, prop, scene, hops)
+        if call.forgotten:
+            return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
+        carried = prop.carrier(call, value)
+        if carried is None:
+            return _born_in(call, value, prop, scene, hops)
+        if call.site is not None:
+            spot = Spot.of_site(call.site)
+            if (spot.file, spot.line) != last_line:
+                hops.append(spot.hop(f"{call.name} gives {describe_value(value)}"))
+                last_line = (spot.file, spot.line)
+        value, prop = carried
+    return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
+
+
+def describe_value(value: Value) -> str:
+    return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+
+
+def _trail(call: Call, spot: Spot | None, birth: Birth, hops: list[Hop], scene: FailedCall) -> Trail:
+    module = getattr(call.module, "module", None)
+    return Trail(
+        birth=birth if spot is not None else Birth.UNKNOWN,
+        spot=spot,
+        hops=tuple(reversed(hops)),
+        op=call.name,
+        phase=call.phase,
+        module=scene.modules.path_of(module) if isinstance(module, nn.Module) else None,
+        step=call.step,
+    )
+
+
+def _born_in(call: Call, value: Value, prop: Property, scene: FailedCall, hops: list[Hop]) -> Trail:
+    if isinstance(prop, HasAxis):
+        layer = _deciding_layer(call, value, prop)
+        if layer is not None:
+            stack = scene.modules.built_at(layer)
+            if stack:
+                hops.extend([Spot.of_site(call.site).hop(f"{call.name} gives {describe_value(value)}")] if call.site else [])
+                return replace(_trail(call, Spot.of_site(stack[0]), Birth.LAYER, hops, scene), phase="program")
+    spot = Spot.of_site(call.site) if call.site is not None else None
+    trail = _trail(call, spot, Birth.CALL, hops, scene)
+    if isinstance(prop, HasAxis):
+        sources = axis_source(call, value, prop.axis) or []
+        if len(sources) > 1:
+            return replace(trail, parts=tuple(operand.shape[axis] for operand, axis in sources))
+    if spot is not None and call.site is not None and _has_foreign(call):
+        node = call.site.node()
+        if node is not None:
+            found = SourceTrace(prop, scene.frames).follow(node, ground_of(call.stack, scene.frames))
+            if found.spot is not None:
+                known = [*hops, *([spot.hop(f"{call.name} gives {describe_value(value)}")] if found.spot != spot else [])]
+                return replace(trail, birth=Birth.SOURCE, spot=found.spot, hops=(*found.hops, *reversed(known)))
+    return trail
+
+
+def _deciding_layer(call: Call, value: Value, prop: HasAxis) -> nn.Module | None:
+    """The torch layer whose weight has the axis that the call's result has."""
+    module = getattr(call.module, "module", None)
+    if not isinstance(module, nn.Module) or not type(module).__module__.startswith("torch.nn"):
+        return None
+    if axis_source(call, value, prop.axis):
+        return None
+    return module if any(True for _ in module.parameters(recurse=False)) else None
+
+
+def _has_foreign(call: Call) -> bool:
+    return any(isinstance(each, Foreign) for each in flatten((call.args, call.kwargs))) or not call.operands
+
+
+def _from_leaf(value: Value, prop: Property, scene: FailedCall, hops: list[Hop]) -> Trail:
+    """A tensor that no call on the tape made: ask the source who holds it."""
+    tensor = value.tensor
+    if tensor is None:
+        return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
+    owner = scene.modules.owner_of(tensor)
+    if owner is not None:
+        stack = scene.modules.built_at(owner[0])
+        spot = Spot.of_site(stack[0]) if stack else None
+        return Trail(Birth.LAYER if spot else Birth.UNKNOWN, spot, tuple(reversed(hops)), module=scene.modules.path_of(owner[0]))
+    found = SourceTrace(prop, scene.frames).follow_object(tensor)
+    if found.spot is None:
+        return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
+    return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)))
+
+
+def _from_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: FailedCall, hops: list[Hop]) -> Trail:
+    from whence.lineage.samples import trace_into_batch
+
+    inner = trace_into_batch(leaf, value, prop, scene)
+    return replace(inner, hops=(*inner.hops, *reversed(hops)), phase="data" if inner.sample is not None else inner.phase)

@@ -1,0 +1,44 @@
+"""The screen of a running program: findings as they are made, the summary at its end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from whence.finding import Finding, Report, Severity
+from whence.report.terminal import MOST_IN_FULL, console, render_finding, render_line, render_summary
+
+
+class LiveReport:
+    """Prints to stderr. A finding is held until the program gets on or ends, so that it stands below the program's traceback."""
+
+    def __init__(self, *, quiet: bool, folder: Path | None) -> None:
+        self.quiet = quiet
+        self.folder = folder
+        self.console = console()
+        self._held: list[Finding] = []
+        self._printed = 0
+
+    def hold(self, finding: Finding) -> None:
+        if not self.quiet or finding.severity is Severity.ERROR:
+            self._held.append(finding)
+
+    def release(self) -> None:
+        for finding in self._held:
+            self._print(finding)
+        self._held.clear()
+
+    def _print(self, finding: Finding) -> None:
+        if finding.severity is Severity.INFO or self._printed >= MOST_IN_FULL:
+            self.console.print(render_line(finding))
+            return
+        self._printed += 1
+        self.console.print()
+        self.console.print(render_finding(finding))
+        self.console.print()
+
+    def close(self, report: Report) -> None:
+        self.release()
+        if not self.quiet:
+            for line in render_summary(report, os.path.relpath(self.folder) if self.folder else None):
+                self.console.print(line, overflow="fold")

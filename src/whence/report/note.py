@@ -1,0 +1,14 @@
+"""A finding as the note of the program's own exception: three lines, no colour."""
+
+from __future__ import annotations
+
+from whence.finding import Finding
+
+
+def render_note(finding: Finding) -> str:
+    origin = finding.origin
+    return (
+        f"whence: {finding.verdict}  [{finding.rule}]\n"
+        f"  began at {origin.file}:{origin.line}  {origin.code}\n"
+        f"  fix: {finding.fix}"
+    )

@@ -1,0 +1,1 @@
+"""Types that do not fit, or were lost on the way."""

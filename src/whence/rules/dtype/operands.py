@@ -1,0 +1,115 @@
+"""Which operand of a failed call has the wrong type, and whether mending it is enough."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.lineage.properties import HasDtype
+from whence.lineage.trail import Trail, trace
+from whence.rules.operations import STRICT, data_operands, weight_of
+from whence.rules.telling import dtype_name
+from whence.source.edits import Edit, diff_of, insert_after, replace_node
+from whence.source.spots import Spot
+from whence.tape.failed import FailedCall
+from whence.tape.trial import try_values
+
+
+
+def misfit(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
+    """The data operand whose type is not that of the weights it meets, and the type it should have."""
+    weight = weight_of(failed)
+    if failed.name not in STRICT or weight is None or not weight.dtype.is_floating_point:
+        return None
+    for tensor in data_operands(failed):
+        if tensor.dtype != weight.dtype and not _is_mask(failed, tensor):
+            return tensor, weight.dtype
+    return None
+
+
+def _is_mask(failed: FailedCall, tensor: torch.Tensor) -> bool:
+    return tensor.dtype == torch.bool or any(
+        tensor is each for name, each in failed.kwargs.items() if "mask" in name or "length" in name
+    )
+
+
+def cured_by_cast(failed: FailedCall, tensor: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Run the call again on copies, this operand cast: does it go through?"""
+    func = failed.func
+
+    def mend(copy: torch.Tensor) -> torch.Tensor:
+        return copy.to(dtype) if copy.dtype == tensor.dtype and copy.shape == tensor.shape else copy
+
+    if isinstance(func, nn.Module):
+        return False
+    return try_values(func, failed.args, failed.kwargs, mend).ran
+
+
+def birth(failed: FailedCall, tensor: torch.Tensor) -> Trail:
+    return trace(failed.value(tensor), HasDtype(tensor.dtype), failed)
+
+
+NUMPY_NAMES = {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64", torch.float16: "float16"}
+METHODS = {torch.float32: "float", torch.float64: "double", torch.int64: "long", torch.float16: "half", torch.bfloat16: "bfloat16"}
+
+
+def cast_patch(spot: Spot | None, dtype: torch.dtype) -> str | None:
+    """An edit of the birthplace that gives the right type: the `dtype=` that is there, the cast that is there, or a new cast."""
+    edit = _cast_edit(spot, dtype)
+    return diff_of(edit) if edit is not None else None
+
+
+def _cast_edit(spot: Spot | None, dtype: torch.dtype) -> Edit | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.expr):
+        return None
+    filename = spot.filename
+    if isinstance(node, ast.Call):
+        for keyword in node.keywords:
+            if keyword.arg == "dtype":
+                return replace_node(filename, keyword.value, _named_like(keyword.value, dtype))
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if called in METHODS.values() and not node.args and isinstance(node.func, ast.Attribute):
+            return replace_node(filename, node, f"{ast.unparse(node.func.value)}.{METHODS[dtype]}()")
+        if called in ("astype", "to", "type") and len(node.args) == 1:
+            return replace_node(filename, node.args[0], _named_like(node.args[0], dtype))
+        if _is_torch(node):
+            return insert_after(filename, node, f".{METHODS[dtype]}()")
+        if _is_numpy(node):
+            return insert_after(filename, node, f'.astype("{dtype_name(dtype)}")')
+    return None
+
+
+def _named_like(node: ast.expr, dtype: torch.dtype) -> str:
+    """The new type, written as the old one was: np.float64 becomes np.float32, torch.long torch.float32, "f8" "float32"."""
+    if isinstance(node, ast.Attribute):
+        return f"{ast.unparse(node.value)}.{dtype_name(dtype)}"
+    if isinstance(node, ast.Constant):
+        return f'"{dtype_name(dtype)}"'
+    return f"torch.{dtype_name(dtype)}"
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_torch(node: ast.Call) -> bool:
+    return _root(node) == "torch"
+
+
+def _is_numpy(node: ast.Call) -> bool:
+    return _root(node) in ("np", "numpy")
+
+
+def origin_of_type(trail: Trail, tensor: torch.Tensor) -> str:
+    """Where the type comes from, in a few words."""
+    if trail.spot is None:
+        return f"the {dtype_name(tensor.dtype)} came from a place that Whence did not see"
+    return f"{dtype_name(tensor.dtype)} since {trail.spot.file}:{trail.spot.line}"
+
+

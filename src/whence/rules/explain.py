@@ -1,0 +1,30 @@
+"""Ask the rules about a failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from whence.finding import Finding
+from whence.rules.rule import all_rules
+from whence.tape.failed import FailedCall
+
+
+def explain(failed: FailedCall) -> list[Finding]:
+    """The finding of the first rule that knows the failure, and a second one if another fault hides behind it."""
+    for each in all_rules():
+        found = each.diagnose(failed)
+        if found is not None:
+            hidden = _fault_behind(failed, found)
+            return [found, hidden] if hidden is not None else [found]
+    return []
+
+
+def _fault_behind(failed: FailedCall, first: Finding) -> Finding | None:
+    """Torch reports a type fault and says nothing of the shape fault behind it: ask the rules for shapes as well."""
+    if not first.rule.startswith("dtype/"):
+        return None
+    for each in all_rules():
+        if each.family == "shape" and (found := each.diagnose(failed)) is not None:
+            what = "hidden behind the type fault: it raises as soon as that is mended"
+            return replace(found, symptom=replace(found.symptom, what=what))
+    return None

@@ -1,0 +1,1 @@
+"""How error flows back."""

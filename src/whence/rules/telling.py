@@ -1,0 +1,129 @@
+"""From what a rule found out to the finding that reports render."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.finding import Confidence, Finding, Hop, Operand, Origin, Proof, Severity, Symptom
+from whence.lineage.looking import is_array
+from whence.lineage.trail import Birth, Trail
+from whence.source.handlers import Fate
+from whence.source.spots import Spot
+from whence.tape.failed import FailedCall
+from whence.tape.tape import Value
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def shape_text(shape: Any) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def describe(thing: Any) -> str:
+    """A value in a few words: kind, shape, type, and its first elements."""
+    if isinstance(thing, Value):
+        return f"{shape_text(thing.shape)} {dtype_name(thing.dtype)}"
+    if isinstance(thing, torch.Tensor):
+        device = "" if thing.device.type == "cpu" else f" on {thing.device}"
+        return f"{shape_text(thing.shape)} {dtype_name(thing.dtype)}{device}{_glimpse(thing)}"
+    if is_array(thing):
+        return f"numpy {shape_text(thing.shape)} {thing.dtype}"
+    if isinstance(thing, nn.Module):
+        return f"{type(thing).__name__}({thing.extra_repr()})"
+    if isinstance(thing, tuple | list):
+        inside = ", ".join(describe(each) for each in thing[:3])
+        return f"{type(thing).__name__} of {len(thing)}: {inside}" if thing else f"empty {type(thing).__name__}"
+    text = repr(thing) if isinstance(thing, int | float | str | bool | type(None)) else type(thing).__name__
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def _glimpse(tensor: torch.Tensor) -> str:
+    if tensor.is_meta or tensor.is_sparse or tensor.numel() == 0:
+        return ""
+    first = tensor.detach().reshape(-1)[:3].tolist()
+    text = ", ".join(f"{each:.4g}" if isinstance(each, float) else str(each) for each in first)
+    return f"  [{text}{', ...' if tensor.numel() > 3 else ''}]"
+
+
+def layer_text(layer: nn.Module, path: str) -> str:
+    """A layer as the user would point at it: `Net.fc1 = Linear(in_features=400, ...)`."""
+    return f"{path} = {type(layer).__name__}({layer.extra_repr()})"
+
+
+def tell(
+    failed: FailedCall,
+    rule: str,
+    *,
+    verdict: str,
+    why: str,
+    fix: str,
+    trail: Trail | None = None,
+    spot: Spot | None = None,
+    patch: str | None = None,
+    confidence: Confidence = Confidence.PROVEN,
+    severity: Severity = Severity.ERROR,
+    counterfactual: str | None = None,
+    chain: tuple[Hop, ...] = (),
+    operands: tuple[Operand, ...] = (),
+    table: tuple[str, ...] = (),
+) -> Finding | None:
+    """Make the finding of a failed call. Its origin is `spot`, else the trail's birth, else where the call stands."""
+    here = Spot.of_site(failed.site) if failed.site is not None else None
+    trail = trail or Trail(Birth.UNKNOWN)
+    born = spot or trail.spot or here
+    if born is None or here is None:
+        return None
+    from_trail = spot is None and trail.spot is not None
+    return Finding(
+        rule=rule,
+        severity=Severity.INFO if failed.fate is Fate.MENDED else severity,
+        confidence=confidence,
+        verdict=verdict,
+        origin=Origin(
+            file=born.file,
+            line=born.line,
+            code=born.code,
+            function=born.function,
+            op=trail.op if from_trail else failed.name,
+            module=_module_path(failed) if not from_trail else trail.module,
+            phase=trail.phase if from_trail else failed.call.phase,
+            step=failed.call.step,
+            sample=trail.sample,
+        ),
+        symptom=Symptom(
+            file=here.file, line=here.line, code=here.code, step=failed.call.step, what=_raised(failed.exception)
+        ),
+        chain=(*chain, *_without_repeats(trail.hops, born, here)),
+        why=why,
+        fix=fix,
+        patch=patch,
+        proof=Proof(replay=None, counterfactual=counterfactual),
+        span=born.span,
+        operands=operands,
+        table=table,
+    )
+
+
+def _module_path(failed: FailedCall) -> str | None:
+    module = failed.scope.module if failed.scope is not None else None
+    return failed.modules.path_of(module) if module is not None else None
+
+
+def _raised(exception: BaseException) -> str:
+    first = str(exception).strip().splitlines()
+    return f"{type(exception).__name__}: {first[0] if first else ''}"
+
+
+def _without_repeats(hops: tuple[Hop, ...], *ends: Spot) -> tuple[Hop, ...]:
+    taken = {(end.file, end.line) for end in ends}
+    kept = []
+    for hop in hops:
+        if (hop.file, hop.line) not in taken:
+            taken.add((hop.file, hop.line))
+            kept.append(hop)
+    return tuple(kept)

@@ -1,0 +1,144 @@
+"""Sees every torch call while it is on: puts it on the tape, and has its operands in hand when it raises."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Protocol
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+from whence.sensors.sensor import Complaints
+from whence.source.sites import user_stack
+from whence.tape.tape import Call, Tape, flatten
+
+# Reads of metadata: more than half of all events, and never of interest.
+QUIET = frozenset(
+    {"size", "dim", "stride", "numel", "nelement", "is_floating_point", "is_complex", "element_size", "ndimension",
+     "is_contiguous", "storage_offset", "data_ptr", "get_device", "is_same_size", "__len__", "__hash__", "__repr__",
+     "__format__", "is_tensor", "is_inference", "_is_view", "untyped_storage", "type", "register_hook", "is_shared",
+     "_record_function_enter_new", "_has_compatible_shallow_copy_type", "is_signed", "is_conj", "is_neg"}
+)  # fmt: skip
+
+
+class Listener(Complaints, Protocol):
+    """What the call sensor reports to."""
+
+    tape: Tape
+
+    def current(self) -> dict[str, Any]: ...
+    def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: BaseException) -> None: ...
+    def call_made(self, call: Call, result: Any) -> None: ...
+
+
+class CallSensor(TorchFunctionMode):
+    """A torch function mode. It never changes a call, its result or its exception."""
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__()
+        self.listener = listener
+        self.on = False
+        self.muted = False
+        self.failed = False
+        self.seconds = 0.0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self.muted or self.failed or getattr(func, "__name__", None) in QUIET:
+            return func(*args, **kwargs)
+        started = perf_counter()
+        call = versions = None
+        try:
+            call, versions = self._begin(func, args, kwargs)
+        except Exception as error:
+            self._give_up(error)
+        self.seconds += perf_counter() - started
+        try:
+            result = func(*args, **kwargs)
+        except BaseException as exception:
+            if call is not None and isinstance(exception, Exception):
+                self._report(call, func, args, kwargs, exception)
+            # A bare `raise` does not enter this frame again: the traceback looks as if we had not been here.
+            if exception.__traceback__ is not None:
+                exception.__traceback__ = exception.__traceback__.tb_next
+            raise
+        if call is not None and versions is not None:
+            started = perf_counter()
+            try:
+                self._finish(call, versions, result)
+            except Exception as error:
+                self._give_up(error)
+            self.seconds += perf_counter() - started
+        return result
+
+    def _begin(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Call, list[tuple[torch.Tensor, int]]]:
+        listener = self.listener
+        stack = user_stack(sys._getframe(2))
+        call = listener.tape.begin(func, args, kwargs, stack=stack, **listener.current())
+        return call, [(thing, _version(thing)) for thing in flatten((args, kwargs)) if isinstance(thing, torch.Tensor)]
+
+    def _finish(self, call: Call, versions: list[tuple[torch.Tensor, int]], result: Any) -> None:
+        changed = [tensor for tensor, version in versions if _version(tensor) != version]
+        self.listener.tape.finish(call, result, changed)
+        self.listener.call_made(call, result)
+
+    def _report(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
+        self.muted = True
+        try:
+            self.listener.call_failed(call, func, args, kwargs, exception)
+        finally:
+            self.muted = False
+
+    def _give_up(self, error: Exception) -> None:
+        self.failed = True
+        self.listener.sensor_failed("calls", error)
+
+    def start(self) -> None:
+        """Begin to see calls, unless a mode of the program's own is running: its exit would take ours off instead."""
+        if not self.on and not self.failed and _only_devices_below():
+            self.__enter__()
+            self._from_numpy, torch.from_numpy = torch.from_numpy, self._seen(torch.from_numpy)
+            self.on = True
+
+    def stop(self) -> None:
+        if self.on and _is_innermost(self):
+            self.__exit__(None, None, None)
+            torch.from_numpy = self._from_numpy
+            self.on = False
+
+    def _seen(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that torch does not show to modes, shown to this one."""
+
+        @functools.wraps(func)
+        def shown(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self.__torch_function__(func, (), args, kwargs)
+            except BaseException as exception:
+                if exception.__traceback__ is not None:
+                    exception.__traceback__ = exception.__traceback__.tb_next
+                raise
+
+        return shown
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _is_innermost(mode: TorchFunctionMode) -> bool:
+    depth = torch._C._len_torch_function_stack()
+    return depth > 0 and torch._C._get_function_stack_at(depth - 1) is mode
+
+
+def _only_devices_below() -> bool:
+    """`torch.device` as a context puts itself below all others and takes itself away from there: it does no harm."""
+    depth = torch._C._len_torch_function_stack()
+    return all(isinstance(torch._C._get_function_stack_at(level), DeviceContext) for level in range(depth))

@@ -1,0 +1,114 @@
+"""Sees DataLoaders: where they are built, which samples make a batch, and what fails on the way."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Protocol
+
+from torch.utils.data import DataLoader
+from torch.utils.data import dataloader as torch_dataloader
+
+from whence.sensors.sensor import Complaints, Sensor
+from whence.source.sites import caller_frame, user_stack
+from whence.tape.batches import Batch, LoaderBook
+
+_Iterator = torch_dataloader._BaseDataLoaderIter
+
+
+class Listener(Complaints, Protocol):
+    loaders: LoaderBook
+
+    def fetch_began(self) -> None: ...
+    def fetch_ended(self) -> None: ...
+    def batch_arrived(self, batch: Batch, data: Any) -> None: ...
+    def fetch_failed(self, loader: Any, indices: list[Any] | None, exception: Exception) -> None: ...
+
+
+class LoaderSensor(Sensor):
+    """Wraps methods of torch's loader while it is on. A batch passes through untouched."""
+
+    name = "loader"
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener)
+        self.listener = listener
+        self._loaders: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+        self._sent: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()
+
+    def _attach(self) -> None:
+        self._wrap(DataLoader, "__init__", self._wrap_init)
+        self._wrap(_Iterator, "__init__", self._wrap_iterator_init)
+        self._wrap(_Iterator, "_next_index", self._wrap_next_index)
+        self._wrap(_Iterator, "__next__", self._wrap_next)
+
+    def _wrap_init(self, original: Any) -> Any:
+        def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:
+            original(loader, *args, **kwargs)
+            stack = user_stack(caller_frame())
+            self._guarded(lambda: self.listener.loaders.note_construction(loader, stack))
+
+        return __init__
+
+    def _wrap_iterator_init(self, original: Any) -> Any:
+        def __init__(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+            self._guarded(lambda: self._loaders.__setitem__(iterator, weakref.ref(loader)))
+            original(iterator, loader, *args, **kwargs)
+
+        return __init__
+
+    def _wrap_next_index(self, original: Any) -> Any:
+        def _next_index(iterator: Any) -> Any:
+            indices = original(iterator)
+            self._guarded(lambda: self._note_sent(iterator, indices))
+            return indices
+
+        return _next_index
+
+    def _wrap_next(self, original: Any) -> Any:
+        def __next__(iterator: Any) -> Any:
+            self._guarded(self.listener.fetch_began)
+            try:
+                data = original(iterator)
+            except BaseException as exception:
+                if isinstance(exception, Exception) and not isinstance(exception, StopIteration):
+                    failure: Exception = exception
+                    self._guarded(lambda: self._note_failure(iterator, failure))
+                if exception.__traceback__ is not None:
+                    exception.__traceback__ = exception.__traceback__.tb_next
+                raise
+            finally:
+                self._guarded(self.listener.fetch_ended)
+            self._guarded(lambda: self._note_batch(iterator, data))
+            return data
+
+        return __next__
+
+    def _note_sent(self, iterator: Any, indices: Any) -> None:
+        sent = self._sent.setdefault(iterator, {})
+        number = getattr(iterator, "_send_idx", None)
+        if number is None:
+            sent.clear()
+            number = 0
+        sent[number] = indices
+
+    def _taken(self, iterator: Any) -> list[Any] | None:
+        """The indices of the batch that has just come (or failed to)."""
+        sent = self._sent.get(iterator, {})
+        received = getattr(iterator, "_rcvd_idx", None)
+        if received is not None and not getattr(iterator, "_in_order", True):
+            return None
+        indices = sent.pop(0 if received is None else received - 1, None)
+        if indices is None:
+            return None
+        return list(indices) if isinstance(indices, list | tuple) else [indices]
+
+    def _note_batch(self, iterator: Any, data: Any) -> None:
+        loader = self._loaders[iterator]()
+        indices = self._taken(iterator)
+        if iterator._dataset_kind == torch_dataloader._DatasetKind.Iterable:
+            indices = None
+        self.listener.batch_arrived(self.listener.loaders.deliver(loader, indices, data), data)
+
+    def _note_failure(self, iterator: Any, exception: Exception) -> None:
+        loader = self._loaders[iterator]()
+        self.listener.fetch_failed(loader, self._taken(iterator), exception)

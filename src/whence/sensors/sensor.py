@@ -1,0 +1,57 @@
+"""What all sensors share: they can be taken off without a trace, and one that fails switches itself off."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+class Complaints(Protocol):
+    """Who is told that a sensor failed."""
+
+    def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
+
+
+class Sensor:
+    """A thing that listens to torch. It sees only the thread that it was started in."""
+
+    name = "sensor"
+
+    def __init__(self, complaints: Complaints) -> None:
+        self._complaints = complaints
+        self._undo: list[Callable[[], None]] = []
+        self._thread = threading.get_ident()
+        self.failed = False
+
+    @property
+    def on(self) -> bool:
+        return bool(self._undo)
+
+    def start(self) -> None:
+        if not self.on:
+            self._thread = threading.get_ident()
+            self._attach()
+
+    def stop(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _attach(self) -> None:
+        raise NotImplementedError
+
+    def _wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace a method until the sensor stops."""
+        original = vars(owner)[name]
+        setattr(owner, name, make(original))
+        self._undo.append(lambda: setattr(owner, name, original))
+
+    def _guarded(self, look: Callable[[], None]) -> None:
+        """Look, and never let a fault of ours reach the program."""
+        if self.failed or threading.get_ident() != self._thread:
+            return
+        try:
+            look()
+        except Exception as error:
+            self.failed = True
+            self._complaints.sensor_failed(self.name, error)

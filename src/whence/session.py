@@ -1,0 +1,238 @@
+"""One watch: its sensors, its tape, its record, and what it does when something fails."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.config import Config
+from whence.explaining import Explainer
+from whence.finding import Finding, Outcome, Overhead, Report
+from whence.record import Record
+from whence.sensors.calls import CallSensor
+from whence.sensors.loader import LoaderSensor
+from whence.sensors.modules import ModuleSensor
+from whence.sensors.optimizer import OptimizerSensor
+from whence.source.sites import frames_outside
+from whence.source.suppressions import is_suppressed
+from whence.tape.batches import Batch, BatchLeaf, LoaderBook, leaves_of, signature_of
+from whence.tape.scopes import ModuleBook, Scope
+from whence.tape.tape import Call, Tape
+
+RECORDED_STEPS = 3
+GRACE_SECONDS = 1.0
+
+_watching: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+class Stop(BaseException):
+    """Ends the program at a finding, where the user asked for that with `--stop-on`."""
+
+
+class Session:
+    """The state of a watch. Sensors report to it; nothing of it raises into the program unless it was asked to stop it."""
+
+    def __init__(self, config: Config, record: Record, tell: Callable[[Finding], None] = lambda _: None) -> None:
+        self.config = config
+        self.record = record
+        self.tell = tell
+        self.tape = Tape()
+        self.modules = ModuleBook()
+        self.loaders = LoaderBook()
+        self.explainer = Explainer(self.tape, self.modules, self.loaders, self._recording_aside)
+        self.scope: Scope | None = None
+        self.step = 0
+        self._began = perf_counter()
+        self._seconds = 0.0
+        self._looking_now = False
+        self._phases: list[str] = []
+        self._signatures: set[Any] = set()
+        self._explained: BaseException | None = None
+        self.calls = CallSensor(self)
+        self.sensors = (ModuleSensor(self), LoaderSensor(self), OptimizerSensor(self))
+
+    # its life
+
+    def start(self) -> None:
+        self._began = perf_counter()
+        _watching.add(self)
+        for sensor in self.sensors:
+            sensor.start()
+        self.calls.start()
+
+    def stop(self) -> None:
+        """Take every sensor off. Safe to call twice."""
+        self.calls.stop()
+        for sensor in self.sensors:
+            sensor.stop()
+        self._explained = None
+        _watching.discard(self)
+
+    def close(self, outcome: Outcome) -> Report:
+        self.stop()
+        total = perf_counter() - self._began
+        ratio = total / max(total - self.cost(), 1e-9)
+        return self.record.close(outcome=outcome, steps=self.step, overhead=Overhead(ratio, self.cost()))
+
+    def cost(self) -> float:
+        """Seconds that the watch has taken from the program."""
+        return self._seconds + self.calls.seconds
+
+    # what the call sensor reports
+
+    def current(self) -> dict[str, Any]:
+        phase = self._phases[-1] if self._phases else "forward" if self.scope is not None else "program"
+        return {"module": self.scope, "step": self.step, "phase": phase}
+
+    def call_made(self, _call: Call, _result: Any) -> None:
+        self._explained = None
+
+    def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
+        # What fails within a fetch is explained when the fetch has failed, with the samples at hand.
+        if call.phase != "data":
+            frames = frames_outside(exception)
+            self._explain(exception, lambda: self.explainer.failed_call(call, func, args, kwargs, exception, frames))
+
+    # what the module sensor reports
+
+    def module_entered(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        if self.scope is not None and self.scope.parent is None:
+            self._note_signature(("module", id(module), module.training, signature_of(args)))
+
+    def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
+        outer = frames_outside(exception)
+        state: dict[str, Any] = {"scope": self.scope, "step": self.step, "phase": "forward"}
+        self._explain(exception, lambda: self.explainer.traceback(exception, outer, **state))
+
+    def pause_calls(self) -> bool:
+        was_on = self.calls.on
+        self.calls.stop()
+        return was_on and not self.calls.on
+
+    def resume_calls(self) -> None:
+        self.calls.start()
+
+    # what the loader sensor reports
+
+    def fetch_began(self) -> None:
+        self._phases.append("data")
+
+    def fetch_ended(self) -> None:
+        if self._phases and self._phases[-1] == "data":
+            self._phases.pop()
+
+    def batch_arrived(self, batch: Batch, data: Any) -> None:
+        for path, leaf in leaves_of(data):
+            if isinstance(leaf, torch.Tensor):
+                self.tape.mark_leaf(leaf, BatchLeaf(batch, path))
+        self._note_signature(("batch", id(batch.info), batch.signature))
+
+    def fetch_failed(self, loader: Any, indices: list[Any] | None, exception: Exception) -> None:
+        outer = frames_outside(exception)
+        info = self.loaders.info_of(loader)
+        if indices is not None:
+            self._explain(exception, lambda: self.explainer.fetch(info, indices, exception, outer, self.step))
+
+    # what the optimizer sensor reports
+
+    def step_began(self) -> None:
+        self._phases.append("optimizer")
+
+    def step_ended(self, steps: int) -> None:
+        if self._phases and self._phases[-1] == "optimizer":
+            self._phases.pop()
+        self.step = steps
+        allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
+        if steps >= RECORDED_STEPS and self.cost() > allowed:
+            self.calls.stop()
+
+    # what the program's runner reports
+
+    def program_failed(self, exception: BaseException) -> None:
+        """An exception is about to leave the program."""
+        if isinstance(exception, Exception):
+            state: dict[str, Any] = {"scope": None, "step": self.step, "phase": "program"}
+            self._explain(exception, lambda: self.explainer.traceback(exception, [], **state))
+
+    def sensor_failed(self, sensor: str, error: BaseException) -> None:
+        what = f"{type(error).__name__}: {error}"
+        self.record.not_watched(f"the {sensor} sensor failed ({what}) and switched itself off")
+
+    def _note_signature(self, signature: Any) -> None:
+        """A batch or an input unlike all before: what comes next is recorded from its first call."""
+        if signature not in self._signatures:
+            self._signatures.add(signature)
+            self.calls.start()
+
+    def _explain(self, exception: Exception, ask: Callable[[], list[Finding]]) -> None:
+        if exception is self._explained or self._looking_now:
+            return
+        self._explained = exception
+        findings: list[Finding] = []
+        with self._looking():
+            findings = [each for each in ask() if self.config.wants(each.rule) and not is_suppressed(each)]
+        for finding in findings:
+            if self.record.add(finding):
+                self.tell(finding)
+        stop_on = self.config.stop_on
+        if stop_on is not None and any(each.severity.rank >= stop_on.rank for each in findings):
+            raise Stop
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """While Whence looks its call sensor does not, and a fault in looking goes no further."""
+        began = perf_counter()
+        self._looking_now = True
+        muted, self.calls.muted = self.calls.muted, True
+        try:
+            yield
+        except Exception as error:
+            if "WHENCE_DEBUG" in os.environ:
+                raise
+            self.record.not_watched(f"a failure that could not be explained ({type(error).__name__}: {error})")
+        finally:
+            self.calls.muted = muted
+            self._looking_now = False
+            self._seconds += perf_counter() - began
+
+    @contextmanager
+    def _recording_aside(self) -> Iterator[None]:
+        """Put what is called within on the tape, with a sensor of its own. For child processes."""
+        sensor = CallSensor(_Aside(self))
+        sensor.start()
+        try:
+            yield
+        finally:
+            sensor.stop()
+
+
+class _Aside:
+    """Listens to a call sensor that only records."""
+
+    def __init__(self, session: Session) -> None:
+        self.tape = session.tape
+        self._session = session
+
+    def current(self) -> dict[str, Any]:
+        return {"module": None, "step": self._session.step, "phase": "data"}
+
+    def call_made(self, call: Call, result: Any) -> None: ...
+    def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
+    def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
+
+
+def _forget_in_child() -> None:
+    """A forked child (a DataLoader worker, say) is not watched: take everything off there."""
+    for session in list(_watching):
+        session.stop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

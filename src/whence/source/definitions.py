@@ -1,0 +1,192 @@
+"""Where a name got its value, read from the source: assignments, loop targets, parameters, attributes, returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from whence.source.text import enclosing, parent_of
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class Kind(Enum):
+    ASSIGNED = auto()
+    LOOP = auto()
+    PARAMETER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One place that binds a name. `path` leads into the value where it is unpacked: `a, b = f()` binds b at (1,)."""
+
+    kind: Kind
+    node: ast.AST
+    value: ast.expr | None
+    path: tuple[int, ...] = ()
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function or module without those of functions and classes defined in it."""
+    pending = list(ast.iter_child_nodes(scope))
+    while pending:
+        node = pending.pop(0)
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            pending[:0] = list(ast.iter_child_nodes(node))
+
+
+def _bindings(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[ast.expr, tuple[int, ...]]]:
+    if isinstance(target, ast.Tuple | ast.List):
+        for number, element in enumerate(target.elts):
+            yield from _bindings(element, (*path, number))
+    elif isinstance(target, ast.Starred):
+        yield from _bindings(target.value, path)
+    else:
+        yield target, path
+
+
+def _definitions_in(scope: ast.AST) -> Iterator[tuple[ast.expr, Definition]]:
+    for node in _own_nodes(scope):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    for bound, path in _bindings(target):
+                        yield bound, _unpacked(Definition(Kind.ASSIGNED, node, value, path))
+            case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.NamedExpr(target=target, value=value):
+                yield target, Definition(Kind.ASSIGNED, node, value)
+            case ast.AugAssign(target=target):
+                yield target, Definition(Kind.ASSIGNED, node, ast.copy_location(_as_binary(node), node))
+            case ast.For(target=target, iter=iterated) | ast.comprehension(target=target, iter=iterated):
+                for bound, path in _bindings(target):
+                    yield bound, Definition(Kind.LOOP, node, iterated, path)
+            case ast.withitem(context_expr=context, optional_vars=ast.expr() as target):
+                for bound, path in _bindings(target):
+                    yield bound, Definition(Kind.ASSIGNED, context, context, path)
+
+
+def _as_binary(node: ast.AugAssign) -> ast.BinOp:
+    binary = ast.BinOp(left=node.target, op=node.op, right=node.value)
+    binary.parent = node  # type: ignore[attr-defined]
+    return binary
+
+
+def _unpacked(definition: Definition) -> Definition:
+    """`a, b = x, y` binds b to y and not to a part of a tuple."""
+    value, path = definition.value, definition.path
+    while path and isinstance(value, ast.Tuple | ast.List) and path[0] < len(value.elts):
+        value, path = value.elts[path[0]], path[1:]
+    return Definition(definition.kind, definition.node, value, path)
+
+
+def _position(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def parameter_names(function: FunctionNode) -> list[str]:
+    arguments = function.args
+    return [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+
+
+def all_parameter_names(function: FunctionNode) -> list[str]:
+    arguments = function.args
+    extra = [each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    return [*parameter_names(function), *(each.arg for each in arguments.kwonlyargs), *extra]
+
+
+def find_definition(name: str, scope: ast.AST, before: ast.AST | None) -> Definition | None:
+    """The definition of a name that reaches `before`: the last one above it, else (in a loop) the last one below it."""
+    found = [
+        definition
+        for target, definition in _definitions_in(scope)
+        if isinstance(target, ast.Name) and target.id == name
+    ]
+    if before is not None:
+        limit = _position(before)
+        earlier = [each for each in found if _position(each.node) < limit and not _contains(each, before)]
+        found = earlier or [each for each in found if not _contains(each, before)]
+    if found:
+        return max(found, key=lambda each: _position(each.node))
+    if isinstance(scope, FunctionNode) and name in all_parameter_names(scope):
+        return Definition(Kind.PARAMETER, scope, None)
+    return None
+
+
+def _contains(definition: Definition, node: ast.AST) -> bool:
+    if definition.kind is Kind.LOOP:
+        return False
+    walker: ast.AST | None = node
+    while walker is not None:
+        if walker is definition.node:
+            return True
+        walker = parent_of(walker)
+    return False
+
+
+def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
+    """The assignment `self.name = ...` in a class; the one in `__init__` if there are several."""
+    found: list[tuple[bool, Definition]] = []
+    for method in class_node.body:
+        if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for target, definition in _definitions_in(method):
+            if isinstance(target, ast.Attribute) and target.attr == name and isinstance(target.value, ast.Name):
+                found.append((method.name in ("__init__", "setup"), definition))
+    if not found:
+        return None
+    return max(found, key=lambda each: each[0])[1]
+
+
+def find_class(name: str, tree: ast.Module) -> ast.ClassDef | None:
+    return next((node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name), None)
+
+
+def find_function(name: str, tree: ast.AST) -> FunctionNode | None:
+    return next(
+        (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name),
+        None,
+    )
+
+
+def returns_of(function: FunctionNode) -> list[ast.expr]:
+    """The expressions a function returns or yields, in source order."""
+    if isinstance(function, ast.Lambda):
+        return [function.body]
+    return [
+        node.value
+        for node in _own_nodes(function)
+        if isinstance(node, ast.Return | ast.Yield) and node.value is not None
+    ]
+
+
+def argument_for(call: ast.Call, function: FunctionNode, name: str, *, bound: bool) -> ast.expr | None:
+    """The expression that a call passes for a parameter; `bound` where the first parameter is self."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    names = parameter_names(function)[1 if bound else 0 :]
+    if name in names and names.index(name) < len(call.args):
+        argument = call.args[names.index(name)]
+        if not any(isinstance(each, ast.Starred) for each in call.args[: names.index(name) + 1]):
+            return argument
+    return default_for(function, name)
+
+
+def default_for(function: FunctionNode, name: str) -> ast.expr | None:
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    with_default = positional[len(positional) - len(arguments.defaults) :]
+    for argument, default in zip(with_default, arguments.defaults, strict=True):
+        if argument.arg == name:
+            return default
+    for argument, keyword_default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if argument.arg == name:
+            return keyword_default
+    return None
+
+
+def class_of_method(function: ast.AST) -> ast.ClassDef | None:
+    owner = enclosing(function, ast.ClassDef, ast.FunctionDef, ast.Module)
+    return owner if isinstance(owner, ast.ClassDef) else None

@@ -1,0 +1,128 @@
+"""Who will catch an exception that is being raised now, and whether they make up for it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import FrameType
+from typing import Any
+
+from whence.source.sites import Site, is_library
+from whence.source.text import parent_of
+
+EXPECTING = ("raises", "assertRaises", "assertRaisesRegex")
+
+
+class Fate(Enum):
+    """What becomes of an exception."""
+
+    UNCAUGHT = auto()
+    CAUGHT = auto()
+    """The program swallows it: prints, logs, goes on without the result."""
+    MENDED = auto()
+    """The program has a fallback, a retry or an assertion for it: this failure is part of how it works."""
+    INTERNAL = auto()
+    """A library raises and catches it within itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A `try` around the running statement whose handler takes the exception."""
+
+    body: list[ast.stmt]
+    handler: ast.ExceptHandler
+
+
+def fate_of(exception: BaseException, frames: Iterable[FrameType]) -> Fate:
+    """Predict the fate of an exception from the frames it is about to pass, innermost first."""
+    for frame in frames:
+        if not _has_handler_here(frame):
+            continue
+        for guard in _guards_around(frame, exception):
+            if guard is None:
+                return Fate.MENDED
+            if _passes_on(guard.handler):
+                continue
+            if is_library(frame.f_code.co_filename):
+                return Fate.INTERNAL
+            return Fate.MENDED if _makes_up(guard) else Fate.CAUGHT
+    return Fate.UNCAUGHT
+
+
+def _has_handler_here(frame: FrameType) -> bool:
+    entries = dis.Bytecode(frame.f_code).exception_entries  # type: ignore[attr-defined]
+    return any(entry.start <= frame.f_lasti < entry.end for entry in entries)
+
+
+def _guards_around(frame: FrameType, exception: BaseException) -> Iterator[Guard | None]:
+    """The handlers that would take the exception, innermost first; None stands for `with pytest.raises(...)` and the like."""
+    site = Site.of(frame)
+    child: ast.AST | None = site.node() or site.statement()
+    while child is not None:
+        parent = parent_of(child)
+        if isinstance(parent, ast.Try) and child in parent.body:
+            for handler in parent.handlers:
+                if _takes(handler, exception, frame):
+                    yield Guard(parent.body, handler)
+                    break
+        if isinstance(parent, ast.With) and child in parent.body and any(map(_expects_failure, parent.items)):
+            yield None
+        child = parent
+
+
+def _expects_failure(item: ast.withitem) -> bool:
+    called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return name.endswith(EXPECTING)
+
+
+def _takes(handler: ast.ExceptHandler, exception: BaseException, frame: FrameType) -> bool:
+    if handler.type is None:
+        return True
+    named = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    kinds = [_look_up(each, frame) for each in named]
+    return any(isinstance(kind, type) and isinstance(exception, kind) for kind in kinds)
+
+
+def _look_up(node: ast.expr, frame: FrameType) -> Any:
+    if isinstance(node, ast.Name):
+        for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if node.id in names:
+                return names[node.id]
+    if isinstance(node, ast.Attribute):
+        return getattr(_look_up(node.value, frame), node.attr, None)
+    return None
+
+
+def _passes_on(handler: ast.ExceptHandler) -> bool:
+    """True if the handler ends in raising again; a `raise` under an `if` (out of memory, say) counts as catching."""
+    return any(isinstance(statement, ast.Raise) for statement in handler.body)
+
+
+def _makes_up(guard: Guard) -> bool:
+    """True if the handler supplies what the body failed to make, changes what it reads, or returns a value instead."""
+    body, handler = guard.body, guard.handler
+    needed = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    for statement in handler.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and _supplies(node, needed):
+                return True
+    returns_value = any(isinstance(node, ast.Return) and node.value is not None for node in body)
+    return returns_value and any(_is_result(node) for node in handler.body if isinstance(node, ast.Return))
+
+
+def _supplies(node: ast.Assign | ast.AugAssign | ast.AnnAssign, needed: set[str]) -> bool:
+    if isinstance(node, ast.AugAssign):
+        # A counter such as `skipped += 1` is bookkeeping; `jitter *= 10` before the next try is not.
+        return isinstance(node.target, ast.Name) and node.target.id in needed
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    names = {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return bool(names & needed) and not isinstance(node.value, ast.Constant)
+
+
+def _is_result(node: ast.Return) -> bool:
+    return node.value is not None and not isinstance(node.value, ast.Constant)

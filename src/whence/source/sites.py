@@ -1,0 +1,132 @@
+"""Sites: points in the user's program, cheap to take while it runs and looked up only when somebody asks."""
+
+from __future__ import annotations
+
+import ast
+import os
+import site as site_packages
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from types import CodeType, FrameType
+from typing import Any
+
+import executing
+
+from whence.finding import Span
+
+OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+OWN_PROGRAMS = OWN_FOLDER + "cases" + os.sep
+DEEPEST_STACK = 12
+
+
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= set(site_packages.getsitepackages()) | {site_packages.getusersitepackages()}
+    folders |= {os.path.dirname(os.__file__)}
+    return tuple({os.path.realpath(folder) + os.sep for folder in folders} | {folder + os.sep for folder in folders})
+
+
+LIBRARY_FOLDERS = _library_folders()
+
+
+@lru_cache(maxsize=None)
+def is_library(filename: str) -> bool:
+    """Tell whether a file is somebody else's code: the standard library, an installed package, Whence itself."""
+    if filename.startswith("<"):
+        return not filename.startswith(("<string>", "<stdin>", "<ipython"))
+    path = os.path.abspath(filename)
+    if path.startswith(OWN_PROGRAMS):
+        return False
+    if path.startswith(OWN_FOLDER):
+        return True
+    return path.startswith(LIBRARY_FOLDERS) or os.path.realpath(path).startswith(LIBRARY_FOLDERS)
+
+
+def is_own(filename: str) -> bool:
+    """Tell whether a file is Whence's own code; the programs of `whence demo` are not."""
+    return filename.startswith(OWN_FOLDER) and not filename.startswith(OWN_PROGRAMS)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A point in a code object. Quacks like a frame as far as `executing` looks at one, but keeps no local alive."""
+
+    f_code: CodeType
+    f_lasti: int
+    f_lineno: int
+    f_globals: dict[str, Any]
+
+    @classmethod
+    def of(cls, frame: FrameType) -> Site:
+        return cls(frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Site) and self.f_code is other.f_code and self.f_lasti == other.f_lasti
+
+    def __hash__(self) -> int:
+        return hash((id(self.f_code), self.f_lasti))
+
+    @property
+    def filename(self) -> str:
+        return self.f_code.co_filename
+
+    @property
+    def function(self) -> str:
+        return self.f_code.co_name
+
+    def span(self) -> Span:
+        """The columns of the expression that was running, by the compiler's own table."""
+        line, end_line, column, end_column = next(islice(self.f_code.co_positions(), self.f_lasti // 2, None))
+        if line is None or end_line is None or column is None or end_column is None:
+            return Span(self.f_lineno, 0, self.f_lineno, 0)
+        return Span(line, column, end_line, end_column)
+
+    def node(self) -> ast.AST | None:
+        """The syntax node that was running, or None where it cannot be known for certain."""
+        try:
+            found = executing.Source.executing(self).node  # type: ignore[arg-type]
+        except Exception:
+            return None
+        return found if isinstance(found, ast.AST) else None
+
+    def statement(self) -> ast.stmt | None:
+        try:
+            statements = executing.Source.executing(self).statements  # type: ignore[arg-type]
+        except Exception:
+            return None
+        return next(iter(statements), None) if statements else None
+
+
+def frames_from(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def frames_outside(exception: BaseException) -> list[FrameType]:
+    """The live frames that an exception which is being handled has still to pass, innermost first."""
+    reached = exception.__traceback__.tb_frame if exception.__traceback__ is not None else None
+    frames = frames_from(sys._getframe(1))
+    for frame in frames:
+        if frame is reached:
+            break
+    return list(frames)
+
+
+def user_stack(frame: FrameType | None) -> tuple[Site, ...]:
+    """The sites of the user's own code that are running now, innermost first."""
+    found: list[Site] = []
+    while frame is not None and len(found) < DEEPEST_STACK:
+        if not is_library(frame.f_code.co_filename):
+            found.append(Site.of(frame))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def caller_frame(depth: int = 1) -> FrameType:
+    return sys._getframe(depth + 1)

@@ -1,0 +1,54 @@
+"""A spot: one expression in the user's source, ready to be shown."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from whence.finding import Hop, Span
+from whence.source.sites import Site
+from whence.source.text import code_of, parent_of, shown_path, source_of, span_of
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    filename: str
+    span: Span
+    function: str
+
+    @classmethod
+    def of_site(cls, site: Site) -> Spot:
+        return cls(site.filename, site.span(), site.function)
+
+    @classmethod
+    def of_node(cls, filename: str, node: ast.AST) -> Spot:
+        walker: ast.AST | None = node
+        while walker is not None and not isinstance(walker, ast.FunctionDef | ast.AsyncFunctionDef):
+            walker = parent_of(walker)
+        return cls(filename, span_of(node), walker.name if walker is not None else "<module>")
+
+    @property
+    def file(self) -> str:
+        return shown_path(self.filename)
+
+    @property
+    def line(self) -> int:
+        return self.span.line
+
+    @property
+    def code(self) -> str:
+        return code_of(self.filename, self.span)
+
+    def node(self) -> ast.AST | None:
+        """The syntax node that has exactly this span; an expression rather than the statement around it."""
+        source = source_of(self.filename)
+        if source is None or source.tree is None:
+            return None
+        found = [node for node in ast.walk(source.tree) if hasattr(node, "lineno") and span_of(node) == self.span]
+        expressions = [node for node in found if isinstance(node, ast.expr)]
+        return expressions[0] if expressions else found[0] if found else None
+
+    def hop(self, what: str) -> Hop:
+        return Hop(self.file, self.line, self.code, what)
+
+

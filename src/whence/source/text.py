@@ -1,0 +1,104 @@
+"""Source text and syntax trees of the user's files, whatever they came from: a file, `-c`, a notebook cell."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+from functools import lru_cache
+
+import executing
+
+from whence.finding import Span
+from whence.source.sites import Site
+
+
+def source_of(filename: str) -> executing.Source | None:
+    """The parsed file with parent links, or None where there is no readable source."""
+    try:
+        source = executing.Source.for_filename(filename)
+    except Exception:
+        return None
+    return source if source.tree is not None else None
+
+
+def tree_of(filename: str) -> ast.Module | None:
+    source = source_of(filename)
+    return source.tree if source is not None else None
+
+
+def lines_of(filename: str) -> list[str]:
+    return [line.rstrip("\n") for line in linecache.getlines(filename)]
+
+
+def line_of(filename: str, number: int) -> str:
+    return linecache.getline(filename, number).rstrip("\n")
+
+
+def code_of(filename: str, span: Span) -> str:
+    """The text within a span, on one line, white space folded."""
+    lines = lines_of(filename)[span.line - 1 : span.end_line]
+    if not lines or span.end_column == 0:
+        return line_of(filename, span.line).strip()
+    encoded = [line.encode() for line in lines]
+    encoded[-1] = encoded[-1][: span.end_column]
+    encoded[0] = encoded[0][span.column :]
+    return " ".join(" ".join(part.decode(errors="replace") for part in encoded).split())
+
+
+def span_of(node: ast.AST) -> Span:
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    return Span(line, column, getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column)
+
+
+def text_of(filename: str, node: ast.AST) -> str:
+    return code_of(filename, span_of(node))
+
+
+def parent_of(node: ast.AST) -> ast.AST | None:
+    """The enclosing node; `executing` hangs it on every tree it parses."""
+    parent = getattr(node, "parent", None)
+    return parent if isinstance(parent, ast.AST) else None
+
+
+def enclosing(node: ast.AST, *kinds: type[ast.AST]) -> ast.AST | None:
+    walker = parent_of(node)
+    while walker is not None and not isinstance(walker, kinds):
+        walker = parent_of(walker)
+    return walker
+
+
+def statement_of(node: ast.AST) -> ast.stmt | None:
+    walker: ast.AST | None = node
+    while walker is not None and not isinstance(walker, ast.stmt):
+        walker = parent_of(walker)
+    return walker
+
+
+def function_node(site: Site) -> ast.AST | None:
+    """The syntax node of the function (or module) that a site lies in."""
+    tree = tree_of(site.filename)
+    if tree is None or site.function == "<module>":
+        return tree
+    first = site.f_code.co_firstlineno
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == site.function:
+            starts = [node.lineno, *(decorator.lineno for decorator in node.decorator_list)]
+            if min(starts) == first:
+                return node
+        if isinstance(node, ast.Lambda) and site.function == "<lambda>" and node.lineno == first:
+            return node
+    return tree if site.function.startswith("<") else None
+
+
+@lru_cache(maxsize=None)
+def _relative(filename: str, folder: str) -> str:
+    relative = os.path.relpath(filename, folder)
+    return filename if relative.startswith("..") else relative
+
+
+def shown_path(filename: str) -> str:
+    """A path as reports print it: relative to the working directory where it lies below it."""
+    if filename.startswith("<"):
+        return filename
+    return _relative(os.path.abspath(filename), os.getcwd())

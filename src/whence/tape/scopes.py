@@ -1,0 +1,77 @@
+"""Modules as the tape knows them: which one was running, where it was built, what it is called."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from whence.source.sites import Site
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """One run of a module's forward. `parent` is the module that called it."""
+
+    ref: weakref.ref[nn.Module]
+    kind: str
+    parent: Scope | None
+    inputs: tuple[object, ...] = field(default=(), repr=False)
+    """Shapes and types of what went in, for the layer-by-layer table."""
+
+    @property
+    def module(self) -> nn.Module | None:
+        return self.ref()
+
+    def lineage(self) -> Iterator[Scope]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+
+class ModuleBook:
+    """What is known of each module beside the module itself. Keeps none alive."""
+
+    def __init__(self) -> None:
+        self._built: weakref.WeakKeyDictionary[nn.Module, tuple[Site, ...]] = weakref.WeakKeyDictionary()
+        self._roots: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+
+    def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
+        self._built[module] = stack
+
+    def note_root(self, module: nn.Module) -> None:
+        self._roots.add(module)
+
+    def built_at(self, module: nn.Module) -> tuple[Site, ...]:
+        return self._built.get(module, ())
+
+    def built(self) -> list[nn.Module]:
+        return list(self._built)
+
+    def path_of(self, module: nn.Module) -> str:
+        """The module's dotted name below the model that runs it, with the model's class in front."""
+        for root in self._roots:
+            for name, each in root.named_modules():
+                if each is module:
+                    return f"{type(root).__name__}.{name}" if name else type(root).__name__
+        return type(module).__name__
+
+    def owner_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
+        """The module that registers a tensor as its own parameter or buffer, and the name it has there."""
+        for module in list(self._built):
+            for name, each in (*module._parameters.items(), *module._buffers.items()):
+                if each is tensor:
+                    return module, name
+        return None
+
+    def holder_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
+        """The module that keeps a tensor as a plain attribute, unknown to `parameters()`, `buffers()` and `to()`."""
+        for module in list(self._built):
+            for name, each in vars(module).items():
+                if each is tensor:
+                    return module, name
+        return None

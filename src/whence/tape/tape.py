@@ -1,0 +1,241 @@
+"""The tape: what was called, with what, from where."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+
+from whence.source.sites import Site
+
+MOST_CALLS = 20_000
+
+OUT_OF_TORCH: Final = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"})
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """A tensor as it was at one point of the program. An in-place change makes a new value of the same tensor."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+    storage: int
+    call: Call | None
+    ref: weakref.ref[torch.Tensor] | None
+    leaf: object | None = None
+    """What a value without a call is known to be: the batch that a loader delivered, say."""
+
+    @property
+    def tensor(self) -> torch.Tensor | None:
+        return self.ref() if self.ref is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """An operand that is neither a tensor nor a plain constant, described so that it need not be kept."""
+
+    kind: str
+    description: str
+    identity: int
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One torch call. `args` and `kwargs` are as they were passed, with a Value in place of each tensor."""
+
+    number: int
+    func: Callable[..., Any]
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    stack: tuple[Site, ...]
+    module: object | None
+    step: int
+    phase: str
+    grad_mode: bool
+    autocast: bool
+    outputs: tuple[Value, ...] = ()
+    changed: tuple[Value, ...] = ()
+    """Values as they were before this call changed them in place."""
+    sequence: int = -1
+    """Autograd's number for the newest node this call made."""
+    forgotten: bool = False
+    operands: tuple[Value, ...] = field(default=())
+
+    @property
+    def site(self) -> Site | None:
+        return self.stack[0] if self.stack else None
+
+
+def operation_name(func: Callable[..., Any]) -> str:
+    """The name people know: `linear`, `cross_entropy`, `grad.__set__`."""
+    name = getattr(func, "__name__", type(func).__name__)
+    if name in ("__get__", "__set__", "__delete__"):
+        return f"{getattr(getattr(func, '__self__', None), '__name__', '?')}.{name}"
+    return str(name)
+
+
+def flatten(tree: Any) -> Iterator[Any]:
+    """The leaves of nested tuples, lists and dicts."""
+    if isinstance(tree, tuple | list):
+        for each in tree:
+            yield from flatten(each)
+    elif isinstance(tree, dict):
+        for each in tree.values():
+            yield from flatten(each)
+    else:
+        yield tree
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The same tree with each leaf replaced. Named tuples and odd containers become plain ones."""
+    if isinstance(tree, tuple):
+        return tuple(map_leaves(function, each) for each in tree)
+    if isinstance(tree, list):
+        return [map_leaves(function, each) for each in tree]
+    if isinstance(tree, dict):
+        return {key: map_leaves(function, each) for key, each in tree.items()}
+    return function(tree)
+
+
+CONSTANTS = (int, float, complex, bool, str, bytes, type(None), slice, torch.dtype, torch.device, torch.Size, type(...))
+
+
+def _describe(thing: Any) -> Any:
+    if isinstance(thing, CONSTANTS) or isinstance(thing, type):
+        return thing
+    shape, dtype = getattr(thing, "shape", None), getattr(thing, "dtype", None)
+    described = f"{type(thing).__name__} {tuple(shape)} {dtype}" if shape is not None else type(thing).__name__
+    return Foreign(type(thing).__name__, described, id(thing))
+
+
+class Tape:
+    """A bounded list of calls, and for each tensor that is alive the value it stands for."""
+
+    def __init__(self, most_calls: int = MOST_CALLS) -> None:
+        self.calls: deque[Call] = deque()
+        self.most_calls = most_calls
+        self.count = 0
+        self._values: dict[int, Value] = {}
+
+    def value_of(self, tensor: torch.Tensor) -> Value:
+        """The value that a live tensor stands for now; a leaf is made for one that the tape has not seen yet."""
+        known = self._values.get(id(tensor))
+        if known is not None and known.tensor is tensor:
+            return known
+        return self._enter(tensor, None)
+
+    def known_value(self, tensor: torch.Tensor) -> Value | None:
+        known = self._values.get(id(tensor))
+        return known if known is not None and known.tensor is tensor else None
+
+    def _enter(self, tensor: torch.Tensor, call: Call | None) -> Value:
+        key, values = id(tensor), self._values
+
+        def forget(reference: weakref.ref[torch.Tensor]) -> None:
+            held = values.get(key)
+            if held is not None and held.ref is reference:
+                del values[key]
+
+        value = Value(
+            shape=tuple(tensor.shape),
+            dtype=tensor.dtype,
+            device=tensor.device,
+            requires_grad=tensor.requires_grad,
+            storage=storage_of(tensor),
+            call=call,
+            ref=weakref.ref(tensor, forget),
+        )
+        values[key] = value
+        return value
+
+    def begin(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        stack: tuple[Site, ...],
+        module: object | None,
+        step: int,
+        phase: str,
+    ) -> Call:
+        """Make the entry of a call that is about to run, or that has just raised."""
+        operands: list[Value] = []
+
+        def keep(thing: Any) -> Any:
+            if isinstance(thing, torch.Tensor):
+                value = self.value_of(thing)
+                operands.append(value)
+                return value
+            return _describe(thing)
+
+        call = Call(
+            number=self.count,
+            func=func,
+            name=operation_name(func),
+            args=map_leaves(keep, args),
+            kwargs=map_leaves(keep, kwargs),
+            stack=stack,
+            module=module,
+            step=step,
+            phase=phase,
+            grad_mode=torch.is_grad_enabled(),
+            autocast=torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
+        )
+        call.operands = tuple(operands)
+        return call
+
+    def finish(self, call: Call, result: Any, changed: list[torch.Tensor]) -> None:
+        """Enter what a call gave back and what it changed in place; forget it if that is nothing."""
+        outputs: list[Value] = []
+        before = tuple(self.value_of(tensor) for tensor in changed)
+        for tensor in changed:
+            outputs.append(self._enter(tensor, call))
+        for thing in flatten(result):
+            if isinstance(thing, torch.Tensor) and not any(thing is each for each in changed):
+                known = self.known_value(thing)
+                if known is not None and known in call.operands:
+                    continue
+                outputs.append(self._enter(thing, call))
+                if thing.grad_fn is not None:
+                    call.sequence = max(call.sequence, thing.grad_fn._sequence_nr())
+        if not outputs and call.name not in OUT_OF_TORCH and call.name != "backward":
+            return
+        call.outputs, call.changed = tuple(outputs), before
+        self.calls.append(call)
+        self.count += 1
+        if len(self.calls) > self.most_calls:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = self.calls.popleft()
+        oldest.args, oldest.kwargs, oldest.operands, oldest.changed = (), {}, (), ()
+        oldest.forgotten = True
+
+    def mark_leaf(self, tensor: torch.Tensor, leaf: object) -> None:
+        self.value_of(tensor).leaf = leaf
+
+    def earlier_at(self, call: Call) -> Call | None:
+        """The last call that went well at the same place in the program: same site, operation and module."""
+        for each in reversed(self.calls):
+            if each.name == call.name and each.site == call.site and each.module is call.module and each is not call:
+                return each
+        return None
+
+    def latest(self, name: str) -> Call | None:
+        return next((call for call in reversed(self.calls) if call.name == name), None)
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """An identity of the memory behind a tensor, shared by its views; 0 where there is none (sparse, functorch)."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except (RuntimeError, NotImplementedError):
+        return 0

@@ -1,0 +1,96 @@
+"""Trials: run one call of the tape again with something changed, and see what comes out.
+
+On the meta device a trial computes shapes and types only: no memory, no arithmetic, no random numbers.
+On copies it computes values. Neither touches a tensor of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+import warnings
+
+import torch
+
+from whence.tape.tape import Call, Foreign, Value, flatten, map_leaves
+
+Shape = tuple[int, ...]
+
+
+class CannotTry(Exception):
+    """The call has an operand that cannot be stood in for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a trial gave: its result, or the exception it raised."""
+
+    result: Any = None
+    exception: Exception | None = None
+
+    @property
+    def ran(self) -> bool:
+        return self.exception is None
+
+    def shapes(self) -> list[Shape]:
+        return [tuple(each.shape) for each in flatten(self.result) if isinstance(each, torch.Tensor)]
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Leave no trace: random state, grad mode and warnings are as before."""
+    state = torch.get_rng_state()
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_rng_state(state)
+
+
+def _attempt(func: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+    with aside():
+        try:
+            return Outcome(result=func(*args, **kwargs))
+        except Exception as exception:
+            return Outcome(exception=exception.with_traceback(None))
+
+
+def _stand_in(value: Value, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def try_shapes(call: Call, shapes: Mapping[Value, Shape] | None = None, dtype: torch.dtype | None = None) -> Outcome:
+    """Run a call on stand-ins without data: other shapes for some operands, one float type for all if asked."""
+    shapes = shapes or {}
+
+    def replace(thing: Any) -> Any:
+        if isinstance(thing, Value):
+            kind = dtype if dtype is not None and thing.dtype.is_floating_point else thing.dtype
+            return _stand_in(thing, shapes.get(thing, thing.shape), kind)
+        if isinstance(thing, Foreign):
+            raise CannotTry(thing.description)
+        return thing
+
+    try:
+        args, kwargs = map_leaves(replace, call.args), map_leaves(replace, call.kwargs)
+    except CannotTry as reason:
+        return Outcome(exception=reason)
+    kwargs = {key: torch.device("meta") if key == "device" and each is not None else each for key, each in kwargs.items()}
+    return _attempt(call.func, args, kwargs)
+
+
+def try_values(
+    func: Callable[..., Any], args: Any, kwargs: Any, mend: Callable[[torch.Tensor], torch.Tensor]
+) -> Outcome:
+    """Run a call on copies of its live operands, each passed through `mend` first."""
+
+    def replace(thing: Any) -> Any:
+        return mend(thing.detach().clone()) if isinstance(thing, torch.Tensor) else thing
+
+    with aside():
+        args, kwargs = map_leaves(replace, args), map_leaves(replace, kwargs)
+    return _attempt(func, args, kwargs)
