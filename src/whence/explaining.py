@@ -76,7 +76,7 @@ class Explainer:
     def _fetch_again(
         self, info: LoaderInfo, indices: list[Any], outer: list[FrameType], fate: Fate, step: int
     ) -> list[Finding]:
-        loader = info.loader
+        dataset = info.dataset
         fetching = Fetching(info, indices[:MOST_SAMPLES])
         try:
             with self.record():
@@ -84,9 +84,9 @@ class Explainer:
                     made: list[tuple[FrameType, Any]] = []
                     fetching.returns.append(made)
                     with returning_frames(made):
-                        sample = loader.dataset[index]
+                        sample = dataset[index]
                     fetching.samples.append(sample)
-                loader.collate_fn(fetching.samples)
+                info.collate(fetching.samples)
         except Exception as exception:
             remains = examine(exception.__traceback__)
             frames = [*remains.frames, *(frame for made in fetching.returns for frame, _ in made), *outer]

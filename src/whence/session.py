@@ -22,7 +22,7 @@ from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
 from whence.source.sites import frames_outside
 from whence.source.suppressions import is_suppressed
-from whence.tape.batches import Batch, BatchLeaf, LoaderBook, leaves_of, signature_of
+from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Call, Tape
 
@@ -134,9 +134,8 @@ class Session:
                 self.tape.mark_leaf(leaf, BatchLeaf(batch, path))
         self._note_signature(("batch", id(batch.info), batch.signature))
 
-    def fetch_failed(self, loader: Any, indices: list[Any] | None, exception: Exception) -> None:
+    def fetch_failed(self, info: LoaderInfo, indices: list[Any] | None, exception: Exception) -> None:
         outer = frames_outside(exception)
-        info = self.loaders.info_of(loader)
         if indices is not None:
             self._explain(exception, lambda: self.explainer.fetch(info, indices, exception, outer, self.step))
 

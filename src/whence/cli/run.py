@@ -165,6 +165,7 @@ class Run:
         """Print the program's traceback as Python would, then the findings; Python does the rest when it gets the exception."""
         from whence.report.note import render_note
 
+        programs.clean(exception)
         before = len(self.record.report.findings)
         self.session.program_failed(exception)
         self.session.stop()

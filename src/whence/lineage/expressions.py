@@ -36,7 +36,7 @@ DEEPEST = 25
 # Library calls through which a type, a column or a value passes from the first argument.
 PASSING = {"array", "asarray", "ascontiguousarray", "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "stack",
            "concatenate", "vstack", "hstack", "column_stack", "list", "tuple", "copy", "deepcopy", "LongTensor", "Variable",
-           "squeeze", "expand_dims", "transpose", "clip", "sorted", "iter", "next", "zip", "enumerate", "reversed"}  # fmt: skip
+           "repeat", "tile", "squeeze", "expand_dims", "transpose", "clip", "sorted", "iter", "next", "zip", "enumerate", "reversed"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,10 @@ def ground_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Ground | None
     return Ground(site.filename, scope, frame, outer=stack[1:])
 
 
+class Refuted(Exception):
+    """What was followed without values cannot have the property: the one who followed it was the birth."""
+
+
 @dataclass(slots=True)
 class SourceTrace:
     """One search. `frames` are live frames of the program, innermost first."""
@@ -79,18 +83,23 @@ class SourceTrace:
     def follow(self, node: ast.AST, ground: Ground | None) -> Found:
         if ground is None or not isinstance(node, ast.expr):
             return Found()
-        spot = self._expression(node, ground)
-        return Found(spot, tuple(reversed(self._hops)))
+        return self.follow_path(node, ground, ())
 
     def follow_path(self, node: ast.expr, ground: Ground, path: tuple[Any, ...]) -> Found:
         """Begin with a part of what an expression makes: element 1 of a tuple, key "image" of a dict."""
-        spot = self._expression(node, ground, path)
+        try:
+            spot = self._expression(node, ground, path)
+        except Refuted:
+            return Found()
         return Found(spot, tuple(reversed(self._hops)))
 
     def follow_object(self, thing: Any) -> Found:
         """Begin with an object: the variable that holds it, and its definition."""
         for name, frame in names_of(thing, self.frames):
-            spot = self._named(name, frame)
+            try:
+                spot = self._named(name, frame)
+            except Refuted:
+                continue
             if spot is not None:
                 return Found(spot, tuple(reversed(self._hops)))
         return Found()
@@ -118,10 +127,14 @@ class SourceTrace:
             return self._name(node, ground, path)
         if path and isinstance(node, ast.Tuple | ast.List) and path[0] < len(node.elts):
             return self._expression(node.elts[path[0]], ground, path[1:])
+        if isinstance(node, ast.Tuple | ast.List) and len(node.elts) > 1:
+            return self._joined(node.elts, ground)
         if path and isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and key.value == path[0]:
                     return self._expression(value, ground, path[1:])
+        if self.prop.contradicts(node):
+            raise Refuted
         if self.prop.is_set_by(node) and not self._carried_into(node, ground):
             return here
         if isinstance(node, ast.Attribute) and (found := self._attribute(node, ground)) is not None:
@@ -131,8 +144,26 @@ class SourceTrace:
         if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
             return found
         for operand in self._silent_carriers(node, ground):
-            return self._expression(operand, ground) or here
+            try:
+                return self._expression(operand, ground) or here
+            except Refuted:
+                continue
         return here
+
+    def _joined(self, parts: list[ast.expr], ground: Ground) -> Spot | None:
+        """Several things put together: the first that has the property, or None if one of them cannot have it by itself."""
+        spots: list[Spot | None] = []
+        for part in parts[:8]:
+            if self._is_known_not_to_hold(part, ground):
+                return None
+            kept = list(self._hops)
+            try:
+                spots.append(self._expression(part, ground))
+            except Refuted:
+                return None
+            if len(spots) > 1:
+                self._hops[:] = kept
+        return spots[0]
 
     def _carried_into(self, node: ast.expr, ground: Ground) -> bool:
         return any(True for _ in self._live_carriers(node, ground))

@@ -43,6 +43,8 @@ def attribute(owner: Any, name: str) -> Any:
     except (TypeError, KeyError):
         pass
     found = inspect.getattr_static(owner, name, Unknown)
+    if isinstance(found, staticmethod):
+        return found.__func__
     if found is Unknown or hasattr(type(found), "__get__") and not callable(found):
         raise Unknown
     return found

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from whence.lineage.looking import is_array
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call, Value, flatten
 from whence.tape.trial import Shape, try_shapes
 
 LARGEST_SEARCH = 50_000_000
@@ -25,6 +25,9 @@ class Property(Protocol):
     def is_set_by(self, node: ast.expr) -> bool:
         """Whether an expression decides the property by itself, whatever goes into it."""
 
+    def contradicts(self, node: ast.expr) -> bool:
+        """Whether what the expression makes cannot have the property, by its syntax alone."""
+
     def describe(self) -> str: ...
 
 
@@ -34,8 +37,32 @@ def _called(node: ast.expr) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
+HALVES = (torch.bfloat16, torch.float16)
+# What these pick depends on data, so that they cannot be tried without; the type is that of what they pick from.
+SELECTIONS = frozenset({"__getitem__", "__setitem__", "masked_select", "nonzero", "unique", "index", "take", "repeat_interleave"})
 CASTS = {"double", "float", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "astype", "to", "type", "view"}
 NUMBERS: dict[type, torch.dtype] = {float: torch.float64, bool: torch.bool, int: torch.int64}
+
+
+METHOD_DTYPES = {"double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32",
+                 "short": "int16", "byte": "uint8", "bool": "bool", "integers": "int64", "randint": "int64",
+                 "randperm": "int64", "arange": "int64", "argmax": "int64", "argsort": "int64", "permutation": "int64"}  # fmt: skip
+
+
+def _named_dtype(node: ast.expr) -> str | None:
+    """The type that an expression names for its result: `dtype=np.uint8`, `.astype("int64")`, `.long()`."""
+    if isinstance(node, ast.Compare):
+        return "bool"
+    if not isinstance(node, ast.Call):
+        return None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "dtype"), None)
+    if named is None and _called(node) in ("astype", "to", "type") and len(node.args) == 1:
+        named = node.args[0]
+    if isinstance(named, ast.Attribute):
+        return named.attr if named.attr != "long" else "int64"
+    if isinstance(named, ast.Constant) and isinstance(named.value, str):
+        return named.value
+    return METHOD_DTYPES.get(_called(node)) if named is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +70,46 @@ class HasDtype:
     dtype: torch.dtype
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
-        carriers = [each for each in call.operands if each.dtype == self.dtype]
-        if call.name in ("bernoulli", "randint_like") or not carriers:
+        if call.autocast and self.dtype in HALVES:
             return None
-        # Where a wide operand met narrower ones, the wide one is to blame; a parameter least of all.
-        return min(carriers, key=lambda each: each.requires_grad), self
+        carriers = [each for each in dict.fromkeys(call.operands) if each.dtype == self.dtype]
+        for operand in sorted(carriers, key=_is_weight):
+            if self._decides([operand], call, value):
+                return operand, self
+        # Products and the like refuse a change of one operand alone.
+        if len(carriers) > 1 and self._decides(carriers, call, value):
+            return min(carriers, key=_is_weight), self
+        return None
+
+    def _decides(self, operands: list[Value], call: Call, value: Value) -> bool:
+        """Whether the result would have another type if these operands had: found by trying."""
+        if call.name in SELECTIONS:
+            return operands[0] is call.operands[0]
+        other = torch.float32 if self.dtype != torch.float32 else torch.float64
+        outcome = try_shapes(call, dtypes=dict.fromkeys(operands, other))
+        number = call.outputs.index(value) if value in call.outputs else 0
+        results = [each for each in flatten(outcome.result) if isinstance(each, torch.Tensor)]
+        return outcome.ran and number < len(results) and results[number].dtype != self.dtype
 
     def holds(self, thing: Any) -> bool | None:
         if isinstance(thing, torch.Tensor):
             return thing.dtype == self.dtype
         if is_array(thing) or type(thing).__module__ == "numpy":
             return str(getattr(thing, "dtype", "")) == self.describe()
-        if type(thing) in NUMBERS:
-            return NUMBERS[type(thing)] == self.dtype
-        if isinstance(thing, list | tuple) and thing:
-            return self.holds(thing[0])
+        if isinstance(thing, list) and thing:
+            # A number by itself is as often a size as a value; in a list it is a value.
+            number = NUMBERS.get(type(thing[0]))
+            return number == self.dtype if number is not None else self.holds(thing[0])
         return None
 
     def is_set_by(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call):
             return False
         return _called(node) in CASTS or any(keyword.arg == "dtype" for keyword in node.keywords)
+
+    def contradicts(self, node: ast.expr) -> bool:
+        named = _named_dtype(node)
+        return named is not None and named != self.describe()
 
     def describe(self) -> str:
         return str(self.dtype).removeprefix("torch.")
@@ -93,6 +139,9 @@ class HasAxis:
 
     def is_set_by(self, node: ast.expr) -> bool:
         return _called(node) in {"reshape", "view", "zeros", "ones", "rand", "randn", "empty", "full", "resize"}
+
+    def contradicts(self, node: ast.expr) -> bool:
+        return False
 
     def describe(self) -> str:
         return f"{self.size} along axis {self.axis}"
@@ -140,6 +189,9 @@ class HasElement:
         return None
 
     def is_set_by(self, node: ast.expr) -> bool:
+        return False
+
+    def contradicts(self, node: ast.expr) -> bool:
         return False
 
     def describe(self) -> str:
@@ -199,3 +251,29 @@ def _depends(call: Call, positions: dict[Value, int], number: int, axis: int) ->
             if len(after) >= -axis and after[axis] != before[axis]:
                 return True
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class IsObject:
+    """It is no block of numbers: an object array, or a ragged list."""
+
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        return None
+
+    def holds(self, thing: Any) -> bool | None:
+        if is_array(thing):
+            return thing.dtype.kind in "OSU"
+        if isinstance(thing, list | tuple) and thing:
+            if any(isinstance(each, str) or each is None for each in thing):
+                return True
+            return len({len(each) for each in thing if isinstance(each, list | tuple)}) > 1
+        return False if isinstance(thing, int | float | str) else None
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        return False
+
+    def contradicts(self, node: ast.expr) -> bool:
+        return False
+
+    def describe(self) -> str:
+        return "not a block of numbers"

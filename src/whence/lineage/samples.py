@@ -19,7 +19,7 @@ from whence.lineage.properties import HasElement, Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
-from whence.tape.batches import BatchLeaf, leaves_of
+from whence.tape.batches import BatchLeaf, LoaderInfo, leaves_of
 from whence.tape.tape import Value
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ def fetch_again(dataset: Any, indices: list[Any]) -> Fetch:
 
 def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: FailedCall) -> Trail:
     """Go on from a tensor of a batch to the sample and the line of the dataset that made it so."""
-    loader, indices = leaf.batch.info.loader, leaf.batch.indices
-    if loader is not None and indices is not None:
+    info, indices = leaf.batch.info, leaf.batch.indices
+    if info.dataset is not None and info.collate is not None and indices is not None:
         try:
-            return run_elsewhere(lambda: _trace_there(loader, indices, leaf, prop, scene))
+            return run_elsewhere(lambda: _trace_there(info, indices, leaf, prop, scene))
         except NotPossible:
             pass
     if value.call is not None:
@@ -84,12 +84,12 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Faile
     return Trail(Birth.SAMPLE if stack else Birth.UNKNOWN, Spot.of_site(stack[0]) if stack else None, sample=sample)
 
 
-def _trace_there(loader: Any, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: FailedCall) -> Trail:
+def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: FailedCall) -> Trail:
     everything: list[tuple[FrameType, Any]] = []
     with scene.record():
-        fetch = fetch_again(loader.dataset, indices)
+        fetch = fetch_again(info.dataset, indices)
         with returning_frames(everything):
-            batch = loader.collate_fn(fetch.samples)
+            batch = info.collate(fetch.samples)
     position = _position(fetch.samples, leaf.path, prop)
     named = position if position is not None else 0
     inner = replace(scene, frames=[*(frame for frame, _ in everything), *fetch.frames(), *scene.frames])

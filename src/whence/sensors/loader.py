@@ -10,7 +10,7 @@ from torch.utils.data import dataloader as torch_dataloader
 
 from whence.sensors.sensor import Complaints, Sensor
 from whence.source.sites import caller_frame, user_stack
-from whence.tape.batches import Batch, LoaderBook
+from whence.tape.batches import Batch, LoaderBook, LoaderInfo
 
 _Iterator = torch_dataloader._BaseDataLoaderIter
 
@@ -21,7 +21,7 @@ class Listener(Complaints, Protocol):
     def fetch_began(self) -> None: ...
     def fetch_ended(self) -> None: ...
     def batch_arrived(self, batch: Batch, data: Any) -> None: ...
-    def fetch_failed(self, loader: Any, indices: list[Any] | None, exception: Exception) -> None: ...
+    def fetch_failed(self, info: LoaderInfo, indices: list[Any] | None, exception: Exception) -> None: ...
 
 
 class LoaderSensor(Sensor):
@@ -32,7 +32,7 @@ class LoaderSensor(Sensor):
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
         self.listener = listener
-        self._loaders: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+        self._infos: weakref.WeakKeyDictionary[Any, LoaderInfo] = weakref.WeakKeyDictionary()
         self._sent: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()
 
     def _attach(self) -> None:
@@ -51,7 +51,7 @@ class LoaderSensor(Sensor):
 
     def _wrap_iterator_init(self, original: Any) -> Any:
         def __init__(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-            self._guarded(lambda: self._loaders.__setitem__(iterator, weakref.ref(loader)))
+            self._guarded(lambda: self._infos.__setitem__(iterator, self.listener.loaders.info_of(loader)))
             original(iterator, loader, *args, **kwargs)
 
         return __init__
@@ -103,12 +103,10 @@ class LoaderSensor(Sensor):
         return list(indices) if isinstance(indices, list | tuple) else [indices]
 
     def _note_batch(self, iterator: Any, data: Any) -> None:
-        loader = self._loaders[iterator]()
         indices = self._taken(iterator)
         if iterator._dataset_kind == torch_dataloader._DatasetKind.Iterable:
             indices = None
-        self.listener.batch_arrived(self.listener.loaders.deliver(loader, indices, data), data)
+        self.listener.batch_arrived(self.listener.loaders.deliver(self._infos[iterator], indices, data), data)
 
     def _note_failure(self, iterator: Any, exception: Exception) -> None:
-        loader = self._loaders[iterator]()
-        self.listener.fetch_failed(loader, self._taken(iterator), exception)
+        self.listener.fetch_failed(self._infos[iterator], self._taken(iterator), exception)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,18 +12,35 @@ import torch
 from whence.source.sites import Site
 
 
-@dataclass(eq=False, slots=True)
 class LoaderInfo:
-    """A DataLoader: where it was built and what it has delivered. Does not keep it alive."""
+    """A DataLoader: where it was built, what it draws on, what it has delivered. Keeps neither it nor its dataset alive."""
 
-    ref: weakref.ref[Any]
-    stack: tuple[Site, ...]
-    batches: int = 0
-    sizes: list[int] = field(default_factory=list)
+    def __init__(self, loader: Any, stack: tuple[Site, ...]) -> None:
+        self.stack = stack
+        self.batch_size: int | None = getattr(loader, "batch_size", None)
+        self.drop_last: bool = bool(getattr(loader, "drop_last", False))
+        self.workers: int = getattr(loader, "num_workers", 0)
+        self.collate: Any = getattr(loader, "collate_fn", None)
+        self.batches = 0
+        self._dataset = _weakly(getattr(loader, "dataset", None))
 
     @property
-    def loader(self) -> Any:
-        return self.ref()
+    def dataset(self) -> Any:
+        return self._dataset()
+
+    def length(self) -> int | None:
+        try:
+            return len(self.dataset)
+        except TypeError:
+            return None
+
+
+def _weakly(thing: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        # A plain list or tuple cannot be referred to weakly.
+        return lambda: thing
 
 
 @dataclass(eq=False, slots=True)
@@ -74,18 +91,14 @@ class LoaderBook:
         self.current: Batch | None = None
 
     def note_construction(self, loader: Any, stack: tuple[Site, ...]) -> None:
-        self._known[loader] = LoaderInfo(weakref.ref(loader), stack)
+        self._known[loader] = LoaderInfo(loader, stack)
 
     def info_of(self, loader: Any) -> LoaderInfo:
         if loader not in self._known:
-            self._known[loader] = LoaderInfo(weakref.ref(loader), ())
+            self._known[loader] = LoaderInfo(loader, ())
         return self._known[loader]
 
-    def deliver(self, loader: Any, indices: list[Any] | None, data: Any) -> Batch:
-        info = self.info_of(loader)
-        batch = Batch(info, info.batches, indices, signature_of(data))
+    def deliver(self, info: LoaderInfo, indices: list[Any] | None, data: Any) -> Batch:
+        self.current = Batch(info, info.batches, indices, signature_of(data))
         info.batches += 1
-        if indices is not None:
-            info.sizes = [*info.sizes[-1:], len(indices)] if info.sizes else [len(indices)]
-        self.current = batch
-        return batch
+        return self.current

@@ -6,12 +6,11 @@ On copies it computes values. Neither touches a tensor of the program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-import warnings
 
 import torch
 
@@ -59,18 +58,15 @@ def _attempt(func: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
             return Outcome(exception=exception.with_traceback(None))
 
 
-def _stand_in(value: Value, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty(shape, dtype=dtype, device="meta")
-
-
-def try_shapes(call: Call, shapes: Mapping[Value, Shape] | None = None, dtype: torch.dtype | None = None) -> Outcome:
-    """Run a call on stand-ins without data: other shapes for some operands, one float type for all if asked."""
-    shapes = shapes or {}
+def try_shapes(
+    call: Call, shapes: Mapping[Value, Shape] | None = None, dtypes: Mapping[Value, torch.dtype] | None = None
+) -> Outcome:
+    """Run a call on stand-ins without data, some of them with another shape or type than they had."""
+    shapes, dtypes = shapes or {}, dtypes or {}
 
     def replace(thing: Any) -> Any:
         if isinstance(thing, Value):
-            kind = dtype if dtype is not None and thing.dtype.is_floating_point else thing.dtype
-            return _stand_in(thing, shapes.get(thing, thing.shape), kind)
+            return torch.empty(shapes.get(thing, thing.shape), dtype=dtypes.get(thing, thing.dtype), device="meta")
         if isinstance(thing, Foreign):
             raise CannotTry(thing.description)
         return thing
@@ -84,12 +80,12 @@ def try_shapes(call: Call, shapes: Mapping[Value, Shape] | None = None, dtype: t
 
 
 def try_values(
-    func: Callable[..., Any], args: Any, kwargs: Any, mend: Callable[[torch.Tensor], torch.Tensor]
+    func: Callable[..., Any], args: Any, kwargs: Any, mend: Callable[[torch.Tensor], torch.Tensor] = lambda each: each
 ) -> Outcome:
-    """Run a call on copies of its live operands, each passed through `mend` first."""
+    """Run a call on copies of its live operands, each passed through `mend` first. `mend` must not change in place."""
 
     def replace(thing: Any) -> Any:
-        return mend(thing.detach().clone()) if isinstance(thing, torch.Tensor) else thing
+        return mend(thing).detach().clone() if isinstance(thing, torch.Tensor) else thing
 
     with aside():
         args, kwargs = map_leaves(replace, args), map_leaves(replace, kwargs)

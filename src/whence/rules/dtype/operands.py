@@ -38,14 +38,13 @@ def _is_mask(failed: FailedCall, tensor: torch.Tensor) -> bool:
 
 def cured_by_cast(failed: FailedCall, tensor: torch.Tensor, dtype: torch.dtype) -> bool:
     """Run the call again on copies, this operand cast: does it go through?"""
-    func = failed.func
-
-    def mend(copy: torch.Tensor) -> torch.Tensor:
-        return copy.to(dtype) if copy.dtype == tensor.dtype and copy.shape == tensor.shape else copy
-
-    if isinstance(func, nn.Module):
+    if isinstance(failed.func, nn.Module) or not callable(failed.func):
         return False
-    return try_values(func, failed.args, failed.kwargs, mend).ran
+
+    def mend(each: torch.Tensor) -> torch.Tensor:
+        return each.to(dtype) if each is tensor else each
+
+    return try_values(failed.func, failed.args, failed.kwargs, mend).ran
 
 
 def birth(failed: FailedCall, tensor: torch.Tensor) -> Trail:

@@ -1,0 +1,98 @@
+"""A parameter that must be trained has an integer type.
+
+What happened
+    A tensor of integers was asked to require gradients: requires_grad=True, nn.Parameter(...), requires_grad_().
+Why it matters
+    Gradients are real numbers; an integer cannot be moved by a small step.
+How it is detected
+    The type of the tensor in the call that raised; where it was made is the origin.
+How to fix it
+    Make it a float where it is made.
+When it stays silent
+    Integer buffers, and nn.Parameter(..., requires_grad=False).
+Cost
+    None until a call raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.finding import Finding, Operand
+from whence.rules.dtype.operands import birth, cast_patch
+from whence.rules.rule import rule
+from whence.rules.telling import describe, dtype_name, tell
+from whence.source.spots import Spot
+from whence.tape.failed import FailedCall
+from whence.tape.trial import try_values
+
+
+@rule("dtype/integer-parameter")
+def integer_parameter(failed: FailedCall) -> Finding | None:
+    tensor = _integers_to_train(failed)
+    if tensor is None:
+        return None
+    created = failed.kwargs.get("requires_grad") is True and failed.name not in ("requires_grad_", "Parameter")
+    trail = None if created else birth(failed, tensor)
+    spot = Spot.of_site(failed.site) if created and failed.site is not None else trail.spot if trail is not None else None
+    return tell(
+        failed,
+        "dtype/integer-parameter",
+        verdict=f"a parameter to be trained is {dtype_name(tensor.dtype)}",
+        trail=trail,
+        spot=spot if created else None,
+        why=f"Only floating point tensors can have gradients; this one holds {dtype_name(tensor.dtype)}.",
+        fix="Make it float32 where it is made.",
+        patch=cast_patch_of_creation(failed, spot) if created else cast_patch(spot, torch.float32),
+        operands=(Operand("tensor", describe(tensor)),),
+        counterfactual="the same call as float32 runs" if _cured(failed) else None,
+    )
+
+
+def _integers_to_train(failed: FailedCall) -> torch.Tensor | None:
+    """The integer tensor that the failed call would have made or marked as trainable."""
+    asks = failed.kwargs.get("requires_grad") is True or failed.name in ("requires_grad_", "requires_grad.__set__")
+    if failed.func is torch.Tensor._make_subclass or failed.name in ("_make_subclass", "Parameter") or failed.func is nn.Parameter:
+        asks = True
+    if not asks:
+        return None
+    given = next(failed.tensors(), None)
+    if given is None:
+        given = _made_without_gradient(failed)
+    if given is None or given.is_floating_point() or given.is_complex():
+        return None
+    return given
+
+
+def _made_without_gradient(failed: FailedCall) -> torch.Tensor | None:
+    without: dict[str, Any] = {**failed.kwargs, "requires_grad": False}
+    if not callable(failed.func):
+        return None
+    outcome = try_values(failed.func, failed.args, without)
+    return outcome.result if isinstance(outcome.result, torch.Tensor) else None
+
+
+def _cured(failed: FailedCall) -> bool:
+    if "requires_grad" not in failed.kwargs:
+        return True
+    as_float: dict[str, Any] = {**failed.kwargs, "dtype": torch.float32}
+    return callable(failed.func) and try_values(failed.func, failed.args, as_float).ran
+
+
+def cast_patch_of_creation(failed: FailedCall, spot: Spot | None) -> str | None:
+    """`dtype=torch.float32` in the creating call; a cast behind it would lose the leaf."""
+    import ast
+
+    from whence.source.edits import diff_of, insert_after, replace_node
+
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Call):
+        return None
+    for keyword in node.keywords:
+        if keyword.arg == "dtype":
+            return diff_of(replace_node(spot.filename, keyword.value, "torch.float32"))
+    last = (*node.args, *(keyword.value for keyword in node.keywords))
+    return diff_of(insert_after(spot.filename, last[-1], ", dtype=torch.float32")) if last else None

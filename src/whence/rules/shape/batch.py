@@ -1,0 +1,180 @@
+"""The batch axis lost on the way: a literal in a reshape, a squeeze that took too much."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from math import prod
+
+from whence.finding import Finding, Operand
+from whence.lineage.ancestry import ancestors
+from whence.rules.operations import RESHAPES
+from whence.rules.rule import Rank, rule
+from whence.rules.telling import describe, shape_text, tell
+from whence.source.edits import diff_of, replace_node
+from whence.source.spots import Spot
+from whence.tape.failed import FailedCall
+from whence.tape.tape import Call, Value, flatten
+
+
+def _suspects(failed: FailedCall) -> Iterator[Call]:
+    """The failed call and what led to its operands within this step."""
+    yield failed.call
+    for call in ancestors(*failed.call.operands):
+        if call.step == failed.call.step and call.phase != "data":
+            yield call
+
+
+def batch_size(failed: FailedCall) -> int | None:
+    """The number of samples in the batch that is being worked on, where a loader delivered one."""
+    current = failed.loaders.current
+    if current is None:
+        return None
+    if current.indices is not None:
+        return len(current.indices)
+    return next((shape[0] for _, shape, _ in current.signature if shape), None)
+
+
+def _leftover(failed: FailedCall) -> str:
+    current = failed.loaders.current
+    if current is None or not current.info.batch_size:
+        return ""
+    length, size, here = current.info.length(), current.info.batch_size, batch_size(failed)
+    if length and here == length % size:
+        return f" Batch {current.number} has {here} rows, all before had {size}: {length} % {size}."
+    return ""
+
+
+@rule("shape/hardcoded-batch", Rank.CAUSE)
+def hardcoded_batch(failed: FailedCall) -> Finding | None:
+    """A reshape assumes one fixed batch size.
+
+    What happened
+        A view or reshape has the batch size written into it as a number, and this batch has another one.
+    Why it matters
+        It fails at the last batch of the epoch, or it succeeds with the wrong rows and something later fails.
+    How it is detected
+        A reshape on the way to the failure whose input begins with the batch axis, and whose literal first size is not it.
+    How to fix it
+        Use x.size(0), or -1 for the batch and numbers for the rest.
+    When it stays silent
+        Reshapes that merge batch and time on purpose (view(-1, C)), and those whose literal fits.
+    Cost
+        None until a call raises.
+    """
+    for call in _suspects(failed):
+        found = _literal_batch(failed, call)
+        if found is not None:
+            literal, rows = found
+            spot = Spot.of_site(call.site) if call.site is not None else None
+            given = call.operands[0]
+            return tell(
+                failed,
+                "shape/hardcoded-batch",
+                verdict=f"{call.name} assumes a batch of {literal}, this one has {rows}",
+                spot=spot,
+                why=f"The input is {shape_text(given.shape)}; the first size asked for is the number {literal}, which fitted "
+                f"only batches of {literal}.{_leftover(failed)}",
+                fix="Write x.size(0) instead of the number, or -1 if the other sizes are known.",
+                patch=_size_patch(spot, literal, call),
+                operands=(Operand("input", describe(given)), Operand("asked for", shape_text(_asked(call)))),
+                counterfactual=f"{prod(given.shape)} elements make {rows} rows of {prod(given.shape) // rows}",
+            )
+    return None
+
+
+def _asked(call: Call) -> tuple[int, ...]:
+    sizes = [each for each in flatten((call.args[1:], call.kwargs)) if isinstance(each, int)]
+    return tuple(sizes)
+
+
+def _literal_batch(failed: FailedCall, call: Call) -> tuple[int, int] | None:
+    """The literal and the true number of rows, if a reshape has the wrong batch size written into it."""
+    if call.name not in RESHAPES or not call.operands or not call.operands[0].shape:
+        return None
+    asked, given = _asked(call), call.operands[0]
+    if not asked or asked[0] <= 0 or asked[0] == given.shape[0]:
+        return None
+    literal, rows = asked[0], given.shape[0]
+    earlier = failed.tape.earlier_at(call)
+    fitted = earlier is not None and bool(earlier.operands) and earlier.operands[0].shape[:1] == (literal,)
+    if fitted:
+        return literal, rows
+    rest = prod(each for each in asked[1:] if each > 0)
+    per_sample = prod(given.shape[1:])
+    same_rest = -1 not in asked and rest == per_sample
+    known_batch = batch_size(failed) == rows and (same_rest or -1 in asked[1:])
+    return (literal, rows) if same_rest and rows > 1 or known_batch else None
+
+
+def _size_patch(spot: Spot | None, literal: int, call: Call) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Call):
+        return None
+    method = isinstance(node.func, ast.Attribute) and not (isinstance(node.func.value, ast.Name) and node.func.value.id == "torch")
+    subject = node.func.value if method and isinstance(node.func, ast.Attribute) else node.args[0]
+    sizes: list[ast.expr] = node.args if method else node.args[1:]
+    if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
+        sizes = sizes[0].elts
+    if not sizes:
+        return None
+    rest_known = not any(isinstance(each, int) and each == -1 for each in _asked(call))
+    simple = isinstance(subject, ast.Name | ast.Attribute)
+    text = f"{ast.unparse(subject)}.size(0)" if simple else "-1" if rest_known else None
+    return diff_of(replace_node(spot.filename, sizes[0], text)) if text is not None else None
+
+
+@rule("shape/squeezed-batch", Rank.CAUSE)
+def squeezed_batch(failed: FailedCall) -> Finding | None:
+    """squeeze removed the batch axis of a batch of one.
+
+    What happened
+        A squeeze() without an axis took away every axis of size one; in a batch of one sample that is the batch axis too.
+    Why it matters
+        It works for every other batch, and what fails is some later call.
+    How it is detected
+        A squeeze without axis on the way to the failure whose input had a first axis of one, where it is the batch.
+    How to fix it
+        Name the axis: squeeze(-1).
+    When it stays silent
+        Squeezes that name their axis, and those that left the batch axis alone.
+    Cost
+        None until a call raises.
+    """
+    for call in _suspects(failed):
+        if call.name != "squeeze" or len(call.args) + len(call.kwargs) != 1 or not call.outputs:
+            continue
+        given, made = call.operands[0], call.outputs[0]
+        if given.shape[:1] != (1,) or not _is_batch_axis(failed, call, given):
+            continue
+        spot = Spot.of_site(call.site) if call.site is not None else None
+        return tell(
+            failed,
+            "shape/squeezed-batch",
+            verdict="squeeze() removed the batch axis of a batch of one",
+            spot=spot,
+            why=f"Without an axis squeeze removes every axis of size one: {shape_text(given.shape)} became "
+            f"{shape_text(made.shape)}.{_leftover(failed)}",
+            fix="Name the axis that is meant, squeeze(-1).",
+            patch=_axis_patch(spot, given),
+            operands=(Operand("input", describe(given)), Operand("squeezed", describe(made))),
+            counterfactual=f"squeeze(-1) of it would be {shape_text(given.shape[:-1] if given.shape[-1] == 1 else given.shape)}",
+        )
+    return None
+
+
+def _is_batch_axis(failed: FailedCall, call: Call, given: Value) -> bool:
+    earlier = failed.tape.earlier_at(call)
+    if earlier is not None and earlier.operands and len(earlier.operands[0].shape) == len(given.shape):
+        return earlier.operands[0].shape[0] != 1
+    return batch_size(failed) == 1
+
+
+def _axis_patch(spot: Spot | None, given: Value) -> str | None:
+    node = spot.node() if spot is not None else None
+    axes = [at - len(given.shape) for at, size in enumerate(given.shape) if size == 1 and at > 0]
+    if spot is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(axes) != 1:
+        return None
+    if isinstance(node.func.value, ast.Name) and node.func.value.id == "torch":
+        return diff_of(replace_node(spot.filename, node, f"{ast.unparse(node)[:-1]}, {axes[0]})"))
+    return diff_of(replace_node(spot.filename, node, f"{ast.unparse(node.func)}({axes[0]})"))

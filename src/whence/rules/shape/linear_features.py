@@ -1,0 +1,200 @@
+"""A Linear's in_features is not what reaches it.
+
+What happened
+    A Linear layer (or F.linear, or a product with a weight) got a last axis of another size than its weight has.
+Why it matters
+    The message prints two folded matrices and names neither the layer nor the axis.
+How it is detected
+    The shapes of input and weight. The size is then followed back: to the input's own line if it comes from there
+    unchanged, to the constructor of a layer, to a reshape or flatten; and it is tried which picture size would have fitted.
+How to fix it
+    Flatten where it is missing, or make in_features what really arrives.
+When it stays silent
+    Linear layers on inputs with more axes, as in transformers, are right as long as the last axis fits.
+Cost
+    None until a call raises.
+"""
+
+from __future__ import annotations
+
+import ast
+from math import prod
+
+import torch
+from torch import nn
+
+from whence.finding import Finding, Operand
+from whence.lineage.properties import HasAxis
+from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.operations import PRODUCTS
+from whence.rules.rule import rule
+from whence.rules.shape.layers import table
+from whence.rules.shape.resolution import fitting_resolution
+from whence.rules.telling import describe, layer_text, shape_text, tell
+from whence.source.edits import diff_of, replace_node
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.tape.failed import FailedCall
+from whence.tape.trial import try_shapes
+
+
+@rule("shape/linear-features")
+def linear_features(failed: FailedCall) -> Finding | None:
+    operands = _operands(failed)
+    if operands is None:
+        return None
+    given, weight, wanted = operands
+    if given.dim() == 0 or given.shape[-1] == wanted:
+        return None
+    got = given.shape[-1]
+    layer = failed.layer
+    path = failed.modules.path_of(layer) if layer is not None else failed.name
+    common = {
+        "operands": (Operand("input", describe(given)), Operand("weight", shape_text(weight.shape))),
+        "table": table(failed),
+    }
+    verdict = f"{path} expects {wanted} features, got {got}"
+    if given.dim() > 2 and wanted in _flattened_sizes(given):
+        return _missing_flatten(failed, given, wanted, verdict, common)
+    trail = trace(failed.value(given), HasAxis(-1, got), failed)
+    spot, patch = _place(failed, trail, weight, got)
+    needs = fitting_resolution(failed, given, wanted)
+    why = f"{layer_text(layer, path) if layer is not None else failed.name} multiplies a last axis of {wanted}; {_story(trail, got)}"
+    if needs is not None:
+        why += f" {needs}"
+    return tell(
+        failed,
+        "shape/linear-features",
+        verdict=verdict,
+        trail=trail,
+        spot=spot,
+        why=why,
+        fix=_fix(trail, wanted, got),
+        patch=patch,
+        counterfactual=_counterfactual(failed, given, wanted),
+        **common,  # type: ignore[arg-type]
+    )
+
+
+def _operands(failed: FailedCall) -> tuple[torch.Tensor, torch.Tensor, int] | None:
+    """Input, weight and the size the weight wants."""
+    if failed.name == "linear":
+        given, weight = failed.argument(0, "input"), failed.argument(1, "weight")
+        if isinstance(given, torch.Tensor) and isinstance(weight, torch.Tensor) and weight.dim() > 0:
+            return given, weight, weight.shape[-1]
+    if failed.name in PRODUCTS - {"einsum", "bilinear", "dot", "baddbmm"}:
+        tensors = list(failed.tensors())[-2:]
+        if len(tensors) == 2 and _is_trained(tensors[1]) and tensors[1].dim() == 2 and not _is_trained(tensors[0]):
+            return tensors[0], tensors[1], tensors[1].shape[0]
+    return None
+
+
+def _is_trained(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, nn.Parameter) or (tensor.requires_grad and tensor.is_leaf)
+
+
+def _flattened_sizes(given: torch.Tensor) -> set[int]:
+    return {prod(given.shape[start:]) for start in range(1, given.dim() - 1)}
+
+
+def _missing_flatten(
+    failed: FailedCall, given: torch.Tensor, wanted: int, verdict: str, common: dict[str, object]
+) -> Finding | None:
+    start = next(each for each in range(1, given.dim()) if prod(given.shape[each:]) == wanted)
+    spot = _call_in_forward(failed)
+    return tell(
+        failed,
+        "shape/linear-features",
+        verdict=f"{verdict}: the input {shape_text(given.shape)} was not flattened",
+        spot=spot,
+        why=f"{' * '.join(map(str, given.shape[start:]))} = {wanted}: the numbers are all there, in {given.dim() - start} axes "
+        f"instead of one.",
+        fix=f"Flatten from axis {start} in front of the layer: x.flatten({start}), or nn.Flatten() in an nn.Sequential.",
+        patch=_flatten_patch(spot, start),
+        counterfactual=_counterfactual(failed, given, wanted, flatten_from=start),
+        **common,  # type: ignore[arg-type]
+    )
+
+
+def _call_in_forward(failed: FailedCall) -> Spot | None:
+    """Where the user's forward calls the layer; inside nn.Sequential the layer's constructor."""
+    layer, scope = failed.layer, failed.scope
+    parent = scope.parent.module if scope is not None and scope.parent is not None else None
+    if layer is not None and isinstance(parent, nn.Sequential):
+        stack = failed.modules.built_at(layer)
+        if stack:
+            return Spot.of_site(stack[0])
+    return Spot.of_site(failed.site) if failed.site is not None else None
+
+
+def _flatten_patch(spot: Spot | None, start: int) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Call):
+        return None
+    if _is_constructor(node):
+        return diff_of(replace_node(spot.filename, node, f"nn.Flatten({'' if start == 1 else start}), {ast.unparse(node)}"))
+    if len(node.args) == 1 and isinstance(node.args[0], ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        return diff_of(replace_node(spot.filename, node.args[0], f"{ast.unparse(node.args[0])}.flatten({start})"))
+    return None
+
+
+def _is_constructor(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == "nn"
+
+
+def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> tuple[Spot | None, str | None]:
+    """The layer's constructor, if the size was made inside the model; the trail's end, if the data brought it."""
+    if trail.birth in (Birth.SOURCE, Birth.SAMPLE) or (trail.birth is Birth.CALL and trail.phase in ("program", "data")):
+        return None, None
+    if _worked_before(failed):
+        return None, None
+    layer = failed.layer
+    stack: tuple[Site, ...] = failed.modules.built_at(layer) if layer is not None else ()
+    if not stack:
+        return _creation_of(failed, weight), None
+    spot = Spot.of_site(stack[0])
+    return spot, _features_patch(spot, got)
+
+
+def _worked_before(failed: FailedCall) -> bool:
+    return failed.tape.earlier_at(failed.call) is not None
+
+
+def _creation_of(failed: FailedCall, weight: torch.Tensor) -> Spot | None:
+    return trace(failed.value(weight), HasAxis(-1, weight.shape[-1]), failed).spot
+
+
+def _features_patch(spot: Spot, got: int) -> str | None:
+    node = spot.node()
+    if not isinstance(node, ast.Call):
+        return None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "in_features"), None)
+    target = named or (node.args[0] if node.args else None)
+    return diff_of(replace_node(spot.filename, target, str(got))) if target is not None else None
+
+
+def _story(trail: Trail, got: int) -> str:
+    if trail.spot is None:
+        return f"{got} arrived, from a place that Whence did not see."
+    where = f"{trail.spot.file}:{trail.spot.line}"
+    if trail.parts:
+        return f"{got} = {'*'.join(map(str, trail.parts))} was put together at {where}."
+    if trail.birth is Birth.LAYER:
+        return f"{got} is what the layer built at {where} gives."
+    return f"{got} was made at {where}."
+
+
+def _fix(trail: Trail, wanted: int, got: int) -> str:
+    if trail.birth is Birth.LAYER or trail.parts:
+        return f"Let the layer take what arrives, in_features={got}, or change what comes before it so that {wanted} arrive."
+    return f"Give the data {wanted} features, or build the layer for {got}; which of the two is meant only you can know."
+
+
+def _counterfactual(failed: FailedCall, given: torch.Tensor, wanted: int, flatten_from: int | None = None) -> str | None:
+    value = failed.value(given)
+    keep = given.shape[:-1] if flatten_from is None else given.shape[:flatten_from]
+    floats = {each: torch.float32 for each in failed.call.operands if each.dtype.is_floating_point}
+    outcome = try_shapes(failed.call, {value: (*keep, wanted)}, floats)
+    return f"the same call with an input of {shape_text((*keep, wanted))} runs" if outcome.ran else None
+
+

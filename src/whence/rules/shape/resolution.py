@@ -1,0 +1,60 @@
+"""Which picture size would have fitted: the calls from the input to the failure run again with other sizes, without data."""
+
+from __future__ import annotations
+
+import torch
+
+from whence.lineage.ancestry import ancestors
+from whence.rules.shape.layers import as_product
+from whence.tape.failed import FailedCall
+from whence.tape.tape import Call, Value, flatten
+from whence.tape.trial import try_shapes
+
+SIZES = (*range(8, 65), 72, 80, 96, 112, 128, 160, 192, 224, 256, 299, 320, 384, 448, 512)
+
+
+def fitting_resolution(failed: FailedCall, given: torch.Tensor, wanted: int) -> str | None:
+    """`2048 = 128*4*4 needs 32 px, 28 px gives 128*3*3`, where the input is a picture and one size fits."""
+    value = failed.value(given)
+    calls = [call for call in ancestors(value) if call.phase == "forward"][::-1]
+    picture = _picture(calls)
+    if picture is None or not calls:
+        return None
+    channels = _channels(calls)
+    for size in SIZES:
+        reached = forward_shape(calls, value, {picture: (*picture.shape[:-2], size, size)})
+        if reached is not None and reached[-1] == wanted:
+            needed = as_product(wanted, channels) or str(wanted)
+            had = as_product(given.shape[-1], channels) or str(given.shape[-1])
+            return f"{needed} needs {size} px, {picture.shape[-1]} px gives {had}."
+    return None
+
+
+def _picture(calls: list[Call]) -> Value | None:
+    """The input of the first convolution, as it entered the model."""
+    made = {id(output) for call in calls for output in call.outputs}
+    for call in calls:
+        for operand in call.operands:
+            if len(operand.shape) == 4 and id(operand) not in made and not operand.requires_grad:
+                return operand if operand.shape[-1] == operand.shape[-2] else None
+    return None
+
+
+def _channels(calls: list[Call]) -> int:
+    pictures = (call.outputs[0] for call in reversed(calls) if call.outputs and len(call.outputs[0].shape) == 4)
+    return next((picture.shape[1] for picture in pictures), 1)
+
+
+def forward_shape(calls: list[Call], value: Value, shapes: dict[Value, tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The shape that a value would have if some inputs had other shapes."""
+    known = dict(shapes)
+    for call in calls:
+        if not any(operand in known for operand in call.operands):
+            continue
+        outcome = try_shapes(call, known)
+        if not outcome.ran:
+            return None
+        results = [each for each in flatten(outcome.result) if isinstance(each, torch.Tensor)]
+        for output, result in zip(call.outputs, results, strict=False):
+            known[output] = tuple(result.shape)
+    return known.get(value)

@@ -1,0 +1,84 @@
+"""A pool or convolution shrank its input to nothing.
+
+What happened
+    A window is larger than the picture that is left for it: the input is too small for the depth of the network.
+Why it matters
+    The message names one layer; what helps is the size after each layer.
+How it is detected
+    The window and the padded size of the input at each axis; the layers in front are listed with their sizes.
+How to fix it
+    Larger inputs, fewer halvings, padding, or an adaptive pool.
+When it stays silent
+    If the window fits.
+Cost
+    None until a call raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.finding import Finding, Operand
+from whence.rules.operations import CONVOLUTIONS
+from whence.rules.rule import rule
+from whence.rules.shape.layers import table
+from whence.rules.telling import describe, layer_text, shape_text, tell
+from whence.source.spots import Spot
+from whence.tape.failed import FailedCall
+
+
+@rule("shape/vanished")
+def vanished(failed: FailedCall) -> Finding | None:
+    given = failed.argument(0, "input")
+    window = _window(failed, given) if isinstance(given, torch.Tensor) else None
+    if window is None or not isinstance(given, torch.Tensor):
+        return None
+    needs, has = window
+    layer, scope = failed.layer, failed.scope
+    path = failed.modules.path_of(layer) if layer is not None else failed.name
+    parent = scope.parent.module if scope is not None and scope.parent is not None else None
+    stack = failed.modules.built_at(layer) if layer is not None and isinstance(parent, nn.Sequential) else ()
+    return tell(
+        failed,
+        "shape/vanished",
+        verdict=f"{path} has a window of {needs}, only {has} are left of its input",
+        spot=Spot.of_site(stack[0]) if stack else None,
+        why=f"{layer_text(layer, path) if layer is not None else failed.name} got {shape_text(given.shape)}; the layers in front have shrunk it to less than the window.",
+        fix="Feed larger inputs, halve less often, pad, or use an adaptive pool.",
+        operands=(Operand("input", describe(given)),),
+        table=table(failed),
+    )
+
+
+def _window(failed: FailedCall, given: torch.Tensor) -> tuple[int, int] | None:
+    """Window and remaining size, at the first axis where the window is the larger one."""
+    if failed.name in CONVOLUTIONS and "transpose" not in failed.name:
+        weight = failed.argument(1, "weight")
+        if not isinstance(weight, torch.Tensor) or isinstance(failed.argument(4, "padding"), str):
+            return None
+        kernel, padding, dilation = list(weight.shape[2:]), failed.argument(4, "padding"), failed.argument(5, "dilation")
+    elif "pool" in failed.name and "adaptive" not in failed.name:
+        kernel, padding, dilation = failed.argument(1, "kernel_size"), failed.argument(3, "padding"), 1
+        if "max" in failed.name:
+            dilation = failed.argument(4, "dilation")
+    else:
+        return None
+    dims = len(kernel) if isinstance(kernel, tuple | list) else int(failed.name[-2]) if failed.name[-2].isdigit() else 2
+    for at in range(dims):
+        size = given.shape[at - dims] if given.dim() >= dims else 0
+        reach = _each(dilation, at, 1) * (_each(kernel, at, 1) - 1) + 1
+        if reach > size + 2 * _each(padding, at, 0):
+            return reach, size
+        stride = _each(failed.argument(2, "stride"), at, 0) or _each(kernel, at, 1)
+        if "pool" in failed.name and (size + 2 * _each(padding, at, 0) - reach) // stride + 1 <= 0:
+            return reach, size
+    return None
+
+
+def _each(setting: Any, at: int, default: int) -> int:
+    if isinstance(setting, tuple | list):
+        return int(setting[at]) if at < len(setting) else int(setting[0]) if setting else default
+    return int(setting) if isinstance(setting, int) else default

@@ -1,0 +1,109 @@
+"""Runs programs in forked children of this process, which has torch and Whence imported already."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Ran:
+    """How a program ended, and what it and Whence said."""
+
+    code: int
+    stdout: str
+    stderr: str
+    document: dict[str, Any] = field(default_factory=dict)
+    extra: Any = None
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        return list(self.document.get("findings", []))
+
+    @property
+    def loud(self) -> list[dict[str, Any]]:
+        return [each for each in self.findings if each["severity"] != "info"]
+
+
+def in_child(action: Callable[[], Any], *, cwd: Path, patience: int = 120) -> Ran:
+    """Run an action in a forked child as if it were a whole Python process: its output, and its exit code as Python would give."""
+    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        _be_a_process(action, cwd, out.fileno(), err.fileno(), patience)
+    _, status = os.waitpid(child, 0)
+    out.seek(0)
+    err.seek(0)
+    return Ran(
+        os.waitstatus_to_exitcode(status), out.read().decode(errors="replace"), err.read().decode(errors="replace")
+    )
+
+
+def _be_a_process(action: Callable[[], Any], cwd: Path, out: int, err: int, patience: int) -> None:
+    import signal
+    import warnings
+
+    code = 70
+    try:
+        signal.alarm(patience)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        sys.stdout = open(1, "w", closefd=False)
+        sys.stderr = open(2, "w", closefd=False, buffering=1)
+        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+        warnings.resetwarnings()
+        warnings.simplefilter("ignore")
+        os.chdir(cwd)
+        _forget_neighbours()
+        try:
+            action()
+            code = 0
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
+            if isinstance(leaving.code, str):
+                print(leaving.code, file=sys.stderr)
+        except BaseException as exception:
+            sys.excepthook(type(exception), exception, exception.__traceback__)
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _forget_neighbours() -> None:
+    """Programs in cases/ have helper files of the same names."""
+    for name, module in list(sys.modules.items()):
+        if "/cases/" in str(getattr(module, "__file__", "")):
+            del sys.modules[name]
+
+
+def whence_run(script: Path, *options: str, cwd: Path, args: tuple[str, ...] = ()) -> Ran:
+    """`whence run` on a script, in a folder of its own."""
+    from whence.cli import main
+
+    document = cwd / "findings.json"
+    ran = in_child(lambda: main(["run", *options, "--json", str(document), str(script), *args]), cwd=cwd)
+    if document.exists():
+        ran.document = json.loads(document.read_text())
+    return ran
+
+
+def plain_run(script: Path, *, cwd: Path, args: tuple[str, ...] = ()) -> Ran:
+    """The same script as Python itself runs it."""
+    import runpy
+
+    def action() -> None:
+        sys.argv = [str(script), *args]
+        sys.path[0] = str(script.parent)
+        runpy.run_path(str(script), run_name="__main__")
+
+    return in_child(action, cwd=cwd)
