@@ -25,6 +25,7 @@ from whence.source.definitions import (
     find_class,
     find_definition,
     find_function,
+    is_bound_after,
     returns_of,
 )
 from whence.source.sites import Site, is_library
@@ -174,7 +175,7 @@ class SourceTrace:
             return
         for part in _parts(node):
             try:
-                value = look(part, ground.frame)
+                value = self._look(part, ground)
             except Unknown:
                 if not isinstance(part, ast.Name | ast.Constant) and any(True for _ in self._live_carriers(part, ground)):
                     yield part
@@ -192,12 +193,19 @@ class SourceTrace:
             yield part
 
     def _is_known_not_to_hold(self, part: ast.expr, ground: Ground) -> bool:
-        if ground.frame is None:
-            return False
         try:
-            return self.prop.holds(look(part, ground.frame)) is False
+            return self.prop.holds(self._look(part, ground)) is False
         except Unknown:
             return False
+
+    def _look(self, node: ast.expr, ground: Ground) -> Any:
+        """The value that an expression had, if the names in it have not been bound anew since."""
+        if ground.frame is None:
+            raise Unknown
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and is_bound_after(part.id, ground.scope, statement_of(node) or node):
+                raise Unknown
+        return look(node, ground.frame)
 
     def _name(self, node: ast.Name, ground: Ground, path: tuple[Any, ...]) -> Spot | None:
         definition = find_definition(node.id, ground.scope, statement_of(node) or node)

@@ -115,6 +115,11 @@ class HasDtype:
         return str(self.dtype).removeprefix("torch.")
 
 
+KEEPS_SHAPE = frozenset({"astype", "copy", "clone", "float", "double", "long", "to", "contiguous", "detach", "cpu", "numpy", "tensor",
+                         "as_tensor", "from_numpy", "asarray", "array", "ascontiguousarray", "list", "fit_transform", "transform",
+                         "abs", "log", "exp", "sqrt", "clip", "Tensor", "FloatTensor", "LongTensor"})  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class HasAxis:
     """Axis `axis` (counted from the end, so that it survives stacking into batches) has `size` elements."""
@@ -124,7 +129,7 @@ class HasAxis:
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         source = axis_source(call, value, self.axis)
-        if source is None or len(source) > 1:
+        if source is None or len(source) != 1:
             return None
         operand, axis = source[0]
         return operand, replace(self, axis=axis, size=operand.shape[axis])
@@ -138,7 +143,10 @@ class HasAxis:
         return len(shape) >= -self.axis and shape[self.axis] == self.size
 
     def is_set_by(self, node: ast.expr) -> bool:
-        return _called(node) in {"reshape", "view", "zeros", "ones", "rand", "randn", "empty", "full", "resize"}
+        # Without values a size is known to stay only where nothing but the type or the place changes.
+        if isinstance(node, ast.Call):
+            return _called(node) not in KEEPS_SHAPE
+        return isinstance(node, ast.Subscript | ast.Compare)
 
     def contradicts(self, node: ast.expr) -> bool:
         return False
@@ -213,7 +221,9 @@ def axis_source(call: Call, value: Value, axis: int) -> list[tuple[Value, int]] 
     plain = try_shapes(call)
     if not plain.ran or number >= len(plain.shapes()):
         return None
-    data = [each for each in dict.fromkeys(call.operands) if not _is_weight(each)]
+    operands = list(dict.fromkeys(call.operands))
+    # Weights decide only where there is nothing else: a slice of a table, a transposed matrix.
+    data = [each for each in operands if not _is_weight(each)] or operands
     found: list[tuple[Value, int]] = []
     for operand in data:
         for position in range(len(operand.shape)):
@@ -246,8 +256,8 @@ def _depends(call: Call, positions: dict[Value, int], number: int, axis: int) ->
         }
         outcome = try_shapes(call, shapes)
         if outcome.ran:
-            before = call.outputs[number].shape
-            after = outcome.shapes()[number]
+            before, shapes_after = call.outputs[number].shape, outcome.shapes()
+            after = shapes_after[number] if number < len(shapes_after) else ()
             if len(after) >= -axis and after[axis] != before[axis]:
                 return True
     return False
@@ -277,3 +287,24 @@ class IsObject:
 
     def describe(self) -> str:
         return "not a block of numbers"
+
+
+@dataclass(frozen=True, slots=True)
+class HasDevice:
+    device: torch.device
+
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        carriers = [each for each in call.operands if each.device == self.device]
+        return (carriers[0], self) if carriers else None
+
+    def holds(self, thing: Any) -> bool | None:
+        return thing.device == self.device if isinstance(thing, torch.Tensor) else None
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        return False
+
+    def contradicts(self, node: ast.expr) -> bool:
+        return False
+
+    def describe(self) -> str:
+        return str(self.device)

@@ -98,7 +98,7 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         position=position,
         dataset_index=_plain(indices[position]) if position is not None else None,
         leaf=leaf.path,
-        path=_file_of(fetch.returns[named]) if fetch.returns else None,
+        path=file_of(fetch.returns[named]) if fetch.returns else None,
     )
     one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
     if one is not _MISSING and not isinstance(one, torch.Tensor):
@@ -130,7 +130,7 @@ def _plain(index: Any) -> int | None:
         return None
 
 
-def _file_of(returns: list[tuple[FrameType, Any]]) -> str | None:
+def file_of(returns: list[tuple[FrameType, Any]]) -> str | None:
     """A file that the code which made the sample has in a local variable."""
     for frame, _ in reversed(returns):
         for thing in frame.f_locals.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -11,7 +12,10 @@ from torch import nn
 from whence.finding import Hop, Sample
 from whence.lineage.expressions import ground_of, SourceTrace
 from whence.lineage.properties import HasAxis, Property, axis_source
+from whence.source.definitions import find_attribute, find_class, find_registration
+from whence.source.sites import is_library
 from whence.source.spots import Spot
+from whence.source.text import tree_of
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Call, Foreign, Value, flatten
 
@@ -133,15 +137,31 @@ def _from_leaf(value: Value, prop: Property, scene: FailedCall, hops: list[Hop])
     tensor = value.tensor
     if tensor is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
-    owner = scene.modules.owner_of(tensor)
+    owner = scene.modules.owner_of(tensor) or scene.modules.holder_of(tensor)
     if owner is not None:
-        stack = scene.modules.built_at(owner[0])
-        spot = Spot.of_site(stack[0]) if stack else None
-        return Trail(Birth.LAYER if spot else Birth.UNKNOWN, spot, tuple(reversed(hops)), module=scene.modules.path_of(owner[0]))
+        spot = _where_built(*owner, scene)
+        path = f"{scene.modules.path_of(owner[0])}.{owner[1]}"
+        return Trail(Birth.LAYER if spot else Birth.UNKNOWN, spot, tuple(reversed(hops)), module=path)
     found = SourceTrace(prop, scene.frames).follow_object(tensor)
     if found.spot is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
     return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)))
+
+
+def _where_built(module: nn.Module, name: str, scene: FailedCall) -> Spot | None:
+    """Where a module's own tensor is made: `self.name = ...` in a class of the program's, else where the layer is built."""
+    source = sys.modules.get(type(module).__module__)
+    filename = getattr(source, "__file__", None) or "<string>"
+    tree = None if is_library(filename) else tree_of(filename)
+    kind = find_class(type(module).__name__, tree) if tree is not None else None
+    definition = find_attribute(name, kind) if kind is not None else None
+    if definition is not None and definition.value is not None:
+        return Spot.of_node(filename, definition.value)
+    registered = find_registration(name, kind) if kind is not None else None
+    if registered is not None:
+        return Spot.of_node(filename, registered)
+    stack = scene.modules.built_at(module)
+    return Spot.of_site(stack[0]) if stack else None
 
 
 def _from_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: FailedCall, hops: list[Hop]) -> Trail:

@@ -73,7 +73,8 @@ def tell(
     table: tuple[str, ...] = (),
 ) -> Finding | None:
     """Make the finding of a failed call. Its origin is `spot`, else the trail's birth, else where the call stands."""
-    here = Spot.of_site(failed.site) if failed.site is not None else None
+    surfaced = failed.surfaced or failed.site
+    here = Spot.of_site(surfaced) if surfaced is not None else None
     trail = trail or Trail(Birth.UNKNOWN)
     born = spot or trail.spot or here
     if born is None or here is None:

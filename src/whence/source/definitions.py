@@ -114,6 +114,18 @@ def find_definition(name: str, scope: ast.AST, before: ast.AST | None) -> Defini
     return None
 
 
+def is_bound_after(name: str, scope: ast.AST, statement: ast.AST) -> bool:
+    """True if the name gets another value in this statement or below it, so that its last value is not the one used here."""
+    limit = _position(statement)
+    return any(
+        isinstance(target, ast.Name)
+        and target.id == name
+        and definition.kind is Kind.ASSIGNED
+        and _position(definition.node) >= limit
+        for target, definition in _definitions_in(scope)
+    )
+
+
 def _contains(definition: Definition, node: ast.AST) -> bool:
     if definition.kind is Kind.LOOP:
         return False
@@ -137,6 +149,16 @@ def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
     if not found:
         return None
     return max(found, key=lambda each: each[0])[1]
+
+
+def find_registration(name: str, class_node: ast.ClassDef) -> ast.expr | None:
+    """The value in `self.register_buffer("name", value)` or `register_parameter`."""
+    for node in ast.walk(class_node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("register_"):
+            named = node.args[0] if node.args else None
+            if isinstance(named, ast.Constant) and named.value == name and len(node.args) > 1:
+                return node.args[1]
+    return None
 
 
 def find_class(name: str, tree: ast.Module) -> ast.ClassDef | None:

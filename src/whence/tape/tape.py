@@ -16,6 +16,9 @@ MOST_CALLS = 20_000
 
 OUT_OF_TORCH: Final = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"})
 
+# Calls that are of interest although they give no tensor.
+NOTABLE: Final = frozenset({"backward", "requires_grad_", "requires_grad.__set__"})
+
 
 @dataclass(eq=False, slots=True)
 class Value:
@@ -198,15 +201,15 @@ class Tape:
         before = tuple(self.value_of(tensor) for tensor in changed)
         for tensor in changed:
             outputs.append(self._enter(tensor, call))
+            _note_node(call, tensor)
         for thing in flatten(result):
             if isinstance(thing, torch.Tensor) and not any(thing is each for each in changed):
                 known = self.known_value(thing)
                 if known is not None and known in call.operands:
                     continue
                 outputs.append(self._enter(thing, call))
-                if thing.grad_fn is not None:
-                    call.sequence = max(call.sequence, thing.grad_fn._sequence_nr())
-        if not outputs and call.name not in OUT_OF_TORCH and call.name != "backward":
+                _note_node(call, thing)
+        if not outputs and call.name not in OUT_OF_TORCH and call.name not in NOTABLE:
             return
         call.outputs, call.changed = tuple(outputs), before
         self.calls.append(call)
@@ -239,3 +242,13 @@ def storage_of(tensor: torch.Tensor) -> int:
         return tensor.untyped_storage()._cdata
     except (RuntimeError, NotImplementedError):
         return 0
+
+
+def _note_node(call: Call, tensor: torch.Tensor) -> None:
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:
+        # A view made under no_grad whose base was changed since: torch refuses to say.
+        return
+    if node is not None:
+        call.sequence = max(call.sequence, node._sequence_nr())

@@ -1,0 +1,66 @@
+"""Autograd's graph, read beside the tape: which call made a node, whether what it saved is still there, who changed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from whence.tape.failed import FailedCall
+from whence.tape.tape import Call, Value
+
+MOST_NODES = 20_000
+
+
+def nodes_of(tensor: torch.Tensor) -> Iterator[Any]:
+    """The nodes that a tensor hangs on, newest first."""
+    pending, seen = [tensor.grad_fn], {id(tensor.grad_fn)}
+    while pending and len(seen) < MOST_NODES:
+        node = pending.pop(0)
+        if node is None:
+            continue
+        yield node
+        for below, _ in node.next_functions:
+            if below is not None and id(below) not in seen:
+                seen.add(id(below))
+                pending.append(below)
+
+
+def is_spoilt(node: Any) -> bool:
+    """True if something that the node saved for backward is gone or was changed: reading it raises."""
+    for name in dir(node):
+        if name.startswith("_saved_") or name == "saved_tensors":
+            try:
+                getattr(node, name)
+            except RuntimeError:
+                return True
+            except Exception:
+                continue
+    return False
+
+
+def call_of(node: Any, failed: FailedCall) -> Call | None:
+    """The call that made a node: autograd numbers nodes in the order they are made."""
+    try:
+        number = node._sequence_nr()
+    except (AttributeError, RuntimeError):
+        return None
+    made = [call for call in failed.tape.calls if call.sequence >= number]
+    return min(made, key=lambda call: (call.sequence, call.number)) if made else None
+
+
+def change_after(call: Call, failed: FailedCall) -> tuple[Call, Value] | None:
+    """The first later call that changed, in place, something that this call used or made."""
+    memory = {value.storage for value in (*call.operands, *call.outputs) if value.storage}
+    for later in failed.tape.calls:
+        if later.number <= call.number:
+            continue
+        for value in later.changed:
+            if value.storage in memory:
+                return later, value
+    return None
+
+
+def last_backward(failed: FailedCall) -> Call | None:
+    return failed.tape.latest("backward")

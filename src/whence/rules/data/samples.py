@@ -1,0 +1,180 @@
+"""Samples that cannot be made, or cannot be put together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from whence.finding import Finding, Operand, Sample
+from whence.lineage.looking import is_array
+from whence.lineage.properties import HasAxis
+from whence.lineage.samples import file_of, trace_returned
+from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.rule import rule
+from whence.rules.telling import describe, shape_text, tell
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.source.text import span_of
+from whence.tape.batches import leaves_of
+from whence.tape.failed import FailedCall, Fetching
+
+
+def _named(fetching: Fetching, position: int, leaf: str | None = None) -> Sample:
+    index = fetching.indices[position]
+    made = fetching.returns[position] if position < len(fetching.returns) else []
+    return Sample(
+        batch=fetching.info.batches,
+        position=position,
+        dataset_index=int(index) if isinstance(index, int) or hasattr(index, "__index__") else None,
+        leaf=leaf,
+        path=file_of(made),
+    )
+
+
+@rule("data/corrupt-sample")
+def corrupt_sample(failed: FailedCall) -> Finding | None:
+    """A sample is None, unreadable or raises.
+
+    What happened
+        The dataset raised for one index, or returned None for it.
+    Why it matters
+        The loader says which type it found, and not which sample; in a worker the user's line is lost in a long text.
+    How it is detected
+        The batch is fetched again in a child process, sample by sample: the first that raises or is None.
+    How to fix it
+        Mend or leave out that sample; in __getitem__ let a broken file raise rather than return None.
+    When it stays silent
+        Datasets that return None together with a collate_fn that drops it.
+    Cost
+        None until a fetch fails; then one batch is fetched again.
+    """
+    fetching = failed.fetching
+    if fetching is None:
+        return None
+    if fetching.failed_index is not None:
+        position = len(fetching.samples)
+        return _told(failed, position, f"sample {fetching.failed_index} raised {type(failed.exception).__name__}", None)
+    for position, sample in enumerate(fetching.samples):
+        if sample is None or any(leaf is None for _, leaf in leaves_of(sample)):
+            spot = _returned_none(fetching, position)
+            return _told(failed, position, f"sample {fetching.indices[position]} is None", spot)
+    return None
+
+
+def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None) -> Finding | None:
+    assert failed.fetching is not None
+    sample = _named(failed.fetching, position)
+    where = f" It reads {sample.path}." if sample.path else ""
+    trail = Trail(Birth.SAMPLE, spot or (Spot.of_site(failed.site) if failed.site is not None else None), phase="data", sample=sample)
+    return tell(
+        failed,
+        "data/corrupt-sample",
+        verdict=verdict,
+        trail=trail,
+        why=f"The batch was fetched again, one sample after the other; number {position} in it (dataset index {sample.dataset_index}) is the one.{where}",
+        fix="Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating.",
+        operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
+        counterfactual="fetched again alone, it fails in the same way" if failed.fetching.failed_index is not None else None,
+    )
+
+
+def _returned_none(fetching: Fetching, position: int) -> Spot | None:
+    for frame, returned in reversed(fetching.returns[position]):
+        if returned is None or (isinstance(returned, tuple | list | dict) and any(leaf is None for _, leaf in leaves_of(returned))):
+            statement = Site.of(frame).statement()
+            site = Site.of(frame)
+            return Spot(site.filename, span_of(statement), site.function) if statement is not None else Spot.of_site(site)
+    return None
+
+
+@rule("data/ragged-samples")
+def ragged_samples(failed: FailedCall) -> Finding | None:
+    """Samples of different size cannot be stacked.
+
+    What happened
+        The default collate stacks samples into one tensor, and one of them has another shape than the others.
+    Why it matters
+        The message counts entries; what helps is the dataset index, the file, and the line that made it so.
+    How it is detected
+        The batch is fetched again in a child process; the sample whose shape differs from most is followed back.
+    How to fix it
+        Convert, resize or pad it in the dataset, or write a collate_fn that can take ragged samples.
+    When it stays silent
+        Samples that stack.
+    Cost
+        None until a fetch fails; then one batch is fetched again.
+    """
+    fetching = failed.fetching
+    if fetching is None or fetching.failed_index is not None or not fetching.samples:
+        return None
+    odd = _odd_one(fetching.samples)
+    if odd is None:
+        return None
+    position, path, shape, usual = odd
+    sample = _named(fetching, position, path)
+    leaf = dict(leaves_of(fetching.samples[position]))[path]
+    trail = _trail(failed, fetching, position, leaf, shape, usual)
+    axis = _differing_axis(shape, usual)
+    return tell(
+        failed,
+        "data/ragged-samples",
+        verdict=f"sample {sample.dataset_index} is {shape_text(shape)}, the others are {shape_text(usual)}",
+        trail=replace(trail, sample=sample, phase="data"),
+        why=f"A batch is one block, so all samples need one shape. {_axis_in_words(shape, usual, axis)}",
+        fix="Make this sample like the others in the dataset (convert, resize, pad), or give the loader a collate_fn for ragged samples.",
+        operands=(Operand(f"sample {sample.dataset_index}", describe(leaf)),),
+    )
+
+
+def _shape(leaf: Any) -> tuple[int, ...] | None:
+    if isinstance(leaf, torch.Tensor) or is_array(leaf):
+        return tuple(leaf.shape)
+    return None
+
+
+def _odd_one(samples: list[Any]) -> tuple[int, str, tuple[int, ...], tuple[int, ...]] | None:
+    """Position, path and shape of the first leaf that differs from what most samples have there."""
+    columns: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
+    for position, sample in enumerate(samples):
+        for path, leaf in leaves_of(sample):
+            shape = _shape(leaf)
+            if shape is not None:
+                columns.setdefault(path, []).append((position, shape))
+    for path, column in columns.items():
+        usual, _ = Counter(shape for _, shape in column).most_common(1)[0]
+        for position, shape in column:
+            if shape != usual:
+                return position, path, shape, usual
+    return None
+
+
+def _differing_axis(shape: tuple[int, ...], usual: tuple[int, ...]) -> int | None:
+    if len(shape) != len(usual):
+        return None
+    return next(axis for axis in range(-len(shape), 0) if shape[axis] != usual[axis])
+
+
+def _axis_in_words(shape: tuple[int, ...], usual: tuple[int, ...], axis: int | None) -> str:
+    if axis is None:
+        return f"This one has {len(shape)} axes, the others {len(usual)}."
+    return f"Axis {axis + len(shape)} is {shape[axis]} here and {usual[axis]} elsewhere."
+
+
+def _trail(
+    failed: FailedCall, fetching: Fetching, position: int, leaf: Any, shape: tuple[int, ...], usual: tuple[int, ...]
+) -> Trail:
+    axis = _differing_axis(shape, usual)
+    prop = HasAxis(axis if axis is not None else -1, shape[axis if axis is not None else -1] if shape else 0)
+    scene = replace(failed, frames=[frame for frame, _ in reversed(fetching.returns[position])] + failed.frames)
+    if isinstance(leaf, torch.Tensor):
+        found = trace(failed.value(leaf), prop, scene)
+        if found.spot is not None and found.birth is not Birth.UNKNOWN:
+            return found
+    found = trace_returned(leaf, fetching.returns[position], prop, scene)
+    if found.spot is not None:
+        return found
+    made = fetching.returns[position]
+    return Trail(Birth.SAMPLE, Spot.of_site(Site.of(made[-1][0])) if made else None)

@@ -1,0 +1,82 @@
+"""The graph is used again after it was freed.
+
+What happened
+    A tensor made before the last backward (a recurrent state, a loss term computed once) is part of this loss too. The
+    first backward freed what it had saved.
+Why it matters
+    The message recommends retain_graph=True. For a carried state that is wrong: it grows with every step, and fails next
+    in another way.
+How it is detected
+    The tape: the loss was made after the last backward, one of its inputs before it.
+How to fix it
+    detach() what is carried over, or compute the shared term anew in each step.
+When it stays silent
+    Several losses over one graph that keep it on purpose.
+Cost
+    None until a call raises.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from whence.finding import Finding, Operand
+from whence.lineage.ancestry import ancestors
+from whence.lineage.graph import call_of, is_spoilt, last_backward, nodes_of
+from whence.rules.gradient.subject import differentiated
+from whence.rules.rule import rule
+from whence.rules.telling import describe, tell
+from whence.source.spots import Spot
+from whence.tape.failed import FailedCall
+from whence.tape.tape import Call, Value
+
+
+@rule("gradient/double-backward")
+def double_backward(failed: FailedCall) -> Finding | None:
+    loss, before = differentiated(failed), last_backward(failed)
+    if loss is None or before is None or not loss.requires_grad or not _used_up(failed, loss, before):
+        return None
+    carried = _carried(failed, loss, before)
+    made = carried.call if carried is not None else None
+    spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
+    earlier = Spot.of_site(before.site) if before.site is not None else None
+    where = f" at {earlier.file}:{earlier.line}" if earlier is not None else ""
+    return tell(
+        failed,
+        "gradient/double-backward",
+        verdict="the loss reaches back into a graph that an earlier backward has freed",
+        spot=spot,
+        chain=(earlier.hop("this backward freed it"),) if earlier is not None else (),
+        why=f"{_what(carried)} was made in step {made.step}, before the backward{where}; this loss was made from it in step {failed.call.step}."
+        if made is not None
+        else f"backward already ran over this loss{where}.",
+        fix="detach() it before it is used in the next step (h = h.detach()), or compute it anew there; retain_graph=True would only keep every step's graph alive."
+        if made is not None
+        else "Call backward once for each loss.",
+        operands=(Operand("carried", describe(carried)),) if carried is not None else (Operand("loss", describe(loss)),),
+    )
+
+
+def _used_up(failed: FailedCall, loss: torch.Tensor, before: Call) -> bool:
+    """True if a node of the loss was made before the last backward, and what it had saved is gone."""
+    for node in nodes_of(loss):
+        made = call_of(node, failed)
+        if made is not None and made.number < before.number and is_spoilt(node):
+            return True
+    return False
+
+
+def _carried(failed: FailedCall, loss: torch.Tensor, before: Call) -> Value | None:
+    """The value that was made before the last backward and used after it."""
+    value = failed.value(loss)
+    for call in ancestors(value):
+        if call.number < before.number:
+            continue
+        for operand in call.operands:
+            if operand.call is not None and operand.requires_grad and operand.call.number < before.number:
+                return operand
+    return value if value.call is not None and value.call.number < before.number else None
+
+
+def _what(carried: Value | None) -> str:
+    return f"The {describe(carried)} tensor" if carried is not None else "The loss"

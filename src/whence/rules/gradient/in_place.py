@@ -1,0 +1,167 @@
+"""Values that backward needs, overwritten in the meantime."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+
+from whence.finding import Finding, Hop, Operand
+from whence.lineage.graph import call_of, change_after, is_spoilt, last_backward, nodes_of
+from whence.rules.gradient.subject import differentiated
+from whence.rules.rule import rule
+from whence.rules.telling import describe, shape_text, tell
+from whence.source.edits import diff_of, replace_node
+from whence.source.spots import Spot
+from whence.source.text import text_of
+from whence.tape.failed import FailedCall
+from whence.tape.tape import Call, Value
+
+
+def _overwritten(failed: FailedCall) -> tuple[Call, Call, Value] | None:
+    """The call whose saved value was changed, the call that changed it, and the value."""
+    loss, before = differentiated(failed), last_backward(failed)
+    if loss is None or not loss.requires_grad:
+        return None
+    for node in nodes_of(loss):
+        if not is_spoilt(node):
+            continue
+        made = call_of(node, failed)
+        change = change_after(made, failed) if made is not None else None
+        if made is not None and change is not None and not (before is not None and made.number < before.number and change[0].phase != "optimizer"):
+            return made, *change
+    return None
+
+
+@rule("gradient/stepped-early")
+def stepped_early(failed: FailedCall) -> Finding | None:
+    """Parameters changed between forward and backward.
+
+    What happened
+        An optimizer stepped after the loss was computed and before its backward, so that backward would use other weights
+        than the forward pass did.
+    Why it matters
+        The message speaks of an in-place operation on the output of AsStrided; the culprit is optimizer.step().
+    How it is detected
+        The value that backward misses shares its memory with a parameter, and the call that changed it was made inside an
+        optimizer's step.
+    How to fix it
+        Compute the second loss after the step, or call both backwards before either step.
+    When it stays silent
+        Steps that come after every backward that needs the old weights.
+    Cost
+        None until a call raises.
+    """
+    found = _overwritten(failed)
+    if found is None or found[1].phase != "optimizer":
+        return None
+    made, step, value = found
+    spot = Spot.of_site(step.site) if step.site is not None else None
+    owner = failed.modules.owner_of(value.tensor) if value.tensor is not None else None
+    name = f"{failed.modules.path_of(owner[0])}.{owner[1]}" if owner is not None else shape_text(value.shape)
+    return tell(
+        failed,
+        "gradient/stepped-early",
+        verdict=f"the optimizer changed {name} between forward and backward",
+        spot=spot,
+        chain=_forward_hop(made),
+        why=f"The loss was computed with the weights from before this step ({made.name}); its backward needs those, and they are gone.",
+        fix="Compute this loss after the step, from a new forward pass, or run both backwards before either step. "
+        "Detaching would silence it and cut the gradient.",
+        operands=(Operand("parameter", describe(value)),),
+    )
+
+
+@rule("gradient/in-place")
+def in_place(failed: FailedCall) -> Finding | None:
+    """A value needed for backward was overwritten.
+
+    What happened
+        A tensor that an operation saved for its backward was changed in place afterwards, directly or through a view; or a
+        parameter that requires grad was changed in place while gradients are recorded.
+    Why it matters
+        The message names the operation that saved the tensor, not the statement that changed it.
+    How it is detected
+        Which node cannot read what it saved, which call that was on the tape, and which later call wrote to the same memory.
+    How to fix it
+        Write it out of place (x = x * 2), or update parameters under torch.no_grad().
+    When it stays silent
+        In-place changes of values that no backward needs.
+    Cost
+        None until a call raises.
+    """
+    leaf = _leaf_changed(failed)
+    if leaf is not None:
+        return _leaf_told(failed, leaf)
+    found = _overwritten(failed)
+    if found is None or found[1].phase == "optimizer":
+        return None
+    made, change, value = found
+    spot = Spot.of_site(change.site) if change.site is not None else None
+    return tell(
+        failed,
+        "gradient/in-place",
+        verdict=f"{change.name} overwrote a value that {made.name} needs for its backward",
+        spot=spot,
+        chain=_forward_hop(made),
+        why=f"{made.name} kept a {shape_text(value.shape)} tensor for its gradient; this statement wrote into the same memory before backward ran.",
+        fix="Write it out of place, so that a new tensor is made: x = x * y instead of x *= y.",
+        patch=_out_of_place(spot),
+        operands=(Operand("overwritten", describe(value)),),
+    )
+
+
+def _forward_hop(made: Call) -> tuple[Hop, ...]:
+    return (Spot.of_site(made.site).hop(f"{made.name} saves it for backward"),) if made.site is not None else ()
+
+
+def _leaf_changed(failed: FailedCall) -> torch.Tensor | None:
+    """The leaf that a failed in-place call was to change."""
+    name = failed.name
+    writes = name == "__setitem__" or (name.startswith("__i") and name.endswith("__")) or (name.endswith("_") and not name.endswith("__"))
+    subject = failed.args[0] if failed.args else None
+    if not writes or not isinstance(subject, torch.Tensor) or not torch.is_grad_enabled():
+        return None
+    base = subject._base if subject._is_view() else subject
+    return subject if base is not None and base.is_leaf and base.requires_grad else None
+
+
+def _leaf_told(failed: FailedCall, leaf: torch.Tensor) -> Finding | None:
+    spot = Spot.of_site(failed.site) if failed.site is not None else None
+    return tell(
+        failed,
+        "gradient/in-place",
+        verdict=f"a parameter of {shape_text(leaf.shape)} is changed in place while gradients are recorded",
+        spot=spot,
+        why="A leaf that requires grad is where gradients arrive; changing it in place would make it a result of itself.",
+        fix="Update it under torch.no_grad(), as optimizers do, or compute a new tensor from it.",
+        patch=_under_no_grad(spot),
+        operands=(Operand("parameter", describe(leaf)),),
+    )
+
+
+def _out_of_place(spot: Spot | None) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None:
+        return None
+    statement = node
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        operator = _OPERATORS.get(type(statement.op), "")
+        value = ast.unparse(statement.value)
+        value = f"({value})" if isinstance(statement.value, ast.BinOp | ast.IfExp) else value
+        name = statement.target.id
+        return diff_of(replace_node(spot.filename, statement, f"{name} = {name} {operator} {value}")) if operator else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+        return diff_of(replace_node(spot.filename, node.func, f"{ast.unparse(node.func)[:-1]}"))
+    return None
+
+
+_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@", ast.Pow: "**"}
+
+
+def _under_no_grad(spot: Spot | None) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.AugAssign | ast.Assign):
+        return None
+    indent = " " * node.col_offset
+    return diff_of(replace_node(spot.filename, node, f"with torch.no_grad():\n{indent}    {text_of(spot.filename, node)}"))

@@ -1,0 +1,147 @@
+"""An attention mask or positional table does not fit the sequence.
+
+What happened
+    A table of positions, or a mask, was made for one length, and this batch has another.
+Why it matters
+    The table's length is a constant somewhere in a constructor; the data decide the other one.
+How it is detected
+    One operand is a parameter, a buffer or a slice of one, the other is data; or attention runs as soon as its mask is
+    taken away; or positions counted by arange reach past the end of an embedding.
+How to fix it
+    Make the table as long as the longest sequence, cut the sequence, or build the mask from the sequence's own length.
+When it stays silent
+    Tables and masks that fit.
+Cost
+    None until a call raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.finding import Finding, Operand
+from whence.lineage.ancestry import ancestors
+from whence.lineage.properties import HasAxis
+from whence.lineage.trail import trace
+from whence.rules.operations import ATTENTION, ELEMENTWISE
+from whence.rules.rule import rule
+from whence.rules.telling import describe, shape_text, tell
+from whence.tape.failed import FailedCall
+from whence.tape.tape import Value
+from whence.tape.trial import try_values
+
+SLICES = frozenset({"__getitem__", "narrow", "expand", "expand_as", "unsqueeze", "view", "reshape", "transpose", "permute", "to",
+                    "detach", "requires_grad_", "index_select", "t", "T.__get__", "eq", "__eq__", "bool"})  # fmt: skip
+
+
+@rule("shape/sequence-length")
+def sequence_length(failed: FailedCall) -> Finding | None:
+    if failed.name in ELEMENTWISE:
+        return _table_against_data(failed)
+    if failed.name in ATTENTION:
+        return _mask(failed)
+    if failed.name == "embedding":
+        return _positions(failed)
+    return None
+
+
+def _table_against_data(failed: FailedCall) -> Finding | None:
+    tensors = [each for each in failed.tensors() if each.dim() >= 2]
+    if len(tensors) != 2:
+        return None
+    for table, data in (tensors, tensors[::-1]):
+        if not _is_kept(failed, table) or _is_kept(failed, data):
+            continue
+        axes = [at for at in range(-min(table.dim(), data.dim()), 0) if table.shape[at] != data.shape[at] and 1 not in (table.shape[at], data.shape[at])]
+        if not axes or (axes == [-1] and not _is_square(table)):
+            return None
+        axis = axes[-1] if axes[-1] != -1 or _is_square(table) else axes[0]
+        return _told(failed, table, axis, data.shape[axis], Operand("data", describe(data)))
+    return None
+
+
+def _is_square(table: torch.Tensor) -> bool:
+    return table.shape[-1] == table.shape[-2]
+
+
+def _is_kept(failed: FailedCall, tensor: torch.Tensor) -> bool:
+    """True for a tensor that a module keeps, and for a slice of one."""
+    value: Value | None = failed.value(tensor)
+    for _ in range(8):
+        if value is None:
+            return False
+        kept = value.tensor
+        if kept is not None and (failed.modules.owner_of(kept) or failed.modules.holder_of(kept)):
+            return True
+        if value.call is None or value.call.name not in SLICES or not value.call.operands:
+            return False
+        value = value.call.operands[0]
+    return False
+
+
+def _told(failed: FailedCall, table: torch.Tensor, axis: int, needed: int, other: Operand, proof: str | None = None) -> Finding | None:
+    has = table.shape[axis]
+    trail = trace(failed.value(table), HasAxis(axis, has), failed)
+    return tell(
+        failed,
+        "shape/sequence-length",
+        verdict=f"a table or mask for length {has} met a sequence of {needed}",
+        trail=trail,
+        why=f"{shape_text(table.shape)} was made for {has} positions; this batch has {needed}.",
+        fix=f"Make it at least {needed} long where it is made, cut the sequence to {has}, or build it from the sequence's own length.",
+        operands=(Operand("table", describe(table)), other),
+        counterfactual=proof,
+    )
+
+
+MASKS = ("attn_mask", "mask", "src_mask", "tgt_mask", "memory_mask", "key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
+
+
+def _mask(failed: FailedCall) -> Finding | None:
+    """The mask without which attention runs."""
+    masks = {name: each for name, each in failed.kwargs.items() if name in MASKS and isinstance(each, torch.Tensor)}
+    if failed.name == "scaled_dot_product_attention" and len(failed.args) > 3 and isinstance(failed.args[3], torch.Tensor):
+        masks["attn_mask"] = failed.args[3]
+    query = failed.argument(0, "query")
+    if isinstance(failed.func, nn.Module):
+        masks |= {f"argument {at}": each for at, each in enumerate(failed.args) if at and isinstance(each, torch.Tensor) and each.dtype == torch.bool}
+    for name, mask in masks.items():
+        if not isinstance(failed.func, nn.Module) and not _runs_without(failed, name, mask):
+            continue
+        if not isinstance(query, torch.Tensor) or mask.dim() == 0:
+            continue
+        sizes = [size for size in query.shape[:-1] if size != mask.shape[-1]]
+        length = _length(failed, query)
+        return _told(failed, mask, -1, length if length != mask.shape[-1] else sizes[0] if sizes else length,
+                     Operand("query", describe(query)), "the same attention without the mask runs")  # fmt: skip
+    return None
+
+
+def _length(failed: FailedCall, query: torch.Tensor) -> int:
+    if failed.name == "scaled_dot_product_attention":
+        return query.shape[-2]
+    layer = failed.layer
+    # multi_head_attention_forward has the length first, whatever the layer's batch_first.
+    first = isinstance(failed.func, nn.Module) and bool(getattr(layer, "batch_first", False))
+    return query.shape[1 if first and query.dim() == 3 else 0]
+
+
+def _runs_without(failed: FailedCall, name: str, mask: torch.Tensor) -> bool:
+    args = tuple(None if each is mask else each for each in failed.args)
+    kwargs: dict[str, Any] = {**failed.kwargs, **({name: None} if name in failed.kwargs else {})}
+    return try_values(failed.func, args, kwargs).ran
+
+
+def _positions(failed: FailedCall) -> Finding | None:
+    index, weight = failed.argument(0, "input"), failed.argument(1, "weight")
+    if not isinstance(index, torch.Tensor) or not isinstance(weight, torch.Tensor) or not index.numel() or index.is_meta:
+        return None
+    value = failed.value(index)
+    made_by = [value.call, *ancestors(value)] if value.call is not None else []
+    counted = any(call is not None and call.name == "arange" for call in made_by[:6])
+    if not counted or int(index.max()) < weight.shape[0]:
+        return None
+    return _told(failed, weight, 0 - weight.dim(), int(index.max()) + 1, Operand("positions", describe(index)))

@@ -1,0 +1,105 @@
+"""A tuple, None or missing key reached an op that needs a tensor.
+
+What happened
+    A layer or function was given what another one returned, and that is not a tensor: the (output, state) of an LSTM, the
+    None of a forward without return, a dict.
+Why it matters
+    The message is about the consumer; the mistake is where the result was not unpacked or not returned.
+How it is detected
+    The argument itself, and the expression that it came from, followed back to the call that gave it.
+How to fix it
+    Unpack it (out, _ = lstm(x)), or add the missing return.
+When it stays silent
+    Errors that have nothing to do with tensors.
+Cost
+    None until a call raises.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import torch
+
+from whence.finding import Finding, Operand
+from whence.lineage.expressions import ground_of
+from whence.lineage.results import Result, result_of
+from whence.rules.rule import rule
+from whence.rules.telling import describe, tell
+from whence.source.edits import diff_of, insert_before, replace_node
+from whence.source.spots import Spot
+from whence.source.text import span_of
+from whence.tape.failed import FailedCall
+from whence.tape.tape import flatten
+
+
+@rule("shape/wrong-container")
+def wrong_container(failed: FailedCall) -> Finding | None:
+    if not isinstance(failed.exception, TypeError | AttributeError | KeyError | IndexError) or failed.site is None:
+        return None
+    for thing in _candidates(failed):
+        found = _source(failed, thing)
+        if found is None:
+            continue
+        return tell(
+            failed,
+            "shape/wrong-container",
+            verdict=_verdict(failed, thing, found),
+            spot=found.spot,
+            why=_why(thing, found),
+            fix="Add `return` with the result at the end of that forward." if found.returns_nothing else "Unpack it: out, _ = ... keeps the tensor.",
+            patch=_patch(thing, found),
+            operands=(Operand("given", describe(thing)),),
+        )
+    return None
+
+
+def _candidates(failed: FailedCall) -> list[Any]:
+    """The arguments that are no tensors, but hold some or should have been one."""
+    given = [*failed.args, *failed.kwargs.values()]
+    return [
+        each
+        for each in given[:3]
+        if each is None or (isinstance(each, tuple | dict) and any(isinstance(leaf, torch.Tensor) for leaf in flatten(each)))
+    ]
+
+
+def _source(failed: FailedCall, thing: Any) -> Result | None:
+    ground = ground_of(failed.call.stack, failed.frames)
+    node = failed.site.node() if failed.site is not None else None
+    if ground is None or node is None:
+        return None
+    return result_of(node, thing, ground, failed.frames, failed.call.stack)
+
+
+def _verdict(failed: FailedCall, thing: Any, found: Result) -> str:
+    kind = "None" if thing is None else f"a {type(thing).__name__}"
+    name = failed.name if failed.name != "getattr" else f".{failed.args[1]}"
+    return f"{name} got {kind} from {found.giver}" + (", which returns nothing" if found.returns_nothing else " instead of a tensor")
+
+
+def _why(thing: Any, found: Result) -> str:
+    if found.returns_nothing:
+        return f"{found.giver} computes its result and ends without a return, so that its caller gets None."
+    return f"{found.giver} gives {describe(thing)}, and the whole of it was passed on."
+
+
+def _patch(thing: Any, found: Result) -> str | None:
+    node = found.statement
+    if node is None:
+        return None
+    filename = found.spot.filename
+    if found.returns_nothing:
+        if isinstance(node, ast.Expr):
+            return diff_of(insert_before(filename, node, "return "))
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            indent = " " * span_of(node).column
+            return diff_of(replace_node(filename, node, f"{ast.unparse(node)}\n{indent}return {node.targets[0].id}"))
+        return None
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(thing, tuple):
+        rest = ", _" * (len(thing) - 1)
+        return diff_of(replace_node(filename, node.targets[0], f"{node.targets[0].id}{rest}"))
+    return None
+
+
