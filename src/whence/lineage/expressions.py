@@ -144,12 +144,21 @@ class SourceTrace:
             return self._expression(operand, ground) or here
         if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
             return found
+        refuted = self._all_known_not_to_hold(node, ground)
         for operand in self._silent_carriers(node, ground):
             try:
                 return self._expression(operand, ground) or here
             except Refuted:
-                continue
+                refuted = True
+                if isinstance(node, ast.BinOp):
+                    return here
+        if refuted and isinstance(node, ast.Subscript | ast.Attribute | ast.Call) and _only_passes(node):
+            raise Refuted
         return here
+
+    def _all_known_not_to_hold(self, node: ast.expr, ground: Ground) -> bool:
+        parts = [part for part in _parts(node) if not isinstance(part, ast.Constant)]
+        return bool(parts) and self._is_known_not_to_hold(parts[0], ground)
 
     def _joined(self, parts: list[ast.expr], ground: Ground) -> Spot | None:
         """Several things put together: the first that has the property, or None if one of them cannot have it by itself."""
@@ -319,6 +328,8 @@ class SourceTrace:
         definition = find_attribute(node.attr, class_node)
         if definition is None or definition.value is None:
             return self._field(node.attr, class_node, filename)
+        if _is_empty(definition.value):
+            return None
         method = next(
             each for each in class_node.body if isinstance(each, ast.FunctionDef) and definition.node in ast.walk(each)
         )
@@ -397,6 +408,22 @@ def _outer_sites(frame: FrameType) -> tuple[Site, ...]:
             found.append(Site.of(walker))
         walker = walker.f_back
     return tuple(found)
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """`[]`, `{}`, `list()`, None: what fills it later is what counts."""
+    match node:
+        case ast.List(elts=[]) | ast.Dict(keys=[]) | ast.Constant(value=None) | ast.Call(args=[], keywords=[], func=ast.Name(id="list" | "dict")):
+            return True
+    return False
+
+
+def _only_passes(node: ast.expr) -> bool:
+    """Whether an expression makes nothing of its own: a part, a view, a copy of what it is given."""
+    if not isinstance(node, ast.Call):
+        return True
+    name = _last_name(node.func)
+    return name in PASSING or name in {"reshape", "view", "ravel", "flatten", "T", "squeeze", "swapaxes", "transpose", "copy"}
 
 
 def _last_name(node: ast.expr) -> str:

@@ -41,7 +41,6 @@ HALVES = (torch.bfloat16, torch.float16)
 # What these pick depends on data, so that they cannot be tried without; the type is that of what they pick from.
 SELECTIONS = frozenset({"__getitem__", "__setitem__", "masked_select", "nonzero", "unique", "index", "take", "repeat_interleave"})
 CASTS = {"double", "float", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "astype", "to", "type", "view"}
-NUMBERS: dict[type, torch.dtype] = {float: torch.float64, bool: torch.bool, int: torch.int64}
 
 
 METHOD_DTYPES = {"double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32",
@@ -72,6 +71,8 @@ class HasDtype:
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         if call.autocast and self.dtype in HALVES:
             return None
+        if (before := _before_change(call, value)) is not None:
+            return before, self
         carriers = [each for each in dict.fromkeys(call.operands) if each.dtype == self.dtype]
         for operand in sorted(carriers, key=_is_weight):
             if self._decides([operand], call, value):
@@ -96,11 +97,8 @@ class HasDtype:
             return thing.dtype == self.dtype
         if is_array(thing) or type(thing).__module__ == "numpy":
             return str(getattr(thing, "dtype", "")) == self.describe()
-        if isinstance(thing, list) and thing:
-            # A number by itself is as often a size as a value; in a list it is a value.
-            number = NUMBERS.get(type(thing[0]))
-            return number == self.dtype if number is not None else self.holds(thing[0])
-        return None
+        # Numbers and lists of them have no type of their own: it is given to them by what makes a tensor of them.
+        return False if isinstance(thing, int | float | list) else None
 
     def is_set_by(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call):
@@ -128,6 +126,8 @@ class HasAxis:
     size: int
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        if (before := _before_change(call, value)) is not None:
+            return before, self
         source = axis_source(call, value, self.axis)
         if source is None or len(source) != 1:
             return None
@@ -197,7 +197,9 @@ class HasElement:
         return None
 
     def is_set_by(self, node: ast.expr) -> bool:
-        return False
+        if isinstance(node, ast.Call):
+            return _called(node) not in KEEPS_SHAPE | {"stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence"}
+        return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
 
     def contradicts(self, node: ast.expr) -> bool:
         return False
@@ -207,6 +209,14 @@ class HasElement:
 
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "__add__", "__sub__", "__mul__", "__radd__", "add_", "sub_", "randint"})
+
+
+def _before_change(call: Call, value: Value) -> Value | None:
+    """What a value was before this call changed it in place: shape, type and device stay as they were."""
+    if value not in call.outputs or not call.changed:
+        return None
+    number = call.outputs.index(value)
+    return call.changed[number] if number < len(call.changed) else None
 
 
 def axis_source(call: Call, value: Value, axis: int) -> list[tuple[Value, int]] | None:
@@ -308,3 +318,56 @@ class HasDevice:
 
     def describe(self) -> str:
         return str(self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class HasShape:
+    """The whole shape, as it is."""
+
+    shape: Shape
+
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        if (before := _before_change(call, value)) is not None:
+            return before, self
+        carriers = [each for each in call.operands if each.shape == self.shape]
+        return (carriers[0], self) if carriers else None
+
+    def holds(self, thing: Any) -> bool | None:
+        shape = getattr(thing, "shape", None)
+        return tuple(shape) == self.shape if shape is not None and not isinstance(thing, type) else None
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Call) and _called(node) not in KEEPS_SHAPE or isinstance(node, ast.Subscript)
+
+    def contradicts(self, node: ast.expr) -> bool:
+        return False
+
+    def describe(self) -> str:
+        return str(self.shape)
+
+
+RANK_CHANGES = frozenset({"view", "reshape", "squeeze", "unsqueeze", "flatten", "unflatten", "squeeze_", "unsqueeze_"})
+
+
+@dataclass(frozen=True, slots=True)
+class HasRank:
+    """The number of axes of each sample."""
+
+    rank: int
+
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        if call.name in RANK_CHANGES or not call.operands:
+            return None
+        return call.operands[0], self
+
+    def holds(self, thing: Any) -> bool | None:
+        return None
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        return _called(node) in RANK_CHANGES | {"tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor"}
+
+    def contradicts(self, node: ast.expr) -> bool:
+        return False
+
+    def describe(self) -> str:
+        return f"{self.rank} axes"

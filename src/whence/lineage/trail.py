@@ -123,7 +123,7 @@ def _deciding_layer(call: Call, value: Value, prop: HasAxis) -> nn.Module | None
     module = getattr(call.module, "module", None)
     if not isinstance(module, nn.Module) or not type(module).__module__.startswith("torch.nn"):
         return None
-    if axis_source(call, value, prop.axis):
+    if axis_source(call, value, prop.axis) != []:
         return None
     return module if any(True for _ in module.parameters(recurse=False)) else None
 

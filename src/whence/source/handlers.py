@@ -33,7 +33,7 @@ class Fate(Enum):
 class Guard:
     """A `try` around the running statement whose handler takes the exception."""
 
-    body: list[ast.stmt]
+    attempt: ast.Try
     handler: ast.ExceptHandler
 
 
@@ -67,7 +67,7 @@ def _guards_around(frame: FrameType, exception: BaseException) -> Iterator[Guard
         if isinstance(parent, ast.Try) and child in parent.body:
             for handler in parent.handlers:
                 if _takes(handler, exception, frame):
-                    yield Guard(parent.body, handler)
+                    yield Guard(parent, handler)
                     break
         if isinstance(parent, ast.With) and child in parent.body and any(map(_expects_failure, parent.items)):
             yield None
@@ -104,25 +104,41 @@ def _passes_on(handler: ast.ExceptHandler) -> bool:
 
 
 def _makes_up(guard: Guard) -> bool:
-    """True if the handler supplies what the body failed to make, changes what it reads, or returns a value instead."""
-    body, handler = guard.body, guard.handler
+    """True if the handler supplies what the body failed to make, changes what it reads, returns a value instead, or if
+    the `try` stands in a loop that looks for the first thing that works."""
+    body, handler = guard.attempt.body, guard.handler
     needed = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     for statement in handler.body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and _supplies(node, needed):
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and _supplies(node, needed, handler):
                 return True
     returns_value = any(isinstance(node, ast.Return) and node.value is not None for node in body)
-    return returns_value and any(_is_result(node) for node in handler.body if isinstance(node, ast.Return))
+    if returns_value and any(_is_result(node.value, handler) for node in handler.body if isinstance(node, ast.Return)):
+        return True
+    return _is_search(guard)
 
 
-def _supplies(node: ast.Assign | ast.AugAssign | ast.AnnAssign, needed: set[str]) -> bool:
+def _supplies(node: ast.Assign | ast.AugAssign | ast.AnnAssign, needed: set[str], handler: ast.ExceptHandler) -> bool:
     if isinstance(node, ast.AugAssign):
-        # A counter such as `skipped += 1` is bookkeeping; `jitter *= 10` before the next try is not.
+        # A counter such as `skipped += 1` is bookkeeping unless the body reads it; `jitter *= 10` before the next try is not.
         return isinstance(node.target, ast.Name) and node.target.id in needed
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     names = {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-    return bool(names & needed) and not isinstance(node.value, ast.Constant)
+    return bool(names & needed) and _is_result(node.value, handler)
 
 
-def _is_result(node: ast.Return) -> bool:
-    return node.value is not None and not isinstance(node.value, ast.Constant)
+def _is_result(value: ast.expr | None, handler: ast.ExceptHandler) -> bool:
+    """A value that can stand for the failed one: no constant, no NaN, and not the error itself written down."""
+    if value is None or isinstance(value, ast.Constant) or ast.unparse(value) in ("float('nan')", "math.nan", "np.nan"):
+        return False
+    return not any(isinstance(node, ast.Name) and node.id == handler.name for node in ast.walk(value))
+
+
+def _is_search(guard: Guard) -> bool:
+    """A loop over candidates that ends with the first success."""
+    attempt = guard.attempt
+    loop = parent_of(attempt)
+    if not isinstance(loop, ast.For | ast.While) or attempt not in loop.body:
+        return False
+    after = [*attempt.body, *attempt.orelse, *loop.body[loop.body.index(attempt) + 1 :]]
+    return any(isinstance(statement, ast.Return | ast.Break) for statement in after)

@@ -228,12 +228,23 @@ class Tape:
     def earlier_at(self, call: Call) -> Call | None:
         """The last call that went well at the same place in the program: same site, operation and module."""
         for each in reversed(self.calls):
-            if each.name == call.name and each.site == call.site and each.module is call.module and each is not call:
+            if each.name == call.name and each.site == call.site and _module(each) is _module(call) and each is not call:
+                return each
+        return None
+
+    def earlier_like(self, call: Call) -> Call | None:
+        """The last call of the same operation that went well, in the same module if there is one, wherever it stands."""
+        for each in reversed(self.calls):
+            if each.name == call.name and _module(each) is _module(call) and each is not call and each.operands:
                 return each
         return None
 
     def latest(self, name: str) -> Call | None:
         return next((call for call in reversed(self.calls) if call.name == name), None)
+
+
+def _module(call: Call) -> object | None:
+    return getattr(call.module, "module", None)
 
 
 def storage_of(tensor: torch.Tensor) -> int:
