@@ -33,18 +33,17 @@ class Ran:
 
 def in_child(action: Callable[[], Any], *, cwd: Path, patience: int = 120) -> Ran:
     """Run an action in a forked child as if it were a whole Python process: its output, and its exit code as Python would give."""
-    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
     sys.stdout.flush()
     sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        _be_a_process(action, cwd, out.fileno(), err.fileno(), patience)
-    _, status = os.waitpid(child, 0)
-    out.seek(0)
-    err.seek(0)
-    return Ran(
-        os.waitstatus_to_exitcode(status), out.read().decode(errors="replace"), err.read().decode(errors="replace")
-    )
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if child == 0:
+            _be_a_process(action, cwd, out.fileno(), err.fileno(), patience)
+        _, status = os.waitpid(child, 0)
+        out.seek(0)
+        err.seek(0)
+        said, complained = out.read().decode(errors="replace"), err.read().decode(errors="replace")
+    return Ran(os.waitstatus_to_exitcode(status), said, complained)
 
 
 def _be_a_process(action: Callable[[], Any], cwd: Path, out: int, err: int, patience: int) -> None:

@@ -64,11 +64,15 @@ def _from_table(table: dict[str, Any], path: Path) -> Config:
 def _parsed(key: str, value: Any, path: Path) -> Any:
     if key in ("select", "ignore"):
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise UsageError(f'{path}: {key} in [tool.whence] must be a list of rule ids, such as ["shape", "dtype/promoted"]')
+            raise UsageError(
+                f'{path}: {key} in [tool.whence] must be a list of rule ids, such as ["shape", "dtype/promoted"]'
+            )
         return rule_patterns(value, f"{path}: {key}")
     if key == "budget":
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
-            raise UsageError(f"{path}: budget in [tool.whence] must be a share of the run's time between 0 and 1, such as 0.01")
+            raise UsageError(
+                f"{path}: budget in [tool.whence] must be a share of the run's time between 0 and 1, such as 0.01"
+            )
         return float(value)
     return severity(value, f"{path}: {key}")
 

@@ -48,7 +48,9 @@ class Watch:
     def __enter__(self) -> Watch:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exception: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, _: TracebackType | None
+    ) -> None:
         if exception is not None and self._session is not None:
             self._session.program_failed(exception)
             for finding in self.findings[-2:]:

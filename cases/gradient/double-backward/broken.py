@@ -13,7 +13,7 @@ class StatefulRNN(nn.Module):
         self.readout = nn.Linear(HIDDEN, 1)
 
     def forward(self, x, h):
-        y, h = self.cell(x, h)  # ORIGIN
+        y, h = self.cell(x, h)
         return self.readout(y), h
 
 
@@ -32,7 +32,7 @@ criterion = nn.MSELoss()
 
 hidden = torch.zeros(1, BATCH, HIDDEN)
 for i, (chunk, ahead) in enumerate(sine_chunks(30)):
-    prediction, hidden = model(chunk, hidden)
+    prediction, hidden = model(chunk, hidden)  # ORIGIN
     loss = criterion(prediction, ahead)
     optimizer.zero_grad()
     loss.backward()

@@ -42,7 +42,9 @@ def dispatch(arguments: list[str]) -> int:
         return 0
     name, *rest = arguments
     if name not in commands:
-        raise UsageError(f"no command called {name!r}; expected one of {', '.join(commands)} (to run a program: whence run {name})")
+        raise UsageError(
+            f"no command called {name!r}; expected one of {', '.join(commands)} (to run a program: whence run {name})"
+        )
     return commands[name](rest)
 
 

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from whence.config import Config, UsageError, read_config, rule_patterns, severity
-from whence.finding import Finding, Outcome, Report
+from whence.finding import Outcome, Report
 from whence.record import Record, new_run_folder, write_document
 from whence.sensors import program as programs
 
@@ -35,9 +35,15 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--select", metavar="RULES", help="only these rules or families, separated by commas")
     made.add_argument("--ignore", metavar="RULES", help="not these rules or families")
-    made.add_argument("--fail-on", metavar="LEVEL", help="exit with 1 if there is a finding of this level or above: info, warning, error, never")
+    made.add_argument(
+        "--fail-on",
+        metavar="LEVEL",
+        help="exit with 1 if there is a finding of this level or above: info, warning, error, never",
+    )
     made.add_argument("--stop-on", metavar="LEVEL", help="end the program at the first finding of this level or above")
-    made.add_argument("--budget", metavar="SHARE", help="share of the run's time that recording may take (default 0.01)")
+    made.add_argument(
+        "--budget", metavar="SHARE", help="share of the run's time that recording may take (default 0.01)"
+    )
     made.add_argument("--json", metavar="PATH", help="write findings.json there as well; - is stdout")
     made.add_argument("--quiet", action="store_true", help="print nothing but findings of level error")
     return made
@@ -72,23 +78,29 @@ def find_program(words: list[str]) -> programs.Program:
 def choose(options: argparse.Namespace) -> Config:
     """The configuration of pyproject.toml, overruled by the command line."""
     config = read_config(Path.cwd())
-    for name in ("select", "ignore"):
-        given = getattr(options, name)
-        if given is not None:
-            config = replace(config, **{name: rule_patterns([each.strip() for each in given.split(",")], f"--{name}")})
-    for name in ("fail_on", "stop_on"):
-        given = getattr(options, name)
-        if given is not None:
-            config = replace(config, **{name: severity(given, f"--{name.replace('_', '-')}")})
+    if options.select is not None:
+        config = replace(config, select=_rules(options.select, "--select"))
+    if options.ignore is not None:
+        config = replace(config, ignore=_rules(options.ignore, "--ignore"))
+    if options.fail_on is not None:
+        config = replace(config, fail_on=severity(options.fail_on, "--fail-on"))
+    if options.stop_on is not None:
+        config = replace(config, stop_on=severity(options.stop_on, "--stop-on"))
     if options.budget is not None:
         try:
             share = float(options.budget)
         except ValueError:
             share = 0.0
         if not 0 < share <= 1:
-            raise UsageError(f"--budget must be a share of the run's time between 0 and 1, such as 0.01; got {options.budget!r}")
+            raise UsageError(
+                f"--budget must be a share of the run's time between 0 and 1, such as 0.01; got {options.budget!r}"
+            )
         config = replace(config, budget=share)
     return config
+
+
+def _rules(given: str, where: str) -> tuple[str, ...]:
+    return rule_patterns([each.strip() for each in given.split(",")], where)
 
 
 def main(arguments: list[str]) -> int:
@@ -196,7 +208,10 @@ class Run:
         try:
             write_document(report, path)
         except OSError as error:
-            print(f"whence: could not write {path}: {error.strerror}; the document is in {self.record.folder}", file=sys.stderr)
+            print(
+                f"whence: could not write {path}: {error.strerror}; the document is in {self.record.folder}",
+                file=sys.stderr,
+            )
 
     def _fails(self, code: int) -> bool:
         return code == 0 and self.config.fail_on is not None and self.record.reaches(self.config.fail_on)
@@ -218,5 +233,3 @@ def _exit_code(code: Any) -> int:
     if code is None:
         return 0
     return code if isinstance(code, int) else 1
-
-

@@ -23,6 +23,17 @@ def ancestors(*values: Value) -> Iterator[Call]:
                 pending.append(operand.call)
 
 
+KEEPS = frozenset({"detach", "detach_", "clone", "to", "contiguous", "__getitem__", "requires_grad_", "data.__get__"})
+
+
+def origin_call(value: Value) -> Call | None:
+    """The call that made a value, past those that only copy or cut it."""
+    call = value.call
+    while call is not None and call.name in KEEPS and call.operands and call.operands[0].call is not None:
+        call = call.operands[0].call
+    return call
+
+
 def sources(value: Value) -> set[int]:
     """Identities of the values without a call that a value was made from, and of all values on the way."""
     found: set[int] = {id(value)}
@@ -44,3 +55,25 @@ def have_common_source(one: Value, other: Value) -> bool:
         if operand.requires_grad and operand.call is None
     }
     return bool(shared - weights)
+
+
+MOVES = frozenset(
+    {"transpose", "permute", "movedim", "swapaxes", "T.__get__", "mT.__get__", "t", "moveaxis", "swapdims"}
+)
+
+
+def last_move(value: Value) -> Call | None:
+    """The nearest call that put another axis where this one is, if nothing but elementwise calls came after it."""
+    current: Value | None = value
+    for _ in range(50):
+        call = current.call if current is not None else None
+        if call is None or not call.operands:
+            return None
+        if call.name in MOVES:
+            return call
+        same = [operand for operand in call.operands if operand.shape == call.outputs[0].shape] if call.outputs else []
+        moved = [operand.call for operand in same if operand.call is not None and operand.call.name in MOVES]
+        if moved:
+            return moved[0]
+        current = same[0] if same else None
+    return None

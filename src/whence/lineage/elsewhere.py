@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import TypeVar
@@ -25,7 +26,7 @@ class NotPossible(Exception):
 
 def run_elsewhere(question: Callable[[], T], patience: float = PATIENCE_SECONDS) -> T:
     """Fork as a DataLoader worker would, ask there, and bring back the answer (plain data) through a pipe."""
-    if not hasattr(os, "fork") or torch.cuda.is_initialized():
+    if not hasattr(os, "fork") or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         raise NotPossible("no fork here")
     reading, writing = os.pipe()
     with warnings.catch_warnings():
@@ -44,6 +45,7 @@ def _answer(question: Callable[[], T], writing: int) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # What the program prints while it is asked again must not reach the screen a second time.
         sys.stdout = sys.stderr = io.StringIO()
+        complaints = os.dup(2)
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
@@ -53,7 +55,8 @@ def _answer(question: Callable[[], T], writing: int) -> None:
             pipe.write(data)
         status = 0
     except BaseException:
-        pass
+        if "WHENCE_DEBUG" in os.environ:
+            os.write(complaints, traceback.format_exc().encode())
     finally:
         os._exit(status)
 

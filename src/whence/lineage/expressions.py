@@ -21,6 +21,7 @@ from whence.source.definitions import (
     Kind,
     argument_for,
     class_of_method,
+    definitions_before,
     find_attribute,
     find_class,
     find_definition,
@@ -30,9 +31,10 @@ from whence.source.definitions import (
 )
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
-from whence.source.text import function_node, statement_of, tree_of
+from whence.source.text import enclosing, function_node, statement_of, tree_of
 
-DEEPEST = 25
+DEEPEST = 40
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
 # Library calls through which a type, a column or a value passes from the first argument.
 PASSING = {"array", "asarray", "ascontiguousarray", "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "stack",
@@ -162,18 +164,18 @@ class SourceTrace:
 
     def _joined(self, parts: list[ast.expr], ground: Ground) -> Spot | None:
         """Several things put together: the first that has the property, or None if one of them cannot have it by itself."""
-        spots: list[Spot | None] = []
+        found: Found | None = None
         for part in parts[:8]:
             if self._is_known_not_to_hold(part, ground):
                 return None
-            kept = list(self._hops)
+            aside = SourceTrace(self.prop, self.frames, [], set())
             try:
-                spots.append(self._expression(part, ground))
+                spot = aside._expression(part, ground)
             except Refuted:
                 return None
-            if len(spots) > 1:
-                self._hops[:] = kept
-        return spots[0]
+            found = found or Found(spot, tuple(aside._hops))
+        self._hops.extend(found.hops if found is not None else ())
+        return found.spot if found is not None else None
 
     def _carried_into(self, node: ast.expr, ground: Ground) -> bool:
         return any(True for _ in self._live_carriers(node, ground))
@@ -186,7 +188,9 @@ class SourceTrace:
             try:
                 value = self._look(part, ground)
             except Unknown:
-                if not isinstance(part, ast.Name | ast.Constant) and any(True for _ in self._live_carriers(part, ground)):
+                if not isinstance(part, ast.Name | ast.Constant) and any(
+                    True for _ in self._live_carriers(part, ground)
+                ):
                     yield part
                 continue
             if self.prop.holds(value):
@@ -217,7 +221,7 @@ class SourceTrace:
         return look(node, ground.frame)
 
     def _name(self, node: ast.Name, ground: Ground, path: tuple[Any, ...]) -> Spot | None:
-        definition = find_definition(node.id, ground.scope, statement_of(node) or node)
+        definition = self._reaching(node, ground)
         if definition is not None:
             return self._definition(definition, ground, name=node.id, path=path)
         module = self._module_ground(ground)
@@ -227,6 +231,17 @@ class SourceTrace:
         if definition is not None:
             return self._definition(definition, module, path=path)
         return self._imported(node.id, ground)
+
+    def _reaching(self, node: ast.Name, ground: Ground) -> Definition | None:
+        """The definition that reaches a name; of several in the branches of an `if`, the one that gives such a value."""
+        before = statement_of(node) or node
+        last = find_definition(node.id, ground.scope, before)
+        if last is None or not isinstance(enclosing(last.node, ast.If, *SCOPES), ast.If):
+            return last
+        for other in definitions_before(node.id, ground.scope, before):
+            if isinstance(other.value, ast.Constant) and self.prop.holds(other.value.value):
+                return other
+        return last
 
     def _definition(
         self, definition: Definition, ground: Ground, *, name: str = "", path: tuple[Any, ...] = ()
@@ -266,22 +281,13 @@ class SourceTrace:
         # The frame is gone and nobody noted its caller: every call of that name in the running program's files.
         owner = class_of_method(function)
         called = owner.name if owner is not None and function.name == "__init__" else getattr(function, "name", "")  # type: ignore[union-attr]
-        for filename, frame in self._files(ground):
+        for filename in dict.fromkeys((*(frame.f_code.co_filename for frame in self.frames), ground.filename)):
             tree = tree_of(filename)
             for node in ast.walk(tree) if tree is not None else ():
                 if isinstance(node, ast.Call) and _last_name(node.func) == called:
-                    yield node, self._ground_of_node(node, filename, frame)
+                    yield node, self._ground_of_node(node, filename)
 
-    def _files(self, ground: Ground) -> Iterator[tuple[str, FrameType | None]]:
-        seen: set[str] = set()
-        for frame in self.frames:
-            if frame.f_code.co_filename not in seen:
-                seen.add(frame.f_code.co_filename)
-                yield frame.f_code.co_filename, frame
-        if ground.filename not in seen:
-            yield ground.filename, None
-
-    def _ground_of_node(self, node: ast.AST, filename: str, frame: FrameType | None) -> Ground:
+    def _ground_of_node(self, node: ast.AST, filename: str) -> Ground:
         walker: ast.AST | None = node
         while walker is not None and not isinstance(walker, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             walker = getattr(walker, "parent", None)
@@ -347,7 +353,13 @@ class SourceTrace:
     def _field(self, name: str, class_node: ast.ClassDef, filename: str) -> Spot | None:
         """A class attribute or a dataclass field with a default."""
         for node in class_node.body:
-            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
+            target = (
+                node.target
+                if isinstance(node, ast.AnnAssign)
+                else node.targets[0]
+                if isinstance(node, ast.Assign)
+                else None
+            )
             if isinstance(target, ast.Name) and target.id == name and getattr(node, "value", None) is not None:
                 return Spot.of_node(filename, node)
         return None
@@ -396,7 +408,11 @@ class SourceTrace:
                 return None, ground.filename
         tree = tree_of(ground.filename)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == "self":
+        if (
+            isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "self"
+        ):
             name = node.func.attr
         return (find_function(name, tree) if tree is not None and name else None), ground.filename
 
@@ -413,7 +429,12 @@ def _outer_sites(frame: FrameType) -> tuple[Site, ...]:
 def _is_empty(node: ast.expr) -> bool:
     """`[]`, `{}`, `list()`, None: what fills it later is what counts."""
     match node:
-        case ast.List(elts=[]) | ast.Dict(keys=[]) | ast.Constant(value=None) | ast.Call(args=[], keywords=[], func=ast.Name(id="list" | "dict")):
+        case (
+            ast.List(elts=[])
+            | ast.Dict(keys=[])
+            | ast.Constant(value=None)
+            | ast.Call(args=[], keywords=[], func=ast.Name(id="list" | "dict"))
+        ):
             return True
     return False
 
@@ -423,7 +444,17 @@ def _only_passes(node: ast.expr) -> bool:
     if not isinstance(node, ast.Call):
         return True
     name = _last_name(node.func)
-    return name in PASSING or name in {"reshape", "view", "ravel", "flatten", "T", "squeeze", "swapaxes", "transpose", "copy"}
+    return name in PASSING or name in {
+        "reshape",
+        "view",
+        "ravel",
+        "flatten",
+        "T",
+        "squeeze",
+        "swapaxes",
+        "transpose",
+        "copy",
+    }
 
 
 def _last_name(node: ast.expr) -> str:
@@ -439,7 +470,12 @@ def _parts(node: ast.expr) -> list[ast.expr]:
             return [*map(_unstarred, args), *(keyword.value for keyword in keywords)]
         case ast.BinOp(left=left, right=right):
             return [left, right]
-        case ast.Subscript(value=value) | ast.Attribute(value=value) | ast.UnaryOp(operand=value) | ast.Starred(value=value):
+        case (
+            ast.Subscript(value=value)
+            | ast.Attribute(value=value)
+            | ast.UnaryOp(operand=value)
+            | ast.Starred(value=value)
+        ):
             return [value]
         case ast.IfExp(body=body, orelse=orelse):
             return [body, orelse]
@@ -459,7 +495,9 @@ def _unstarred(node: ast.expr) -> ast.expr:
 def _passes(call: ast.Call, part: ast.expr) -> bool:
     """Whether a property passes through a library call from this part: from the receiver, or as PASSING says."""
     if isinstance(call.func, ast.Attribute) and part is call.func.value:
-        return not isinstance(part, ast.Name | ast.Attribute) or _last_name(part) not in sys.modules and not _is_module_path(part)
+        return not isinstance(part, ast.Name | ast.Attribute) or (
+            _last_name(part) not in sys.modules and not _is_module_path(part)
+        )
     return bool(call.args) and part is _unstarred(call.args[0]) and _last_name(call.func) in PASSING
 
 
@@ -467,4 +505,15 @@ def _is_module_path(node: ast.expr) -> bool:
     """`np.random`, `torch.nn.functional`: a dotted path that begins with the usual name of a module."""
     while isinstance(node, ast.Attribute):
         node = node.value
-    return isinstance(node, ast.Name) and node.id in {"np", "numpy", "torch", "nn", "F", "pd", "random", "math", "os", "rng"}
+    return isinstance(node, ast.Name) and node.id in {
+        "np",
+        "numpy",
+        "torch",
+        "nn",
+        "F",
+        "pd",
+        "random",
+        "math",
+        "os",
+        "rng",
+    }

@@ -17,7 +17,7 @@ class Unknown(Exception):
     """It cannot be known without running code of the program."""
 
 
-def look(node: ast.AST, frame: FrameType) -> Any:
+def look(node: ast.expr, frame: FrameType) -> Any:
     """The value of an expression in a live frame, if finding it runs no code of the program."""
     try:
         return Evaluator.from_frame(frame)[node]
@@ -45,7 +45,7 @@ def attribute(owner: Any, name: str) -> Any:
     found = inspect.getattr_static(owner, name, Unknown)
     if isinstance(found, staticmethod):
         return found.__func__
-    if found is Unknown or hasattr(type(found), "__get__") and not callable(found):
+    if found is Unknown or (hasattr(type(found), "__get__") and not callable(found)):
         raise Unknown
     return found
 

@@ -105,7 +105,7 @@ def _called(frame: FrameType, position: int) -> tuple[Any, tuple[Any, ...], dict
     return None, (), {}
 
 
-def _look_or_none(node: ast.AST, frame: FrameType) -> Any:
+def _look_or_none(node: ast.expr, frame: FrameType) -> Any:
     try:
         return look(node, frame)
     except Unknown:

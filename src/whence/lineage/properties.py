@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -15,20 +15,29 @@ from whence.tape.trial import Shape, try_shapes
 LARGEST_SEARCH = 50_000_000
 
 
-class Property(Protocol):
+class Property:
+    """What a property must say of itself; what it does not say has these answers."""
+
+    __slots__ = ()
+
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         """The operand from which the call's result has the property, or None if it was born in this call."""
+        raise NotImplementedError
 
-    def holds(self, thing: Any) -> bool | None:
+    def holds(self, _thing: Any) -> bool | None:
         """Whether an object outside torch has the property; None where that cannot be known."""
+        return None
 
-    def is_set_by(self, node: ast.expr) -> bool:
+    def is_set_by(self, _node: ast.expr) -> bool:
         """Whether an expression decides the property by itself, whatever goes into it."""
+        return False
 
-    def contradicts(self, node: ast.expr) -> bool:
+    def contradicts(self, _node: ast.expr) -> bool:
         """Whether what the expression makes cannot have the property, by its syntax alone."""
+        return False
 
-    def describe(self) -> str: ...
+    def describe(self) -> str:
+        raise NotImplementedError
 
 
 def _called(node: ast.expr) -> str:
@@ -39,8 +48,25 @@ def _called(node: ast.expr) -> str:
 
 HALVES = (torch.bfloat16, torch.float16)
 # What these pick depends on data, so that they cannot be tried without; the type is that of what they pick from.
-SELECTIONS = frozenset({"__getitem__", "__setitem__", "masked_select", "nonzero", "unique", "index", "take", "repeat_interleave"})
-CASTS = {"double", "float", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "astype", "to", "type", "view"}
+SELECTIONS = frozenset(
+    {"__getitem__", "__setitem__", "masked_select", "nonzero", "unique", "index", "take", "repeat_interleave"}
+)
+CASTS = {
+    "double",
+    "float",
+    "half",
+    "bfloat16",
+    "long",
+    "int",
+    "short",
+    "char",
+    "byte",
+    "bool",
+    "astype",
+    "to",
+    "type",
+    "view",
+}
 
 
 METHOD_DTYPES = {"double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32",
@@ -65,7 +91,7 @@ def _named_dtype(node: ast.expr) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class HasDtype:
+class HasDtype(Property):
     dtype: torch.dtype
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
@@ -119,7 +145,7 @@ KEEPS_SHAPE = frozenset({"astype", "copy", "clone", "float", "double", "long", "
 
 
 @dataclass(frozen=True, slots=True)
-class HasAxis:
+class HasAxis(Property):
     """Axis `axis` (counted from the end, so that it survives stacking into batches) has `size` elements."""
 
     axis: int
@@ -137,8 +163,12 @@ class HasAxis:
     def holds(self, thing: Any) -> bool | None:
         shape = getattr(thing, "shape", None)
         if shape is None and isinstance(thing, list | tuple) and thing:
-            return (len(thing) == self.size) if self.axis == -1 and not hasattr(thing[0], "__len__") else self.holds(thing[0])
-        if shape is None or isinstance(thing, type):
+            return (
+                (len(thing) == self.size)
+                if self.axis == -1 and not hasattr(thing[0], "__len__")
+                else self.holds(thing[0])
+            )
+        if not isinstance(shape, tuple):
             return None
         return len(shape) >= -self.axis and shape[self.axis] == self.size
 
@@ -148,15 +178,12 @@ class HasAxis:
             return _called(node) not in KEEPS_SHAPE
         return isinstance(node, ast.Subscript | ast.Compare)
 
-    def contradicts(self, node: ast.expr) -> bool:
-        return False
-
     def describe(self) -> str:
         return f"{self.size} along axis {self.axis}"
 
 
 @dataclass(frozen=True, slots=True)
-class HasElement:
+class HasElement(Property):
     """One element is `value`."""
 
     value: float
@@ -198,17 +225,25 @@ class HasElement:
 
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
-            return _called(node) not in KEEPS_SHAPE | {"stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence"}
+            return _called(node) not in KEEPS_SHAPE | {
+                "stack",
+                "concatenate",
+                "cat",
+                "reshape",
+                "view",
+                "ravel",
+                "squeeze",
+                "pad_sequence",
+            }
         return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
-
-    def contradicts(self, node: ast.expr) -> bool:
-        return False
 
     def describe(self) -> str:
         return f"{self.value:g}"
 
 
-ARITHMETIC = frozenset({"add", "sub", "mul", "div", "__add__", "__sub__", "__mul__", "__radd__", "add_", "sub_", "randint"})
+ARITHMETIC = frozenset(
+    {"add", "sub", "mul", "div", "__add__", "__sub__", "__mul__", "__radd__", "add_", "sub_", "randint"}
+)
 
 
 def _before_change(call: Call, value: Value) -> Value | None:
@@ -232,8 +267,20 @@ def axis_source(call: Call, value: Value, axis: int) -> list[tuple[Value, int]] 
     if not plain.ran or number >= len(plain.shapes()):
         return None
     operands = list(dict.fromkeys(call.operands))
-    # Weights decide only where there is nothing else: a slice of a table, a transposed matrix.
-    data = [each for each in operands if not _is_weight(each)] or operands
+    data = [each for each in operands if not _is_weight(each)]
+    found = _deciding_axes(call, data, number, axis)
+    if not found and call.name not in WEIGHTED:
+        # A slice of a table, a transposed matrix: there a weight is data.
+        found = _deciding_axes(call, [each for each in operands if _is_weight(each)], number, axis)
+    return found
+
+
+# Calls in which a weight decides by itself how large the result is.
+WEIGHTED = frozenset({"linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "embedding",
+                      "bilinear", "lstm", "gru", "rnn_tanh", "rnn_relu", "matmul", "__matmul__", "mm", "addmm"})  # fmt: skip
+
+
+def _deciding_axes(call: Call, data: list[Value], number: int, axis: int) -> list[tuple[Value, int]]:
     found: list[tuple[Value, int]] = []
     for operand in data:
         for position in range(len(operand.shape)):
@@ -255,13 +302,14 @@ def axis_source(call: Call, value: Value, axis: int) -> list[tuple[Value, int]] 
 
 
 def _is_weight(value: Value) -> bool:
-    return isinstance(value.tensor, torch.nn.Parameter)
+    tensor = value.tensor
+    return tensor is not None and tensor.is_leaf and tensor.requires_grad
 
 
 def _depends(call: Call, positions: dict[Value, int], number: int, axis: int) -> bool:
-    for change in (lambda size: size + 1, lambda size: size * 2, lambda size: size * 4):
+    for factor, extra in ((1, 1), (2, 0), (4, 0)):
         shapes: dict[Value, Shape] = {
-            value: tuple(change(size) if at == position else size for at, size in enumerate(value.shape))
+            value: tuple(size * factor + extra if at == position else size for at, size in enumerate(value.shape))
             for value, position in positions.items()
         }
         outcome = try_shapes(call, shapes)
@@ -274,54 +322,46 @@ def _depends(call: Call, positions: dict[Value, int], number: int, axis: int) ->
 
 
 @dataclass(frozen=True, slots=True)
-class IsObject:
+class IsObject(Property):
     """It is no block of numbers: an object array, or a ragged list."""
 
-    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+    def carrier(self, _call: Call, _value: Value) -> tuple[Value, Property] | None:
         return None
 
     def holds(self, thing: Any) -> bool | None:
         if is_array(thing):
             return thing.dtype.kind in "OSU"
         if isinstance(thing, list | tuple) and thing:
-            if any(isinstance(each, str) or each is None for each in thing):
-                return True
+            texts = [isinstance(each, str) or each is None for each in thing]
+            if any(texts):
+                return not all(texts)
             return len({len(each) for each in thing if isinstance(each, list | tuple)}) > 1
         return False if isinstance(thing, int | float | str) else None
 
     def is_set_by(self, node: ast.expr) -> bool:
-        return False
-
-    def contradicts(self, node: ast.expr) -> bool:
-        return False
+        return isinstance(node, ast.ListComp)
 
     def describe(self) -> str:
         return "not a block of numbers"
 
 
 @dataclass(frozen=True, slots=True)
-class HasDevice:
+class HasDevice(Property):
     device: torch.device
 
-    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+    def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
         carriers = [each for each in call.operands if each.device == self.device]
         return (carriers[0], self) if carriers else None
 
     def holds(self, thing: Any) -> bool | None:
         return thing.device == self.device if isinstance(thing, torch.Tensor) else None
 
-    def is_set_by(self, node: ast.expr) -> bool:
-        return False
-
-    def contradicts(self, node: ast.expr) -> bool:
-        return False
-
     def describe(self) -> str:
         return str(self.device)
 
 
 @dataclass(frozen=True, slots=True)
-class HasShape:
+class HasShape(Property):
     """The whole shape, as it is."""
 
     shape: Shape
@@ -334,13 +374,10 @@ class HasShape:
 
     def holds(self, thing: Any) -> bool | None:
         shape = getattr(thing, "shape", None)
-        return tuple(shape) == self.shape if shape is not None and not isinstance(thing, type) else None
+        return tuple(shape) == self.shape if isinstance(shape, tuple) else None
 
     def is_set_by(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and _called(node) not in KEEPS_SHAPE or isinstance(node, ast.Subscript)
-
-    def contradicts(self, node: ast.expr) -> bool:
-        return False
+        return (isinstance(node, ast.Call) and _called(node) not in KEEPS_SHAPE) or isinstance(node, ast.Subscript)
 
     def describe(self) -> str:
         return str(self.shape)
@@ -350,24 +387,25 @@ RANK_CHANGES = frozenset({"view", "reshape", "squeeze", "unsqueeze", "flatten", 
 
 
 @dataclass(frozen=True, slots=True)
-class HasRank:
+class HasRank(Property):
     """The number of axes of each sample."""
 
     rank: int
 
-    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+    def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
         if call.name in RANK_CHANGES or not call.operands:
             return None
         return call.operands[0], self
 
-    def holds(self, thing: Any) -> bool | None:
-        return None
-
     def is_set_by(self, node: ast.expr) -> bool:
-        return _called(node) in RANK_CHANGES | {"tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor"}
-
-    def contradicts(self, node: ast.expr) -> bool:
-        return False
+        return _called(node) in RANK_CHANGES | {
+            "tensor",
+            "as_tensor",
+            "from_numpy",
+            "Tensor",
+            "FloatTensor",
+            "LongTensor",
+        }
 
     def describe(self) -> str:
         return f"{self.rank} axes"

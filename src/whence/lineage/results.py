@@ -13,7 +13,17 @@ from torch import nn
 
 from whence.lineage.expressions import Ground, ground_of
 from whence.lineage.looking import Unknown, look
-from whence.source.definitions import FunctionNode, Kind, argument_for, class_of_method, find_class, find_definition, find_function, returns_of
+from whence.source.definitions import (
+    Definition,
+    FunctionNode,
+    Kind,
+    argument_for,
+    class_of_method,
+    find_class,
+    find_function,
+    reaching_definitions,
+    returns_of,
+)
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
 from whence.source.text import parent_of, statement_of, tree_of
@@ -64,9 +74,24 @@ def _calls_inside(node: ast.AST) -> Iterator[ast.Call]:
 def _from_name(
     node: ast.Name, thing: Any, ground: Ground, frames: list[FrameType], stack: tuple[Site, ...], depth: int
 ) -> Result | None:
-    definition = find_definition(node.id, ground.scope, statement_of(node) or node)
-    if definition is None or depth > 6:
+    if depth > 6:
         return None
+    for definition in reaching_definitions(node.id, ground.scope, statement_of(node) or node):
+        found = _from_definition(definition, node, thing, ground, frames, stack, depth)
+        if found is not None:
+            return found
+    return None
+
+
+def _from_definition(
+    definition: Definition,
+    node: ast.Name,
+    thing: Any,
+    ground: Ground,
+    frames: list[FrameType],
+    stack: tuple[Site, ...],
+    depth: int,
+) -> Result | None:
     if definition.kind is Kind.PARAMETER and isinstance(definition.node, FunctionNode) and len(stack) > 1:
         outside = ground_of(stack[1:], frames)
         call = stack[1].node()

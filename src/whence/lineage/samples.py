@@ -15,6 +15,7 @@ import torch
 from whence.finding import Sample
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.expressions import SourceTrace, ground_of
+from whence.lineage.looking import is_array
 from whence.lineage.properties import HasElement, Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.source.sites import Site, is_library
@@ -101,11 +102,15 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         path=file_of(fetch.returns[named]) if fetch.returns else None,
     )
     one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
-    if one is not _MISSING and not isinstance(one, torch.Tensor):
+    if is_array(one) or isinstance(one, int | float):
         trail = trace_returned(one, fetch.returns[named], prop, inner)
     else:
-        tensor = one if one is not _MISSING else dict(leaves_of(batch)).get(leaf.path)
-        trail = trace(scene.tape.value_of(tensor), prop, inner) if isinstance(tensor, torch.Tensor) else Trail(Birth.UNKNOWN)
+        tensor = one if isinstance(one, torch.Tensor) else dict(leaves_of(batch)).get(leaf.path)
+        trail = (
+            trace(scene.tape.value_of(tensor), prop, inner)
+            if isinstance(tensor, torch.Tensor)
+            else Trail(Birth.UNKNOWN)
+        )
     if trail.birth is Birth.UNKNOWN or trail.spot is None:
         trail = trace_returned(one, fetch.returns[named], prop, inner)
     return replace(trail, sample=sample)
@@ -172,4 +177,3 @@ def _path_to(thing: Any, tree: Any) -> tuple[int | str, ...] | None:
         if below is not None:
             return (key, *below)
     return None
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from whence.finding import Hop, Sample
-from whence.lineage.expressions import ground_of, SourceTrace
+from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.properties import HasAxis, Property, axis_source
 from whence.source.definitions import find_attribute, find_class, find_registration
 from whence.source.sites import is_library
@@ -100,7 +101,9 @@ def _born_in(call: Call, value: Value, prop: Property, scene: FailedCall, hops: 
         if layer is not None:
             stack = scene.modules.built_at(layer)
             if stack:
-                hops.extend([Spot.of_site(call.site).hop(f"{call.name} gives {describe_value(value)}")] if call.site else [])
+                hops.extend(
+                    [Spot.of_site(call.site).hop(f"{call.name} gives {describe_value(value)}")] if call.site else []
+                )
                 return replace(_trail(call, Spot.of_site(stack[0]), Birth.LAYER, hops, scene), phase="program")
     spot = Spot.of_site(call.site) if call.site is not None else None
     trail = _trail(call, spot, Birth.CALL, hops, scene)
@@ -113,7 +116,10 @@ def _born_in(call: Call, value: Value, prop: Property, scene: FailedCall, hops: 
         if node is not None:
             found = SourceTrace(prop, scene.frames).follow(node, ground_of(call.stack, scene.frames))
             if found.spot is not None:
-                known = [*hops, *([spot.hop(f"{call.name} gives {describe_value(value)}")] if found.spot != spot else [])]
+                known = [
+                    *hops,
+                    *([spot.hop(f"{call.name} gives {describe_value(value)}")] if found.spot != spot else []),
+                ]
                 return replace(trail, birth=Birth.SOURCE, spot=found.spot, hops=(*found.hops, *reversed(known)))
     return trail
 
@@ -168,4 +174,28 @@ def _from_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: FailedCall
     from whence.lineage.samples import trace_into_batch
 
     inner = trace_into_batch(leaf, value, prop, scene)
-    return replace(inner, hops=(*inner.hops, *reversed(hops)), phase="data" if inner.sample is not None else inner.phase)
+    return replace(
+        inner, hops=(*inner.hops, *reversed(hops)), phase="data" if inner.sample is not None else inner.phase
+    )
+
+
+BORDERS = ("from_numpy", "as_tensor", "tensor(", "Tensor(")
+
+
+def border(trail: Trail) -> Spot | None:
+    """Where the data became a tensor, if that is on the trail."""
+    for hop in reversed(trail.hops):
+        if any(name in hop.code for name in BORDERS):
+            spot = Spot.of_hop(hop)
+            node = spot.node() if spot is not None else None
+            calls = (
+                [
+                    each
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Call) and any(name in ast.unparse(each.func) + "(" for name in BORDERS)
+                ]
+                if node is not None
+                else []
+            )
+            return Spot.of_node(spot.filename, calls[0]) if spot is not None and calls else spot
+    return trail.spot

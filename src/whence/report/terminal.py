@@ -33,7 +33,9 @@ def render_finding(finding: Finding) -> RenderableType:
         (f"{finding.severity} ", f"bold {colour}"),
         (finding.verdict, "bold"),
     )
-    tag = f"{finding.rule} · {finding.confidence}" + (f" · {finding.occurrences} times" if finding.occurrences > 1 else "")
+    tag = f"{finding.rule} · {finding.confidence}" + (
+        f" · {finding.occurrences} times" if finding.occurrences > 1 else ""
+    )
     body: list[RenderableType] = [head, Text(tag, style="dim"), Text()]
     body += _origin(finding)
     body += _chain(finding)
@@ -52,7 +54,8 @@ def render_line(finding: Finding) -> Text:
     """One finding in one line."""
     origin = finding.origin
     return Text.assemble(
-        (f"{finding.severity}", COLOURS[finding.severity]), f" {finding.rule}  {origin.file}:{origin.line}  {finding.verdict}"
+        (f"{finding.severity}", COLOURS[finding.severity]),
+        f" {finding.rule}  {origin.file}:{origin.line}  {finding.verdict}",
     )
 
 
@@ -109,7 +112,9 @@ def _source(finding: Finding) -> Text:
         return Text(f"  {finding.origin.code}")
     indent = len(source) - len(source.lstrip())
     start = len(source.encode()[: span.column].decode(errors="replace"))
-    end = len(source.encode()[: span.end_column].decode(errors="replace")) if span.end_line == span.line else len(source)
+    end = (
+        len(source.encode()[: span.end_column].decode(errors="replace")) if span.end_line == span.line else len(source)
+    )
     code = source.split("  #")[0].rstrip() if "  #" in source[end:] else source
     text = Text("  " + code[indent:])
     if end > start >= indent:

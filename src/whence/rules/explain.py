@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from whence.finding import Finding
-from whence.rules.rule import all_rules
+from whence.rules.rule import Rank, all_rules
 from whence.tape.failed import FailedCall
 
 
@@ -24,7 +24,7 @@ def _fault_behind(failed: FailedCall, first: Finding) -> Finding | None:
     if not first.rule.startswith("dtype/"):
         return None
     for each in all_rules():
-        if each.family == "shape" and (found := each.diagnose(failed)) is not None:
+        if each.family == "shape" and each.rank is not Rank.GENERAL and (found := each.diagnose(failed)) is not None:
             what = "hidden behind the type fault: it raises as soon as that is mended"
             return replace(found, symptom=replace(found.symptom, what=what))
     return None

@@ -17,7 +17,9 @@ NORMS: Final = frozenset({"batch_norm", "layer_norm", "group_norm", "instance_no
 PRODUCTS: Final = frozenset(
     {"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "addmm", "baddbmm", "dot", "einsum", "bilinear"}
 )
-RECURRENT: Final = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "LSTM", "GRU", "RNN", "lstm_cell", "LSTMCell", "gru_cell", "GRUCell"})
+RECURRENT: Final = frozenset(
+    {"lstm", "gru", "rnn_tanh", "rnn_relu", "LSTM", "GRU", "RNN", "lstm_cell", "LSTMCell", "gru_cell", "GRUCell"}
+)
 ATTENTION: Final = frozenset(
     {"scaled_dot_product_attention", "multi_head_attention_forward", "MultiheadAttention", "TransformerEncoder",
      "TransformerEncoderLayer", "TransformerDecoder", "TransformerDecoderLayer"}

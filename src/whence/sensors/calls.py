@@ -31,7 +31,7 @@ class Listener(Complaints, Protocol):
     tape: Tape
 
     def current(self) -> dict[str, Any]: ...
-    def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: BaseException) -> None: ...
+    def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def call_made(self, call: Call, result: Any) -> None: ...
 
 
@@ -104,13 +104,13 @@ class CallSensor(TorchFunctionMode):
     def start(self) -> None:
         """Begin to see calls, unless a mode of the program's own is running: its exit would take ours off instead."""
         if not self.on and not self.failed and _only_devices_below():
-            self.__enter__()
+            self.__enter__()  # type: ignore[no-untyped-call]
             self._from_numpy, torch.from_numpy = torch.from_numpy, self._seen(torch.from_numpy)
             self.on = True
 
     def stop(self) -> None:
         if self.on and _is_innermost(self):
-            self.__exit__(None, None, None)
+            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
             torch.from_numpy = self._from_numpy
             self.on = False
 

@@ -103,15 +103,40 @@ def find_definition(name: str, scope: ast.AST, before: ast.AST | None) -> Defini
         for target, definition in _definitions_in(scope)
         if isinstance(target, ast.Name) and target.id == name
     ]
+    is_parameter = isinstance(scope, FunctionNode) and name in all_parameter_names(scope)
     if before is not None:
         limit = _position(before)
-        earlier = [each for each in found if _position(each.node) < limit and not _contains(each, before)]
-        found = earlier or [each for each in found if not _contains(each, before)]
+        others = [each for each in found if not _contains(each, before)]
+        earlier = [each for each in others if _position(each.node) < limit]
+        found = earlier if earlier or is_parameter else others
     if found:
         return max(found, key=lambda each: _position(each.node))
-    if isinstance(scope, FunctionNode) and name in all_parameter_names(scope):
-        return Definition(Kind.PARAMETER, scope, None)
-    return None
+    return Definition(Kind.PARAMETER, scope, None) if is_parameter else None
+
+
+def definitions_before(name: str, scope: ast.AST, before: ast.AST) -> list[Definition]:
+    """All definitions of a name above a statement, the nearest first."""
+    limit = _position(before)
+    found = [
+        definition
+        for target, definition in _definitions_in(scope)
+        if isinstance(target, ast.Name) and target.id == name and _position(definition.node) < limit
+    ]
+    return found[::-1]
+
+
+def reaching_definitions(name: str, scope: ast.AST, before: ast.AST) -> list[Definition]:
+    """All definitions of a name that may reach a statement, the likeliest first: in a loop also its own, from the turn before."""
+    first = find_definition(name, scope, before)
+    others = [
+        definition
+        for target, definition in _definitions_in(scope)
+        if isinstance(target, ast.Name)
+        and target.id == name
+        and definition != first
+        and enclosing(before, ast.For, ast.While) is not None
+    ]
+    return [*([first] if first is not None else []), *others]
 
 
 def is_bound_after(name: str, scope: ast.AST, statement: ast.AST) -> bool:
@@ -154,7 +179,11 @@ def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
 def find_registration(name: str, class_node: ast.ClassDef) -> ast.expr | None:
     """The value in `self.register_buffer("name", value)` or `register_parameter`."""
     for node in ast.walk(class_node):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("register_"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr.startswith("register_")
+        ):
             named = node.args[0] if node.args else None
             if isinstance(named, ast.Constant) and named.value == name and len(node.args) > 1:
                 return node.args[1]
@@ -167,7 +196,11 @@ def find_class(name: str, tree: ast.Module) -> ast.ClassDef | None:
 
 def find_function(name: str, tree: ast.AST) -> FunctionNode | None:
     return next(
-        (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name),
+        (
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name
+        ),
         None,
     )
 

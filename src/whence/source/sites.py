@@ -8,8 +8,8 @@ import site as site_packages
 import sys
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -34,7 +34,7 @@ def _library_folders() -> tuple[str, ...]:
 LIBRARY_FOLDERS = _library_folders()
 
 
-@lru_cache(maxsize=None)
+@cache
 def is_library(filename: str) -> bool:
     """Tell whether a file is somebody else's code: the standard library, an installed package, Whence itself."""
     if filename.startswith("<"):
@@ -59,7 +59,7 @@ class Site:
     f_code: CodeType
     f_lasti: int
     f_lineno: int
-    f_globals: dict[str, Any]
+    f_globals: dict[str, Any] = field(repr=False)
 
     @classmethod
     def of(cls, frame: FrameType) -> Site:

@@ -27,6 +27,17 @@ class Spot:
             walker = parent_of(walker)
         return cls(filename, span_of(node), walker.name if walker is not None else "<module>")
 
+    @classmethod
+    def of_hop(cls, hop: Hop) -> Spot | None:
+        """The spot of a hop: its statement, found again by line."""
+        source = source_of(hop.file)
+        if source is None or source.tree is None:
+            return None
+        here = [
+            node for node in ast.walk(source.tree) if isinstance(node, ast.stmt | ast.expr) and node.lineno == hop.line
+        ]
+        return cls.of_node(hop.file, here[0]) if here else None
+
     @property
     def file(self) -> str:
         return shown_path(self.filename)
@@ -50,5 +61,3 @@ class Spot:
 
     def hop(self, what: str) -> Hop:
         return Hop(self.file, self.line, self.code, what)
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
-from functools import lru_cache
+from functools import cache
 
 import executing
 
@@ -48,7 +48,9 @@ def code_of(filename: str, span: Span) -> str:
 
 def span_of(node: ast.AST) -> Span:
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-    return Span(line, column, getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column)
+    return Span(
+        line, column, getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column
+    )
 
 
 def text_of(filename: str, node: ast.AST) -> str:
@@ -91,7 +93,7 @@ def function_node(site: Site) -> ast.AST | None:
     return tree if site.function.startswith("<") else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _relative(filename: str, folder: str) -> str:
     relative = os.path.relpath(filename, folder)
     return filename if relative.startswith("..") else relative

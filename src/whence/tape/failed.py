@@ -69,7 +69,9 @@ class FailedCall:
     @property
     def layer(self) -> nn.Module | None:
         """The torch layer that made the call, if one did."""
-        module = self.func if isinstance(self.func, nn.Module) else self.scope.module if self.scope is not None else None
+        module = (
+            self.func if isinstance(self.func, nn.Module) else self.scope.module if self.scope is not None else None
+        )
         return module if module is not None and type(module).__module__.startswith("torch.nn") else None
 
     def argument(self, position: int, name: str) -> Any:

@@ -20,7 +20,7 @@ OUT_OF_TORCH: Final = frozenset({"item", "tolist", "numpy", "__array__", "__floa
 NOTABLE: Final = frozenset({"backward", "requires_grad_", "requires_grad.__set__"})
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Value:
     """A tensor as it was at one point of the program. An in-place change makes a new value of the same tensor."""
 
@@ -38,6 +38,9 @@ class Value:
     def tensor(self) -> torch.Tensor | None:
         return self.ref() if self.ref is not None else None
 
+    def __repr__(self) -> str:
+        return f"<{self.shape} {self.dtype} from {self.call.name if self.call is not None else 'outside'}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
@@ -48,7 +51,7 @@ class Foreign:
     identity: int
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Call:
     """One torch call. `args` and `kwargs` are as they were passed, with a Value in place of each tensor."""
 
@@ -70,6 +73,9 @@ class Call:
     """Autograd's number for the newest node this call made."""
     forgotten: bool = False
     operands: tuple[Value, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return f"<call {self.number} {self.name}>"
 
     @property
     def site(self) -> Site | None:
@@ -111,7 +117,7 @@ CONSTANTS = (int, float, complex, bool, str, bytes, type(None), slice, torch.dty
 
 
 def _describe(thing: Any) -> Any:
-    if isinstance(thing, CONSTANTS) or isinstance(thing, type):
+    if isinstance(thing, (*CONSTANTS, type)):
         return thing
     shape, dtype = getattr(thing, "shape", None), getattr(thing, "dtype", None)
     described = f"{type(thing).__name__} {tuple(shape)} {dtype}" if shape is not None else type(thing).__name__
@@ -228,7 +234,12 @@ class Tape:
     def earlier_at(self, call: Call) -> Call | None:
         """The last call that went well at the same place in the program: same site, operation and module."""
         for each in reversed(self.calls):
-            if each.name == call.name and each.site == call.site and _module(each) is _module(call) and each is not call:
+            if (
+                each.name == call.name
+                and each.site == call.site
+                and _module(each) is _module(call)
+                and each is not call
+            ):
                 return each
         return None
 
@@ -250,7 +261,7 @@ def _module(call: Call) -> object | None:
 def storage_of(tensor: torch.Tensor) -> int:
     """An identity of the memory behind a tensor, shared by its views; 0 where there is none (sparse, functorch)."""
     try:
-        return tensor.untyped_storage()._cdata
+        return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError):
         return 0
 

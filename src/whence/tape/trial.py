@@ -75,7 +75,9 @@ def try_shapes(
         args, kwargs = map_leaves(replace, call.args), map_leaves(replace, call.kwargs)
     except CannotTry as reason:
         return Outcome(exception=reason)
-    kwargs = {key: torch.device("meta") if key == "device" and each is not None else each for key, each in kwargs.items()}
+    kwargs = {
+        key: torch.device("meta") if key == "device" and each is not None else each for key, each in kwargs.items()
+    }
     return _attempt(call.func, args, kwargs)
 
 

@@ -20,7 +20,14 @@ IGNORED = -100
 def _out_of_range(failed: FailedCall) -> tuple[torch.Tensor, tuple[int, ...], int, int] | None:
     """The index tensor, the place and value of its first wrong element, and the size of what it indexes."""
     index, size, exempt = _indexing(failed)
-    if index is None or size is None or index.is_floating_point() or index.is_meta or not index.numel() or index.dtype == torch.bool:
+    if (
+        index is None
+        or size is None
+        or index.is_floating_point()
+        or index.is_meta
+        or not index.numel()
+        or index.dtype == torch.bool
+    ):
         return None
     wrong = (index >= size) | (index < (-size if failed.name == "__getitem__" else 0))
     if exempt is not None:
@@ -38,13 +45,32 @@ def _indexing(failed: FailedCall) -> tuple[torch.Tensor | None, int | None, int 
     if operands is not None and failed.name in CLASS_LOSSES:
         prediction, target = operands
         exempt = failed.kwargs.get("ignore_index", IGNORED)
-        return target, prediction.shape[1] if prediction.dim() > 1 else prediction.shape[-1] if prediction.dim() else None, exempt
+        return (
+            target,
+            prediction.shape[1] if prediction.dim() > 1 else prediction.shape[-1] if prediction.dim() else None,
+            exempt,
+        )
     first, second = failed.argument(0, "input"), failed.argument(1, "weight")
-    if failed.name in ("embedding", "embedding_bag") and isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
+    if (
+        failed.name in ("embedding", "embedding_bag")
+        and isinstance(first, torch.Tensor)
+        and isinstance(second, torch.Tensor)
+    ):
         if first.is_floating_point() != second.is_floating_point() and first.is_floating_point():
             first, second = second, first
         return first, second.shape[0], None
-    if failed.name in ("gather", "index_select", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_add", "index_add_", "index_fill_", "index_copy_"):
+    if failed.name in (
+        "gather",
+        "index_select",
+        "scatter",
+        "scatter_",
+        "scatter_add",
+        "scatter_add_",
+        "index_add",
+        "index_add_",
+        "index_fill_",
+        "index_copy_",
+    ):
         axis, index = failed.argument(1, "dim"), failed.argument(2, "index")
         if isinstance(first, torch.Tensor) and isinstance(axis, int) and isinstance(index, torch.Tensor):
             return index, first.shape[axis], None
@@ -80,7 +106,9 @@ def _wrapping_cast(failed: FailedCall, index: torch.Tensor, value: int) -> tuple
         if call.name in ("to", "short", "char", "byte", "int", "type") and narrower:
             lost = 2 ** (8 * current.dtype.itemsize)
             tensor = source.tensor
-            original = next((each for each in (value + lost, value - lost) if tensor is None or bool((tensor == each).any())), None)
+            original = next(
+                (each for each in (value + lost, value - lost) if tensor is None or bool((tensor == each).any())), None
+            )
             contains = tensor is not None and bool((tensor == value).any())
             return (call, original) if original is not None and not contains else None
         carried = prop.carrier(call, current)
@@ -169,7 +197,8 @@ def label_range(failed: FailedCall) -> Finding | None:
         "data/label-range",
         verdict=f"{what} {value} is out of range: there are {size} {table}, 0 to {size - 1}",
         trail=trail,
-        why=f"At {shape_text(place)} of the {what}s ({smallest} to {largest} in this batch) stands {value}." + _habit(smallest, largest, size),
+        why=f"At {shape_text(place)} of the {'labels' if what == 'label' else 'indices'} ({smallest} to {largest} in this batch) stands {value}."
+        + _habit(smallest, largest, size),
         fix="Mend it where it is made; do not raise the number of classes or ignore the value before you know where it comes from.",
         operands=(Operand(what, describe(index)), Operand(table, str(size))),
     )

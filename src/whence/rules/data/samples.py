@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, Operand, Sample
+from whence.lineage.ancestry import ancestors
 from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis
 from whence.lineage.samples import file_of, trace_returned
@@ -68,7 +69,12 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None) ->
     assert failed.fetching is not None
     sample = _named(failed.fetching, position)
     where = f" It reads {sample.path}." if sample.path else ""
-    trail = Trail(Birth.SAMPLE, spot or (Spot.of_site(failed.site) if failed.site is not None else None), phase="data", sample=sample)
+    trail = Trail(
+        Birth.SAMPLE,
+        spot or (Spot.of_site(failed.site) if failed.site is not None else None),
+        phase="data",
+        sample=sample,
+    )
     return tell(
         failed,
         "data/corrupt-sample",
@@ -77,16 +83,22 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None) ->
         why=f"The batch was fetched again, one sample after the other; number {position} in it (dataset index {sample.dataset_index}) is the one.{where}",
         fix="Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating.",
         operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
-        counterfactual="fetched again alone, it fails in the same way" if failed.fetching.failed_index is not None else None,
+        counterfactual="fetched again alone, it fails in the same way"
+        if failed.fetching.failed_index is not None
+        else None,
     )
 
 
 def _returned_none(fetching: Fetching, position: int) -> Spot | None:
     for frame, returned in reversed(fetching.returns[position]):
-        if returned is None or (isinstance(returned, tuple | list | dict) and any(leaf is None for _, leaf in leaves_of(returned))):
+        if returned is None or (
+            isinstance(returned, tuple | list | dict) and any(leaf is None for _, leaf in leaves_of(returned))
+        ):
             statement = Site.of(frame).statement()
             site = Site.of(frame)
-            return Spot(site.filename, span_of(statement), site.function) if statement is not None else Spot.of_site(site)
+            return (
+                Spot(site.filename, span_of(statement), site.function) if statement is not None else Spot.of_site(site)
+            )
     return None
 
 
@@ -167,6 +179,9 @@ def _trail(
     failed: FailedCall, fetching: Fetching, position: int, leaf: Any, shape: tuple[int, ...], usual: tuple[int, ...]
 ) -> Trail:
     axis = _differing_axis(shape, usual)
+    fixed = _where_usual_size_is_made(failed, fetching, leaf, axis, usual)
+    if fixed is not None:
+        return fixed
     prop = HasAxis(axis if axis is not None else -1, shape[axis if axis is not None else -1] if shape else 0)
     scene = replace(failed, frames=[frame for frame, _ in reversed(fetching.returns[position])] + failed.frames)
     if isinstance(leaf, torch.Tensor):
@@ -178,3 +193,31 @@ def _trail(
         return found
     made = fetching.returns[position]
     return Trail(Birth.SAMPLE, Spot.of_site(Site.of(made[-1][0])) if made else None)
+
+
+def _where_usual_size_is_made(
+    failed: FailedCall, fetching: Fetching, leaf: Any, axis: int | None, usual: tuple[int, ...]
+) -> Trail | None:
+    """The line that gives all other samples their size, if the odd one passed it too: a crop that found too little."""
+    if axis is None or not isinstance(leaf, torch.Tensor):
+        return None
+    other = next(
+        (
+            dict(leaves_of(each)).get(path)
+            for each in fetching.samples
+            for path, one in leaves_of(each)
+            if _shape(one) == usual
+        ),
+        None,
+    )
+    if not isinstance(other, torch.Tensor):
+        return None
+    made = trace(failed.value(other), HasAxis(axis, usual[axis]), failed)
+    passed = {
+        (Spot.of_site(call.site).file, Spot.of_site(call.site).line)
+        for call in ancestors(failed.value(leaf))
+        if call.site is not None
+    }
+    if made.spot is None or made.birth is not Birth.CALL or (made.spot.file, made.spot.line) not in passed:
+        return None
+    return made

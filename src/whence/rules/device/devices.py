@@ -118,7 +118,7 @@ def unregistered_tensor(failed: FailedCall) -> Finding | None:
     """
     found = _left_behind(failed)
     kept = _kept_by(failed, found[0]) if found is not None else None
-    if found is None or kept is None:
+    if found is None or kept is None or (kept[2].requires_grad and not kept[2].is_leaf):
         return None
     module, name, tensor = kept
     trail = trace(failed.value(tensor), HasDevice(tensor.device), failed)
@@ -183,7 +183,12 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
         None until a call raises.
     """
     found = _left_behind(failed)
-    if found is None or failed.call.phase == "optimizer" or _kept_by(failed, found[0]) or _built_in_forward(failed, found[0]):
+    if (
+        found is None
+        or failed.call.phase == "optimizer"
+        or _kept_by(failed, found[0])
+        or _built_in_forward(failed, found[0])
+    ):
         return None
     stray, home = found
     discarded = _discarded_move(failed, stray, home)
@@ -196,8 +201,14 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
         trail=trail,
         spot=discarded,
         why=f"{failed.name} needs all its tensors in one place."
-        + (" It was moved, and the moved copy was thrown away: tensors are not moved in place." if discarded is not None else ""),
-        fix=f"Assign the result, x = x.to({str(home)!r})." if discarded is not None else f"Make it with device={str(home)!r}, or move it before use: x = x.to(device).",
+        + (
+            " It was moved, and the moved copy was thrown away: tensors are not moved in place."
+            if discarded is not None
+            else ""
+        ),
+        fix=f"Assign the result, x = x.to({str(home)!r})."
+        if discarded is not None
+        else f"Make it with device={str(home)!r}, or move it before use: x = x.to(device).",
         operands=tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())),
     )
 
@@ -211,3 +222,39 @@ def _discarded_move(failed: FailedCall, stray: torch.Tensor, home: torch.device)
             if moved.device == home and moved.tensor is None and call.site is not None:
                 return Spot.of_site(call.site)
     return None
+
+
+@rule("device/parameter-copy")
+def parameter_copy(failed: FailedCall) -> Finding | None:
+    """nn.Parameter(...) was transformed, so the module no longer owns it.
+
+    What happened
+        An attribute was set to nn.Parameter(...) times, plus or .to() something: the result is an ordinary tensor, which
+        is neither moved, nor saved, nor trained with the module.
+    Why it matters
+        On the CPU nothing raises and the optimizer never sees it.
+    How it is detected
+        A module keeps a tensor that was computed from a parameter which no module owns.
+    How to fix it
+        Transform first, then wrap: nn.Parameter(torch.randn(...) * 0.1).
+    When it stays silent
+        Tensors that are not computed from a parameter; parametrizations.
+    Cost
+        None until a call raises.
+    """
+    found = _left_behind(failed)
+    kept = _kept_by(failed, found[0]) if found is not None else None
+    if found is None or kept is None or kept[2].is_leaf or not kept[2].requires_grad:
+        return None
+    module, name, tensor = kept
+    made = failed.value(tensor).call
+    return tell(
+        failed,
+        "device/parameter-copy",
+        verdict=f"{type(module).__name__}.{name} is computed from a parameter, and is none itself",
+        spot=Spot.of_site(made.site) if made is not None and made.site is not None else None,
+        why=f"nn.Parameter(...) was changed by {made.name if made is not None else 'an operation'} before it was assigned; what self.{name} "
+        "holds is an ordinary tensor that to() does not move and no optimizer trains.",
+        fix="Transform first and wrap last: nn.Parameter(torch.randn(...) * scale).",
+        operands=(Operand(name, describe(tensor)),),
+    )

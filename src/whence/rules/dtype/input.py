@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+
 import torch
 
 from whence.finding import Finding, Operand
+from whence.lineage.ancestry import origin_call
+from whence.lineage.trail import Trail, border
 from whence.rules.dtype.operands import birth, cast_patch, cured_by_cast, misfit, origin_of_type
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, layer_text, tell
+from whence.source.spots import Spot
+from whence.source.text import parent_of
 from whence.tape.failed import FailedCall
+from whence.tape.tape import Call
 
 
-def _told(failed: FailedCall, id: str, tensor: torch.Tensor, wanted: torch.dtype, why: str) -> Finding | None:
-    trail = birth(failed, tensor)
+def _told(
+    failed: FailedCall, id: str, tensor: torch.Tensor, wanted: torch.dtype, why: str, trail: Trail | None = None
+) -> Finding | None:
+    trail = trail or birth(failed, tensor)
     had, cured = dtype_name(tensor.dtype), cured_by_cast(failed, tensor, wanted)
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
@@ -54,7 +64,9 @@ def float64_input(failed: FailedCall) -> Finding | None:
     found = misfit(failed)
     if found is None or found[0].dtype != torch.float64:
         return None
-    return _told(failed, "dtype/float64-input", *found, "numpy, pandas and Python floats are float64 unless told otherwise.")
+    return _told(
+        failed, "dtype/float64-input", *found, "numpy, pandas and Python floats are float64 unless told otherwise."
+    )
 
 
 @rule("dtype/integer-input")
@@ -77,7 +89,14 @@ def integer_input(failed: FailedCall) -> Finding | None:
     found = misfit(failed)
     if found is None or found[0].dtype.is_floating_point or found[0].dtype.is_complex:
         return None
-    return _told(failed, "dtype/integer-input", *found, "Integers have no place in a weighted sum until they are floats.")
+    trail = birth(failed, found[0])
+    earlier = failed.tape.earlier_like(failed.call)
+    if earlier is not None and earlier.operands[0].dtype.is_floating_point:
+        # It went well with floats: these integers are right as they are stored, and were not converted where they enter.
+        trail = replace(trail, spot=border(trail) or trail.spot)
+    return _told(
+        failed, "dtype/integer-input", *found, "Integers have no place in a weighted sum until they are floats.", trail
+    )
 
 
 @rule("dtype/precision-boundary")
@@ -100,6 +119,26 @@ def precision_boundary(failed: FailedCall) -> Finding | None:
     found = misfit(failed)
     if found is None or found[0].dtype not in (torch.bfloat16, torch.float16):
         return None
+    trail = birth(failed, found[0])
+    made = origin_call(failed.value(found[0]))
+    inside = _last_line_inside(made) if made is not None and made.autocast else None
+    why = "What autocast computes in half precision stays so when the region ends."
     return _told(
-        failed, "dtype/precision-boundary", *found, "What autocast computes in half precision stays so when the region ends."
+        failed, "dtype/precision-boundary", *found, why, replace(trail, spot=inside) if inside is not None else trail
     )
+
+
+def _last_line_inside(call: Call) -> Spot | None:
+    """The line of the autocast block itself under which a call was made."""
+    for site in call.stack:
+        child: ast.AST | None = site.node() or site.statement()
+        while child is not None:
+            parent = parent_of(child)
+            if (
+                isinstance(parent, ast.With)
+                and child in parent.body
+                and any("autocast" in ast.unparse(each.context_expr) for each in parent.items)
+            ):
+                return Spot.of_site(site)
+            child = parent
+    return None

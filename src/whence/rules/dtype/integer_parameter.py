@@ -37,7 +37,9 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
         return None
     created = failed.kwargs.get("requires_grad") is True and failed.name not in ("requires_grad_", "Parameter")
     trail = None if created else birth(failed, tensor)
-    spot = Spot.of_site(failed.site) if created and failed.site is not None else trail.spot if trail is not None else None
+    spot = (
+        Spot.of_site(failed.site) if created and failed.site is not None else trail.spot if trail is not None else None
+    )
     return tell(
         failed,
         "dtype/integer-parameter",
@@ -46,7 +48,7 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
         spot=spot if created else None,
         why=f"Only floating point tensors can have gradients; this one holds {dtype_name(tensor.dtype)}.",
         fix="Make it float32 where it is made.",
-        patch=cast_patch_of_creation(failed, spot) if created else cast_patch(spot, torch.float32),
+        patch=cast_patch_of_creation(spot) if created else cast_patch(spot, torch.float32),
         operands=(Operand("tensor", describe(tensor)),),
         counterfactual="the same call as float32 runs" if _cured(failed) else None,
     )
@@ -55,7 +57,11 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
 def _integers_to_train(failed: FailedCall) -> torch.Tensor | None:
     """The integer tensor that the failed call would have made or marked as trainable."""
     asks = failed.kwargs.get("requires_grad") is True or failed.name in ("requires_grad_", "requires_grad.__set__")
-    if failed.func is torch.Tensor._make_subclass or failed.name in ("_make_subclass", "Parameter") or failed.func is nn.Parameter:
+    if (
+        failed.func is torch.Tensor._make_subclass
+        or failed.name in ("_make_subclass", "Parameter")
+        or failed.func is nn.Parameter
+    ):
         asks = True
     if not asks:
         return None
@@ -82,7 +88,7 @@ def _cured(failed: FailedCall) -> bool:
     return callable(failed.func) and try_values(failed.func, failed.args, as_float).ran
 
 
-def cast_patch_of_creation(failed: FailedCall, spot: Spot | None) -> str | None:
+def cast_patch_of_creation(spot: Spot | None) -> str | None:
     """`dtype=torch.float32` in the creating call; a cast behind it would lose the leaf."""
     import ast
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 import torch
 from torch import nn
@@ -16,7 +15,6 @@ from whence.source.edits import Edit, diff_of, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.trial import try_values
-
 
 
 def misfit(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
@@ -52,7 +50,13 @@ def birth(failed: FailedCall, tensor: torch.Tensor) -> Trail:
 
 
 NUMPY_NAMES = {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64", torch.float16: "float16"}
-METHODS = {torch.float32: "float", torch.float64: "double", torch.int64: "long", torch.float16: "half", torch.bfloat16: "bfloat16"}
+METHODS = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.int64: "long",
+    torch.float16: "half",
+    torch.bfloat16: "bfloat16",
+}
 
 
 def cast_patch(spot: Spot | None, dtype: torch.dtype) -> str | None:
@@ -110,5 +114,3 @@ def origin_of_type(trail: Trail, tensor: torch.Tensor) -> str:
     if trail.spot is None:
         return f"the {dtype_name(tensor.dtype)} came from a place that Whence did not see"
     return f"{dtype_name(tensor.dtype)} since {trail.spot.file}:{trail.spot.line}"
-
-

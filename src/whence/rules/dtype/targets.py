@@ -80,7 +80,11 @@ def integer_target(failed: FailedCall) -> Finding | None:
     if target.is_floating_point() or not prediction.is_floating_point():
         return None
     cured = cured_by_cast(failed, target, prediction.dtype)
-    if not cured and target.shape != prediction.shape and failed.name not in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
+    if (
+        not cured
+        and target.shape != prediction.shape
+        and failed.name not in ("binary_cross_entropy", "binary_cross_entropy_with_logits")
+    ):
         return None
     trail = birth(failed, target)
     wanted = dtype_name(prediction.dtype)

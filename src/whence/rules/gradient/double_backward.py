@@ -18,6 +18,8 @@ Cost
 
 from __future__ import annotations
 
+import ast
+
 import torch
 
 from whence.finding import Finding, Operand
@@ -36,9 +38,9 @@ def double_backward(failed: FailedCall) -> Finding | None:
     loss, before = differentiated(failed), last_backward(failed)
     if loss is None or before is None or not loss.requires_grad or not _used_up(failed, loss, before):
         return None
-    carried = _carried(failed, loss, before)
+    carried, user = _carried(failed, loss, before)
     made = carried.call if carried is not None else None
-    spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
+    spot = _where_kept(failed, carried, user) if carried is not None else None
     earlier = Spot.of_site(before.site) if before.site is not None else None
     where = f" at {earlier.file}:{earlier.line}" if earlier is not None else ""
     return tell(
@@ -53,29 +55,49 @@ def double_backward(failed: FailedCall) -> Finding | None:
         fix="detach() it before it is used in the next step (h = h.detach()), or compute it anew there; retain_graph=True would only keep every step's graph alive."
         if made is not None
         else "Call backward once for each loss.",
-        operands=(Operand("carried", describe(carried)),) if carried is not None else (Operand("loss", describe(loss)),),
+        operands=(Operand("carried", describe(carried)),)
+        if carried is not None
+        else (Operand("loss", describe(loss)),),
     )
 
 
 def _used_up(failed: FailedCall, loss: torch.Tensor, before: Call) -> bool:
-    """True if a node of the loss was made before the last backward, and what it had saved is gone."""
+    """True if the last backward went through a node of this loss too, and what that had saved is gone."""
+    freed = set(map(id, ancestors(*before.operands)))
     for node in nodes_of(loss):
         made = call_of(node, failed)
-        if made is not None and made.number < before.number and is_spoilt(node):
+        if made is not None and id(made) in freed and is_spoilt(node):
             return True
     return False
 
 
-def _carried(failed: FailedCall, loss: torch.Tensor, before: Call) -> Value | None:
-    """The value that was made before the last backward and used after it."""
+def _carried(failed: FailedCall, loss: torch.Tensor, before: Call) -> tuple[Value | None, Call | None]:
+    """The value that was made before the last backward and used after it, and the call that used it."""
     value = failed.value(loss)
     for call in ancestors(value):
         if call.number < before.number:
             continue
         for operand in call.operands:
             if operand.call is not None and operand.requires_grad and operand.call.number < before.number:
-                return operand
-    return value if value.call is not None and value.call.number < before.number else None
+                return operand, call
+    return (value if value.call is not None and value.call.number < before.number else None), None
+
+
+def _where_kept(failed: FailedCall, carried: Value, user: Call | None) -> Spot | None:
+    """The line of the loop that got it, if the loop carries it over; where it was made, if a module keeps it."""
+    stack = carried.call.stack if carried.call is not None else ()
+    kept = _is_kept_by_object(user)
+    running = {site.f_code for site in failed.call.stack}
+    shared = next((site for site in stack if site.f_code in running), None)
+    site = shared if shared is not None and not kept else next(iter(stack), None)
+    return Spot.of_site(site) if site is not None else None
+
+
+def _is_kept_by_object(user: Call | None) -> bool:
+    """True if the call that used it again read it from an attribute, as in `self.cell(x, self.state)`."""
+    node = user.site.node() if user is not None and user.site is not None else None
+    given = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
+    return any(isinstance(each, ast.Attribute) for each in given)
 
 
 def _what(carried: Value | None) -> str:

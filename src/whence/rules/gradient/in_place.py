@@ -7,6 +7,7 @@ import ast
 import torch
 
 from whence.finding import Finding, Hop, Operand
+from whence.lineage.ancestry import ancestors
 from whence.lineage.graph import call_of, change_after, is_spoilt, last_backward, nodes_of
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
@@ -23,12 +24,13 @@ def _overwritten(failed: FailedCall) -> tuple[Call, Call, Value] | None:
     loss, before = differentiated(failed), last_backward(failed)
     if loss is None or not loss.requires_grad:
         return None
+    freed = set(map(id, ancestors(*before.operands))) if before is not None else set()
     for node in nodes_of(loss):
         if not is_spoilt(node):
             continue
         made = call_of(node, failed)
         change = change_after(made, failed) if made is not None else None
-        if made is not None and change is not None and not (before is not None and made.number < before.number and change[0].phase != "optimizer"):
+        if made is not None and change is not None and id(made) not in freed:
             return made, *change
     return None
 
@@ -118,7 +120,11 @@ def _forward_hop(made: Call) -> tuple[Hop, ...]:
 def _leaf_changed(failed: FailedCall) -> torch.Tensor | None:
     """The leaf that a failed in-place call was to change."""
     name = failed.name
-    writes = name == "__setitem__" or (name.startswith("__i") and name.endswith("__")) or (name.endswith("_") and not name.endswith("__"))
+    writes = (
+        name == "__setitem__"
+        or (name.startswith("__i") and name.endswith("__"))
+        or (name.endswith("_") and not name.endswith("__"))
+    )
     subject = failed.args[0] if failed.args else None
     if not writes or not isinstance(subject, torch.Tensor) or not torch.is_grad_enabled():
         return None
@@ -150,7 +156,9 @@ def _out_of_place(spot: Spot | None) -> str | None:
         value = ast.unparse(statement.value)
         value = f"({value})" if isinstance(statement.value, ast.BinOp | ast.IfExp) else value
         name = statement.target.id
-        return diff_of(replace_node(spot.filename, statement, f"{name} = {name} {operator} {value}")) if operator else None
+        return (
+            diff_of(replace_node(spot.filename, statement, f"{name} = {name} {operator} {value}")) if operator else None
+        )
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
         return diff_of(replace_node(spot.filename, node.func, f"{ast.unparse(node.func)[:-1]}"))
     return None
@@ -164,4 +172,6 @@ def _under_no_grad(spot: Spot | None) -> str | None:
     if spot is None or not isinstance(node, ast.AugAssign | ast.Assign):
         return None
     indent = " " * node.col_offset
-    return diff_of(replace_node(spot.filename, node, f"with torch.no_grad():\n{indent}    {text_of(spot.filename, node)}"))
+    return diff_of(
+        replace_node(spot.filename, node, f"with torch.no_grad():\n{indent}    {text_of(spot.filename, node)}")
+    )

@@ -29,7 +29,7 @@ from whence.rules.telling import describe, tell
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import function_node, parent_of
+from whence.source.text import function_node, parent_of, tree_of
 from whence.tape.failed import FailedCall
 from whence.tape.tape import OUT_OF_TORCH, Call
 
@@ -42,7 +42,7 @@ def no_graph(failed: FailedCall) -> Finding | None:
     if loss is None or loss.requires_grad:
         return None
     cut = _cut(failed, loss)
-    spot = _spot(cut)
+    spot = _spot(failed, cut)
     return tell(
         failed,
         "gradient/no-graph",
@@ -69,8 +69,10 @@ def _cut(failed: FailedCall, loss: torch.Tensor) -> Call | None:
 
 def _cuts(call: Call) -> bool:
     """True if the call had something with gradient and gave something without."""
-    return any(each.requires_grad for each in call.operands) and bool(call.outputs) and not any(
-        each.requires_grad for each in call.outputs
+    return (
+        any(each.requires_grad for each in call.operands)
+        and bool(call.outputs)
+        and not any(each.requires_grad for each in call.outputs)
     )
 
 
@@ -80,7 +82,8 @@ def _left_torch(failed: FailedCall, made_from: list[Call]) -> Call | None:
     left = [
         call
         for call in reversed(failed.tape.calls)
-        if call.name in OUT_OF_TORCH | {"detach", "data.__get__", "cpu"} and any(each.requires_grad for each in call.operands)
+        if call.name in OUT_OF_TORCH | {"detach", "data.__get__", "cpu"}
+        and any(each.requires_grad for each in call.operands)
         and call.step == failed.call.step
     ]
     near = [call for call in left if call.site is not None and (call.site.filename, call.site.f_lineno) in lines]
@@ -88,7 +91,9 @@ def _left_torch(failed: FailedCall, made_from: list[Call]) -> Call | None:
 
 
 def _froze(failed: FailedCall) -> Call | None:
-    return next((call for call in reversed(failed.tape.calls) if call.name in ("requires_grad_", "requires_grad.__set__")), None)
+    return next(
+        (call for call in reversed(failed.tape.calls) if call.name in ("requires_grad_", "requires_grad.__set__")), None
+    )
 
 
 def _switch(call: Call) -> Spot | None:
@@ -107,6 +112,15 @@ def _switch(call: Call) -> Spot | None:
     return None
 
 
+def _global_switch(failed: FailedCall) -> Spot | None:
+    """`torch.set_grad_enabled(False)` as a statement: it holds until somebody switches it on again."""
+    for filename in dict.fromkeys(frame.f_code.co_filename for frame in failed.frames):
+        for node in ast.walk(tree_of(filename) or ast.Module([], [])):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_switch(node.value):
+                return Spot.of_node(filename, node.value)
+    return None
+
+
 def _decorator(site: Site) -> Spot | None:
     function = function_node(site)
     for decorator in getattr(function, "decorator_list", []):
@@ -120,16 +134,18 @@ def _is_switch(node: ast.expr) -> bool:
     return (target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")) in SWITCHES
 
 
-def _spot(cut: Call | None) -> Spot | None:
+def _spot(failed: FailedCall, cut: Call | None) -> Spot | None:
     if cut is None or cut.site is None:
         return None
     if not cut.grad_mode and cut.name not in ("detach", "data.__get__"):
-        return _switch(cut) or Spot.of_site(cut.site)
+        return _switch(cut) or _global_switch(failed) or Spot.of_site(cut.site)
     return Spot.of_site(cut.site)
 
 
 def _name(cut: Call) -> str:
-    return {"data.__get__": ".data", "item": ".item()", "detach": ".detach()", "numpy": ".numpy()"}.get(cut.name, cut.name)
+    return {"data.__get__": ".data", "item": ".item()", "detach": ".detach()", "numpy": ".numpy()"}.get(
+        cut.name, cut.name
+    )
 
 
 def _verdict(cut: Call | None) -> str:

@@ -76,7 +76,7 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
                 why=f"The input is {shape_text(given.shape)}; the first size asked for is the number {literal}, which fitted "
                 f"only batches of {literal}.{_leftover(failed)}",
                 fix="Write x.size(0) instead of the number, or -1 if the other sizes are known.",
-                patch=_size_patch(spot, literal, call),
+                patch=_size_patch(spot, call),
                 operands=(Operand("input", describe(given)), Operand("asked for", shape_text(_asked(call)))),
                 counterfactual=f"{prod(given.shape)} elements make {rows} rows of {prod(given.shape) // rows}",
             )
@@ -104,14 +104,16 @@ def _literal_batch(failed: FailedCall, call: Call) -> tuple[int, int] | None:
     per_sample = prod(given.shape[1:])
     same_rest = -1 not in asked and rest == per_sample
     known_batch = batch_size(failed) == rows and (same_rest or -1 in asked[1:])
-    return (literal, rows) if same_rest and rows > 1 or known_batch else None
+    return (literal, rows) if (same_rest and rows > 1) or known_batch else None
 
 
-def _size_patch(spot: Spot | None, literal: int, call: Call) -> str | None:
+def _size_patch(spot: Spot | None, call: Call) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None
-    method = isinstance(node.func, ast.Attribute) and not (isinstance(node.func.value, ast.Name) and node.func.value.id == "torch")
+    method = isinstance(node.func, ast.Attribute) and not (
+        isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
+    )
     subject = node.func.value if method and isinstance(node.func, ast.Attribute) else node.args[0]
     sizes: list[ast.expr] = node.args if method else node.args[1:]
     if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):

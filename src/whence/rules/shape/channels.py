@@ -23,8 +23,9 @@ import ast
 import torch
 
 from whence.finding import Finding, Operand
+from whence.lineage.constructors import argument_origin
 from whence.lineage.properties import HasAxis
-from whence.lineage.trail import Birth, Trail, trace
+from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rules.operations import convolution
 from whence.rules.rule import rule
 from whence.rules.shape.layers import table
@@ -95,37 +96,29 @@ def _place(
     failed: FailedCall, trail: Trail, got: int, *, channels_last: bool, spatial: int
 ) -> tuple[Spot | None, str | None]:
     if channels_last and trail.birth in (Birth.SOURCE, Birth.SAMPLE, Birth.CALL):
-        spot = _border(failed, trail)
+        spot = border(trail)
         order = "0, 3, 1, 2" if spatial == 2 else "0, 2, 1"
         node = spot.node() if spot is not None else None
-        patch = diff_of(insert_after(spot.filename, node, f".permute({order})")) if spot is not None and isinstance(node, ast.Call) else None
+        patch = (
+            diff_of(insert_after(spot.filename, node, f".permute({order})"))
+            if spot is not None and isinstance(node, ast.Call)
+            else None
+        )
         return spot, patch
-    if trail.birth is not Birth.LAYER:
+    inside = trail.birth is Birth.LAYER or (trail.birth is Birth.CALL and trail.phase == "forward")
+    if not inside or failed.tape.earlier_at(failed.call) is not None:
         return None, None
     stack = failed.modules.built_at(failed.layer) if failed.layer is not None else ()
     if not stack:
         return None, None
-    spot = Spot.of_site(stack[0])
+    constructor, spot = Spot.of_site(stack[0]), argument_origin(stack, 0, "in_channels")
+    if spot != constructor:
+        return spot, None
     node = spot.node()
-    named = next((each.value for each in node.keywords if each.arg == "in_channels"), None) if isinstance(node, ast.Call) else None
+    named = (
+        next((each.value for each in node.keywords if each.arg == "in_channels"), None)
+        if isinstance(node, ast.Call)
+        else None
+    )
     target = named or (node.args[0] if isinstance(node, ast.Call) and node.args else None)
-    return spot, diff_of(replace_node(spot.filename, target, str(got))) if target is not None else None
-
-
-def _border(failed: FailedCall, trail: Trail) -> Spot | None:
-    """Where the array became a tensor, if it is on the way: the permute belongs there."""
-    for hop in reversed(trail.hops):
-        if any(name in hop.code for name in ("from_numpy", "as_tensor", "tensor(")):
-            spot = _spot_of_hop(failed, hop.file, hop.line)
-            if spot is not None:
-                return spot
-    return trail.spot
-
-
-def _spot_of_hop(failed: FailedCall, file: str, line: int) -> Spot | None:
-    for call in reversed(failed.tape.calls):
-        if call.site is not None and call.name in ("from_numpy", "as_tensor", "tensor"):
-            spot = Spot.of_site(call.site)
-            if (spot.file, spot.line) == (file, line):
-                return spot
-    return None
+    return spot, diff_of(replace_node(constructor.filename, target, str(got))) if target is not None else None

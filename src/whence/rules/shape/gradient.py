@@ -19,9 +19,10 @@ from __future__ import annotations
 import torch
 
 from whence.finding import Finding, Operand
+from whence.lineage.properties import HasShape
+from whence.lineage.trail import trace
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
-from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 
 
@@ -33,15 +34,16 @@ def gradient(failed: FailedCall) -> Finding | None:
     given = failed.argument(1, "gradient")
     if not isinstance(subject, torch.Tensor) or not isinstance(given, torch.Tensor) or subject.shape == given.shape:
         return None
-    made = failed.value(given).call
+    trail = trace(failed.value(given), HasShape(tuple(given.shape)), failed)
     turned = tuple(given.shape) == tuple(reversed(subject.shape))
-    spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
     return tell(
         failed,
         "shape/gradient",
         verdict=f"a gradient of {shape_text(given.shape)} for a parameter of {shape_text(subject.shape)}",
-        spot=spot,
-        why="A gradient has one number for each number of its parameter" + (", and this one has them transposed." if turned else "."),
-        fix="Make it with the parameter's shape" + (": exchange the factors, or transpose it, where it is made." if turned else "."),
+        trail=trail,
+        why="A gradient has one number for each number of its parameter"
+        + (", and this one has them transposed." if turned else "."),
+        fix="Make it with the parameter's shape"
+        + (": exchange the factors, or transpose it, where it is made." if turned else "."),
         operands=(Operand("gradient", describe(given)), Operand("parameter", describe(subject))),
     )

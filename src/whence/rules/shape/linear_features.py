@@ -19,14 +19,16 @@ from __future__ import annotations
 
 import ast
 from math import prod
+from typing import Any
 
 import torch
 from torch import nn
 
 from whence.finding import Finding, Operand
+from whence.lineage.constructors import argument_origin
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
-from whence.rules.operations import PRODUCTS
+from whence.rules.operations import PRODUCTS, RESHAPES, STRICT
 from whence.rules.rule import rule
 from whence.rules.shape.layers import table
 from whence.rules.shape.resolution import fitting_resolution
@@ -49,7 +51,7 @@ def linear_features(failed: FailedCall) -> Finding | None:
     got = given.shape[-1]
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
-    common = {
+    common: dict[str, Any] = {
         "operands": (Operand("input", describe(given)), Operand("weight", shape_text(weight.shape))),
         "table": table(failed),
     }
@@ -57,6 +59,8 @@ def linear_features(failed: FailedCall) -> Finding | None:
     if given.dim() > 2 and wanted in _flattened_sizes(given):
         return _missing_flatten(failed, given, wanted, verdict, common)
     trail = trace(failed.value(given), HasAxis(-1, got), failed)
+    if prod(trail.parts[1:]) == wanted and trail.op in RESHAPES | {"flatten"}:
+        return _flattened_too_much(failed, trail, verdict, common)
     spot, patch = _place(failed, trail, weight, got)
     needs = fitting_resolution(failed, given, wanted)
     why = f"{layer_text(layer, path) if layer is not None else failed.name} multiplies a last axis of {wanted}; {_story(trail, got)}"
@@ -72,7 +76,7 @@ def linear_features(failed: FailedCall) -> Finding | None:
         fix=_fix(trail, wanted, got),
         patch=patch,
         counterfactual=_counterfactual(failed, given, wanted),
-        **common,  # type: ignore[arg-type]
+        **common,
     )
 
 
@@ -98,7 +102,7 @@ def _flattened_sizes(given: torch.Tensor) -> set[int]:
 
 
 def _missing_flatten(
-    failed: FailedCall, given: torch.Tensor, wanted: int, verdict: str, common: dict[str, object]
+    failed: FailedCall, given: torch.Tensor, wanted: int, verdict: str, common: dict[str, Any]
 ) -> Finding | None:
     start = next(each for each in range(1, given.dim()) if prod(given.shape[each:]) == wanted)
     spot = _call_in_forward(failed)
@@ -112,7 +116,35 @@ def _missing_flatten(
         fix=f"Flatten from axis {start} in front of the layer: x.flatten({start}), or nn.Flatten() in an nn.Sequential.",
         patch=_flatten_patch(spot, start),
         counterfactual=_counterfactual(failed, given, wanted, flatten_from=start),
-        **common,  # type: ignore[arg-type]
+        **common,
+    )
+
+
+def _flattened_too_much(failed: FailedCall, trail: Trail, verdict: str, common: dict[str, Any]) -> Finding | None:
+    node = trail.spot.node() if trail.spot is not None else None
+    patch = None
+    if (
+        trail.spot is not None
+        and isinstance(node, ast.Call)
+        and not node.keywords
+        and "flatten" in ast.unparse(node.func)
+    ):
+        is_function = (
+            isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "torch"
+        )
+        given = f"{ast.unparse(node.args[0])}, " if is_function and node.args else ""
+        patch = diff_of(replace_node(trail.spot.filename, node, f"{ast.unparse(node.func)}({given}1)"))
+    return tell(
+        failed,
+        "shape/linear-features",
+        verdict=f"{verdict}: the batch was flattened too",
+        trail=trail,
+        why=f"{'*'.join(map(str, trail.parts))} were put into one axis; the first is the batch, and without it the size fits.",
+        fix="Flatten from axis 1: x.flatten(1).",
+        patch=patch,
+        **common,
     )
 
 
@@ -132,7 +164,9 @@ def _flatten_patch(spot: Spot | None, start: int) -> str | None:
     if spot is None or not isinstance(node, ast.Call):
         return None
     if _is_constructor(node):
-        return diff_of(replace_node(spot.filename, node, f"nn.Flatten({'' if start == 1 else start}), {ast.unparse(node)}"))
+        return diff_of(
+            replace_node(spot.filename, node, f"nn.Flatten({'' if start == 1 else start}), {ast.unparse(node)}")
+        )
     if len(node.args) == 1 and isinstance(node.args[0], ast.Name | ast.Attribute | ast.Call | ast.Subscript):
         return diff_of(replace_node(spot.filename, node.args[0], f"{ast.unparse(node.args[0])}.flatten({start})"))
     return None
@@ -144,7 +178,9 @@ def _is_constructor(node: ast.Call) -> bool:
 
 def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> tuple[Spot | None, str | None]:
     """The layer's constructor, if the size was made inside the model; the trail's end, if the data brought it."""
-    if trail.birth in (Birth.SOURCE, Birth.SAMPLE) or (trail.birth is Birth.CALL and trail.phase in ("program", "data")):
+    weighted = trail.birth is Birth.CALL and trail.op in STRICT
+    from_data = trail.birth is Birth.CALL and trail.phase in ("program", "data") and not weighted
+    if trail.birth in (Birth.SOURCE, Birth.SAMPLE) or from_data:
         return None, None
     if _worked_before(failed):
         return None, None
@@ -152,8 +188,9 @@ def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> 
     stack: tuple[Site, ...] = failed.modules.built_at(layer) if layer is not None else ()
     if not stack:
         return _creation_of(failed, weight), None
-    spot = Spot.of_site(stack[0])
-    return spot, _features_patch(spot, got)
+    constructor = Spot.of_site(stack[0])
+    spot = argument_origin(stack, 0, "in_features")
+    return spot, _features_patch(constructor, got) if spot == constructor else None
 
 
 def _worked_before(failed: FailedCall) -> bool:
@@ -187,14 +224,16 @@ def _story(trail: Trail, got: int) -> str:
 def _fix(trail: Trail, wanted: int, got: int) -> str:
     if trail.birth is Birth.LAYER or trail.parts:
         return f"Let the layer take what arrives, in_features={got}, or change what comes before it so that {wanted} arrive."
-    return f"Give the data {wanted} features, or build the layer for {got}; which of the two is meant only you can know."
+    return (
+        f"Give the data {wanted} features, or build the layer for {got}; which of the two is meant only you can know."
+    )
 
 
-def _counterfactual(failed: FailedCall, given: torch.Tensor, wanted: int, flatten_from: int | None = None) -> str | None:
+def _counterfactual(
+    failed: FailedCall, given: torch.Tensor, wanted: int, flatten_from: int | None = None
+) -> str | None:
     value = failed.value(given)
     keep = given.shape[:-1] if flatten_from is None else given.shape[:flatten_from]
     floats = {each: torch.float32 for each in failed.call.operands if each.dtype.is_floating_point}
     outcome = try_shapes(failed.call, {value: (*keep, wanted)}, floats)
     return f"the same call with an input of {shape_text((*keep, wanted))} runs" if outcome.ran else None
-
-

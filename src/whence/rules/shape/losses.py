@@ -7,7 +7,7 @@ import ast
 import torch
 
 from whence.finding import Finding, Hop, Operand
-from whence.lineage.properties import HasAxis
+from whence.lineage.properties import HasAxis, HasRank
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import CLASS_LOSSES, ELEMENTWISE, SAME_SHAPE_LOSSES, loss_operands
 from whence.rules.rule import rule
@@ -16,6 +16,7 @@ from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
+from whence.tape.tape import Call
 from whence.tape.trial import try_values
 
 
@@ -59,7 +60,9 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
     if 1 in (prediction.shape[0], target.shape[0]) and failed.name in ELEMENTWISE:
         return None
     sides = {"prediction": prediction, "target": target}
-    trails = {name: trace(failed.value(each), HasAxis(-each.dim(), each.shape[0]), failed) for name, each in sides.items()}
+    trails = {
+        name: trace(failed.value(each), HasAxis(-each.dim(), each.shape[0]), failed) for name, each in sides.items()
+    }
     guilty = _guilty(failed, sides, trails)
     trail = trails[guilty] if guilty is not None else None
     return tell(
@@ -82,11 +85,32 @@ def _guilty(failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str
         other = sides["target" if name == "prediction" else "prediction"]
         if batch is not None and tensor.shape[0] != batch and other.shape[0] == batch and trails[name].spot is not None:
             return name
+    earlier = failed.tape.earlier_at(failed.call)
+    if earlier is not None and len(earlier.operands) >= 2:
+        before = dict(zip(("prediction", "target"), earlier.operands, strict=False))
+        departed = [name for name, tensor in sides.items() if before[name].shape[:1] != tensor.shape[:1]]
+        if len(departed) == 1 and trails[departed[0]].spot is not None:
+            return departed[0]
     changed = [name for name, trail in trails.items() if trail.birth is Birth.CALL and not _creates(trail)]
     return changed[0] if len(changed) == 1 else None
 
 
-CREATIONS = frozenset({"randn", "rand", "zeros", "ones", "randint", "tensor", "full", "empty", "arange", "linspace", "from_numpy", "normal"})
+CREATIONS = frozenset(
+    {
+        "randn",
+        "rand",
+        "zeros",
+        "ones",
+        "randint",
+        "tensor",
+        "full",
+        "empty",
+        "arange",
+        "linspace",
+        "from_numpy",
+        "normal",
+    }
+)
 
 
 def _creates(trail: Trail) -> bool:
@@ -94,7 +118,9 @@ def _creates(trail: Trail) -> bool:
 
 
 def _births(trails: dict[str, Trail]) -> tuple[Hop, ...]:
-    return tuple(trail.spot.hop(f"the {name}'s rows are made here") for name, trail in trails.items() if trail.spot is not None)
+    return tuple(
+        trail.spot.hop(f"the {name}'s rows are made here") for name, trail in trails.items() if trail.spot is not None
+    )
 
 
 def _why(failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, Trail], guilty: str | None) -> str:
@@ -166,7 +192,10 @@ def _extra_axis(
     if target.shape[1] == 1:
         trail = trace(failed.value(target), HasAxis(1 - target.dim(), 1), failed)
         mended = target.squeeze(1)
-        how, fix = "squeeze(1)", "Take the axis of size one away where it is added: a mask of classes is (N, H, W), labels are (N,)."
+        how, fix = (
+            "squeeze(1)",
+            "Take the axis of size one away where it is added: a mask of classes is (N, H, W), labels are (N,).",
+        )
     elif target.shape == prediction.shape:
         trail = trace(failed.value(target), HasAxis(1 - target.dim(), target.shape[1]), failed)
         mended = target.argmax(1)
@@ -183,7 +212,9 @@ def _extra_axis(
         fix=fix,
         operands=operands,
         counterfactual=_loss_runs(failed, prediction, prediction, target, mended, f"the target's {how}"),
-        patch=_behind(trail.spot, f".{how}") if trail.birth is not Birth.UNKNOWN and target.shape != prediction.shape else None,
+        patch=_behind(trail.spot, f".{how}")
+        if trail.birth is not Birth.UNKNOWN and target.shape != prediction.shape
+        else None,
     )
 
 
@@ -211,7 +242,12 @@ def _classes_last(
 
 
 def _loss_runs(
-    failed: FailedCall, prediction: torch.Tensor, new_prediction: torch.Tensor, target: torch.Tensor, new_target: torch.Tensor, what: str
+    failed: FailedCall,
+    prediction: torch.Tensor,
+    new_prediction: torch.Tensor,
+    target: torch.Tensor,
+    new_target: torch.Tensor,
+    what: str,
 ) -> str | None:
     def mend(each: torch.Tensor) -> torch.Tensor:
         return new_prediction if each is prediction else new_target if each is target else each
@@ -260,6 +296,13 @@ def target_shape(failed: FailedCall) -> Finding | None:
     prediction, target = operands
     if prediction.shape == target.shape or not prediction.dim() or prediction.shape[:1] != target.shape[:1]:
         return None
+    earlier = failed.tape.earlier_like(failed.call)
+    if (
+        earlier is not None
+        and len(earlier.operands) >= 2
+        and len(earlier.operands[1].shape) != target.dim() == prediction.dim() - 1
+    ):
+        return _departed_target(failed, prediction, target, earlier)
     spot = Spot.of_site(failed.site) if failed.site is not None else None
     squeezable = prediction.dim() == target.dim() + 1 and prediction.shape[-1] == 1
     lacks_axis = target.dim() == prediction.dim() + 1 and target.shape[-1] == 1
@@ -271,8 +314,30 @@ def target_shape(failed: FailedCall) -> Finding | None:
         verdict=f"{failed.name} got a prediction of {shape_text(prediction.shape)} and a target of {shape_text(target.shape)}",
         spot=spot,
         why="This loss compares element by element and refuses shapes that differ, rather than broadcast them.",
-        fix=f"Give the prediction the target's shape: prediction{how}." if how else "Give prediction and target the same shape.",
+        fix=f"Give the prediction the target's shape: prediction{how}."
+        if how
+        else "Give prediction and target the same shape.",
         patch=_first_argument(spot, how) if how else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=_loss_runs(failed, prediction, new, target, target, f"prediction{how}") if how else None,
+    )
+
+
+def _departed_target(
+    failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor, earlier: Call
+) -> Finding | None:
+    """The same loss went well with targets of another rank: this target's maker left an axis out."""
+    before = earlier.operands[1]
+    trail = trace(failed.value(target), HasRank(target.dim()), failed)
+    return tell(
+        failed,
+        "shape/target",
+        verdict=f"targets are {shape_text(target.shape)} here and were {shape_text(before.shape)} before",
+        trail=trail,
+        why=f"The same loss went well with {shape_text(before.shape)}; these targets were made in another way, and the prediction is {shape_text(prediction.shape)}.",
+        fix="Make these targets as the others are made.",
+        operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
+        counterfactual=_loss_runs(
+            failed, prediction, prediction, target, target.unsqueeze(-1), "the target's axis put back"
+        ),
     )

@@ -7,6 +7,8 @@ import ast
 import torch
 
 from whence.finding import Finding, Operand
+from whence.lineage.ancestry import last_move
+from whence.lineage.constructors import argument_origin
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
 from whence.rules.rule import rule
@@ -55,7 +57,9 @@ def single_value_norm(failed: FailedCall) -> Finding | None:
         verdict=f"{path} got one value per channel and cannot take a spread of it",
         trail=trail,
         spot=spot,
-        why=_why(current, given) if leftover and current is not None else f"The input is {shape_text(given.shape)}: one value for each of {given.shape[1]} channels.",
+        why=_why(current, given)
+        if leftover and current is not None
+        else f"The input is {shape_text(given.shape)}: one value for each of {given.shape[1]} channels.",
         fix="Drop the incomplete batch in training (drop_last=True on this loader; keep it in evaluation), or use GroupNorm or LayerNorm."
         if leftover
         else "Give training batches of at least two, use eval mode for a single sample, or use GroupNorm or LayerNorm.",
@@ -110,7 +114,10 @@ def norm_axis(failed: FailedCall) -> Finding | None:
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     elsewhere = [at for at, size in enumerate(given.shape) if size == wanted and at > 0]
     stack = failed.modules.built_at(layer) if layer is not None else ()
-    constructor = Spot.of_site(stack[0]) if stack and not elsewhere else None
+    constructor = argument_origin(stack, 0, "num_features") if not elsewhere else None
+    moved = last_move(failed.value(given)) if elsewhere else None
+    if moved is not None and moved.site is not None:
+        constructor = Spot.of_site(moved.site)
     name = layer_text(layer, path) if layer is not None else failed.name
     found = f"; {wanted} is the size of axis {elsewhere[0]}" if elsewhere else ""
     return tell(
@@ -130,7 +137,11 @@ def norm_axis(failed: FailedCall) -> Finding | None:
 def _feature_axis(failed: FailedCall) -> tuple[int | None, int]:
     """How many features the norm is for, and at which axis it looks for them."""
     if failed.name in ("batch_norm", "instance_norm"):
-        sized = [each for each in (*failed.args[1:5], *failed.kwargs.values()) if isinstance(each, torch.Tensor) and each.dim() == 1]
+        sized = [
+            each
+            for each in (*failed.args[1:5], *failed.kwargs.values())
+            if isinstance(each, torch.Tensor) and each.dim() == 1
+        ]
         return (sized[0].numel() if sized else None), 1
     if failed.name in ("layer_norm", "rms_norm"):
         shape = failed.argument(1, "normalized_shape")

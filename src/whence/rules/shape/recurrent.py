@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from whence.finding import Finding, Operand
+from whence.lineage.ancestry import origin_call
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
+from whence.rules.operations import RECURRENT
 from whence.rules.rule import rule
 from whence.rules.telling import describe, layer_text, tell
 from whence.source.edits import diff_of, insert_after
@@ -54,18 +56,29 @@ def hidden_state(failed: FailedCall) -> Finding | None:
     batch = given.shape[0 if layer.batch_first else 1]
     if state.shape[1] == batch or state.shape[1] == given.shape[1 if layer.batch_first else 0]:
         return None
-    trail = trace(failed.value(state), HasAxis(-2, state.shape[1]), failed)
+    made = origin_call(failed.value(state))
+    carried = made is not None and made.name in RECURRENT
+    trail = None if carried else trace(failed.value(state), HasAxis(-2, state.shape[1]), failed)
     path = failed.modules.path_of(layer)
     return tell(
         failed,
         "shape/hidden-state",
         verdict=f"the hidden state of {path} is for a batch of {state.shape[1]}, the input has {batch}",
         trail=trail,
+        spot=_where_passed(failed) if carried else None,
         why=f"{layer_text(layer, path)} keeps one state per sample. {_what_changed(failed, batch)}".rstrip(),
         fix="Size the state from the input (x.size(0)) where it is made, or pass none and let the layer begin with zeros.",
         operands=(Operand("input", describe(given)), Operand("state", describe(state))),
         counterfactual=f"the layer itself says what it expects: a state for {batch} samples",
     )
+
+
+def _where_passed(failed: FailedCall) -> Spot | None:
+    """Where the loop hands a state of earlier batches on: the outermost model call of the failing stack."""
+    stack = failed.call.stack
+    forwards = [number for number, site in enumerate(stack) if site.function == "forward"]
+    outside = forwards[-1] + 1 if forwards else 0
+    return Spot.of_site(stack[min(outside, len(stack) - 1)]) if stack else None
 
 
 def _what_changed(failed: FailedCall, batch: int) -> str:
@@ -113,7 +126,9 @@ def batch_first(failed: FailedCall) -> Finding | None:
         spot=spot,
         why=f"{layer_text(layer, path)} reads its input as {reads}. The state was made for {state.shape[1]} samples, and "
         f"{state.shape[1]} is the size of the input's other axis.",
-        fix="Build the layer with batch_first=True." if not layer.batch_first else "Give the layer (batch, time, features).",
+        fix="Build the layer with batch_first=True."
+        if not layer.batch_first
+        else "Give the layer (batch, time, features).",
         patch=_batch_first_patch(spot) if not layer.batch_first else None,
         operands=(Operand("input", describe(given)), Operand("state", describe(state))),
         counterfactual="with the input's first two axes exchanged the state fits",

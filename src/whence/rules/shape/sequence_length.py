@@ -55,7 +55,11 @@ def _table_against_data(failed: FailedCall) -> Finding | None:
     for table, data in (tensors, tensors[::-1]):
         if not _is_kept(failed, table) or _is_kept(failed, data):
             continue
-        axes = [at for at in range(-min(table.dim(), data.dim()), 0) if table.shape[at] != data.shape[at] and 1 not in (table.shape[at], data.shape[at])]
+        axes = [
+            at
+            for at in range(-min(table.dim(), data.dim()), 0)
+            if table.shape[at] != data.shape[at] and 1 not in (table.shape[at], data.shape[at])
+        ]
         if not axes or (axes == [-1] and not _is_square(table)):
             return None
         axis = axes[-1] if axes[-1] != -1 or _is_square(table) else axes[0]
@@ -82,7 +86,9 @@ def _is_kept(failed: FailedCall, tensor: torch.Tensor) -> bool:
     return False
 
 
-def _told(failed: FailedCall, table: torch.Tensor, axis: int, needed: int, other: Operand, proof: str | None = None) -> Finding | None:
+def _told(
+    failed: FailedCall, table: torch.Tensor, axis: int, needed: int, other: Operand, proof: str | None = None
+) -> Finding | None:
     has = table.shape[axis]
     trail = trace(failed.value(table), HasAxis(axis, has), failed)
     return tell(
@@ -97,17 +103,34 @@ def _told(failed: FailedCall, table: torch.Tensor, axis: int, needed: int, other
     )
 
 
-MASKS = ("attn_mask", "mask", "src_mask", "tgt_mask", "memory_mask", "key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
+MASKS = (
+    "attn_mask",
+    "mask",
+    "src_mask",
+    "tgt_mask",
+    "memory_mask",
+    "key_padding_mask",
+    "src_key_padding_mask",
+    "tgt_key_padding_mask",
+)
 
 
 def _mask(failed: FailedCall) -> Finding | None:
     """The mask without which attention runs."""
     masks = {name: each for name, each in failed.kwargs.items() if name in MASKS and isinstance(each, torch.Tensor)}
-    if failed.name == "scaled_dot_product_attention" and len(failed.args) > 3 and isinstance(failed.args[3], torch.Tensor):
+    if (
+        failed.name == "scaled_dot_product_attention"
+        and len(failed.args) > 3
+        and isinstance(failed.args[3], torch.Tensor)
+    ):
         masks["attn_mask"] = failed.args[3]
     query = failed.argument(0, "query")
     if isinstance(failed.func, nn.Module):
-        masks |= {f"argument {at}": each for at, each in enumerate(failed.args) if at and isinstance(each, torch.Tensor) and each.dtype == torch.bool}
+        masks |= {
+            f"argument {at}": each
+            for at, each in enumerate(failed.args)
+            if at and isinstance(each, torch.Tensor) and each.dtype == torch.bool
+        }
     for name, mask in masks.items():
         if not isinstance(failed.func, nn.Module) and not _runs_without(failed, name, mask):
             continue
@@ -137,7 +160,12 @@ def _runs_without(failed: FailedCall, name: str, mask: torch.Tensor) -> bool:
 
 def _positions(failed: FailedCall) -> Finding | None:
     index, weight = failed.argument(0, "input"), failed.argument(1, "weight")
-    if not isinstance(index, torch.Tensor) or not isinstance(weight, torch.Tensor) or not index.numel() or index.is_meta:
+    if (
+        not isinstance(index, torch.Tensor)
+        or not isinstance(weight, torch.Tensor)
+        or not index.numel()
+        or index.is_meta
+    ):
         return None
     value = failed.value(index)
     made_by = [value.call, *ancestors(value)] if value.call is not None else []

@@ -53,7 +53,7 @@ def skip_connection(failed: FailedCall) -> Finding | None:
         verdict=f"the two paths into {failed.name} differ: {shape_text(one.shape)} and {shape_text(other.shape)}",
         spot=spot,
         why=_why(one, other, axes, floored),
-        fix=_fix(floored, one),
+        fix=_fix(floored),
         operands=(Operand("one path", describe(one)), Operand("other path", describe(other))),
         table=table(failed),
     )
@@ -88,7 +88,7 @@ def _why(one: torch.Tensor, other: torch.Tensor, axes: list[int], floored: Call 
     return f"{sizes[:1].upper()}{sizes[1:]}. {floored.name} made {shape_text(after)} of {shape_text(before)}: an odd size cannot be halved, so a row was dropped, and doubling does not bring it back."
 
 
-def _fix(floored: Call | None, one: torch.Tensor) -> str:
+def _fix(floored: Call | None) -> str:
     if floored is None:
         return "Let the shortcut change size and channels as the main path does (a 1x1 convolution with the same stride), or keep both."
     return "Pad the input so that every pooling halves an even size (a multiple of 2**depth), or interpolate to the skip's size before joining."

@@ -22,6 +22,8 @@ import torch
 from torch import nn
 
 from whence.finding import Finding, Operand
+from whence.lineage.properties import HasAxis
+from whence.lineage.trail import trace
 from whence.rules.operations import CONVOLUTIONS
 from whence.rules.rule import rule
 from whence.rules.shape.layers import table
@@ -41,10 +43,15 @@ def vanished(failed: FailedCall) -> Finding | None:
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
     stack = failed.modules.built_at(layer) if layer is not None and isinstance(parent, nn.Sequential) else ()
+    trail = None
+    if failed.tape.earlier_at(failed.call) is not None:
+        # It went well before: the data are smaller now.
+        trail, stack = trace(failed.value(given), HasAxis(-1, given.shape[-1]), failed), ()
     return tell(
         failed,
         "shape/vanished",
         verdict=f"{path} has a window of {needs}, only {has} are left of its input",
+        trail=trail,
         spot=Spot.of_site(stack[0]) if stack else None,
         why=f"{layer_text(layer, path) if layer is not None else failed.name} got {shape_text(given.shape)}; the layers in front have shrunk it to less than the window.",
         fix="Feed larger inputs, halve less often, pad, or use an adaptive pool.",
@@ -59,7 +66,11 @@ def _window(failed: FailedCall, given: torch.Tensor) -> tuple[int, int] | None:
         weight = failed.argument(1, "weight")
         if not isinstance(weight, torch.Tensor) or isinstance(failed.argument(4, "padding"), str):
             return None
-        kernel, padding, dilation = list(weight.shape[2:]), failed.argument(4, "padding"), failed.argument(5, "dilation")
+        kernel, padding, dilation = (
+            list(weight.shape[2:]),
+            failed.argument(4, "padding"),
+            failed.argument(5, "dilation"),
+        )
     elif "pool" in failed.name and "adaptive" not in failed.name:
         kernel, padding, dilation = failed.argument(1, "kernel_size"), failed.argument(3, "padding"), 1
         if "max" in failed.name:

@@ -21,6 +21,7 @@ import ast
 from typing import Any
 
 import torch
+from torch import nn
 
 from whence.finding import Finding, Operand
 from whence.lineage.expressions import ground_of
@@ -48,7 +49,9 @@ def wrong_container(failed: FailedCall) -> Finding | None:
             verdict=_verdict(failed, thing, found),
             spot=found.spot,
             why=_why(thing, found),
-            fix="Add `return` with the result at the end of that forward." if found.returns_nothing else "Unpack it: out, _ = ... keeps the tensor.",
+            fix="Add `return` with the result at the end of that forward."
+            if found.returns_nothing
+            else "Unpack it: out, _ = ... keeps the tensor.",
             patch=_patch(thing, found),
             operands=(Operand("given", describe(thing)),),
         )
@@ -61,11 +64,16 @@ def _candidates(failed: FailedCall) -> list[Any]:
     return [
         each
         for each in given[:3]
-        if each is None or (isinstance(each, tuple | dict) and any(isinstance(leaf, torch.Tensor) for leaf in flatten(each)))
+        if each is None
+        or (isinstance(each, tuple | dict) and any(isinstance(leaf, torch.Tensor) for leaf in flatten(each)))
     ]
 
 
 def _source(failed: FailedCall, thing: Any) -> Result | None:
+    before = _layer_before(failed)
+    if before is not None and thing is not None:
+        stack = failed.modules.built_at(before)
+        return Result(type(before).__name__, Spot.of_site(stack[0]), None) if stack else None
     ground = ground_of(failed.call.stack, failed.frames)
     node = failed.site.node() if failed.site is not None else None
     if ground is None or node is None:
@@ -73,10 +81,23 @@ def _source(failed: FailedCall, thing: Any) -> Result | None:
     return result_of(node, thing, ground, failed.frames, failed.call.stack)
 
 
+def _layer_before(failed: FailedCall) -> nn.Module | None:
+    """The layer in front of the failed one, where both stand in an nn.Sequential and no line of the program lies between."""
+    scope = failed.scope
+    parent = scope.parent.module if scope is not None and scope.parent is not None else None
+    if not isinstance(parent, nn.Sequential):
+        return None
+    layers = list(parent)
+    at = next((number for number, each in enumerate(layers) if scope is not None and each is scope.module), 0)
+    return layers[at - 1] if at else None
+
+
 def _verdict(failed: FailedCall, thing: Any, found: Result) -> str:
     kind = "None" if thing is None else f"a {type(thing).__name__}"
     name = failed.name if failed.name != "getattr" else f".{failed.args[1]}"
-    return f"{name} got {kind} from {found.giver}" + (", which returns nothing" if found.returns_nothing else " instead of a tensor")
+    return f"{name} got {kind} from {found.giver}" + (
+        ", which returns nothing" if found.returns_nothing else " instead of a tensor"
+    )
 
 
 def _why(thing: Any, found: Result) -> str:
@@ -101,5 +122,3 @@ def _patch(thing: Any, found: Result) -> str | None:
         rest = ", _" * (len(thing) - 1)
         return diff_of(replace_node(filename, node.targets[0], f"{node.targets[0].id}{rest}"))
     return None
-
-

@@ -1,0 +1,96 @@
+"""The contract of every rule: it names its broken case at the right line, and is silent on everything that is right."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import BROKEN, FIXED, HEALTHY, Case, copied
+from forking import Ran, plain_run, whence_run
+
+from whence.rules.rule import rule_ids
+
+
+def _named(case: Case, ran: Ran) -> dict[str, Any]:
+    rule = case.expected["rule"]
+    found = [each for each in ran.loud if each["rule"] == rule]
+    assert found, f"{rule} was not named; said: {[(each['rule'], each['verdict']) for each in ran.findings]}\n{ran.stderr}"
+    return found[0]
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.name)
+def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> None:
+    ran = whence_run(case.folder / "broken.py", cwd=tmp_path)
+    finding = _named(case, ran)
+    origin = finding["origin"]
+    assert (Path(origin["file"]).name, origin["line"]) == (case.origin_file, case.origin_line), ran.stderr
+    assert {each["rule"] for each in ran.loud} == {case.expected["rule"]}
+    if "sample" in case.expected:
+        assert origin["sample"]["dataset_index"] == case.expected["sample"]["dataset_index"]
+    if not case.expected.get("caught", False):
+        assert ran.document["outcome"]["exception"].startswith(case.expected["exception"])
+    assert ran.document["not_watched"] == []
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.name)
+def test_broken_program_behaves_as_without_whence(case: Case, tmp_path: Path) -> None:
+    script = case.folder / "broken.py"
+    plain, watched = plain_run(script, cwd=tmp_path), whence_run(script, cwd=tmp_path)
+    assert (watched.code, watched.stdout) == (plain.code, plain.stdout)
+
+
+@pytest.mark.parametrize("case", [case for case in BROKEN if case.expected.get("patch")], ids=lambda case: case.name)
+def test_patch_mends_the_program(case: Case, tmp_path: Path) -> None:
+    folder = copied(case, tmp_path)
+    finding = _named(case, whence_run(folder / "broken.py", cwd=tmp_path))
+    assert finding["patch"] is not None, "the case promises a patch"
+    applied = subprocess.run(["patch", "-p1"], input=finding["patch"].encode(), cwd=tmp_path, capture_output=True)
+    assert applied.returncode == 0, applied.stdout.decode() + finding["patch"]
+    again = whence_run(folder / "broken.py", cwd=tmp_path)
+    assert again.loud == [], again.stderr
+    assert again.code == 0, again.stderr
+
+
+@pytest.mark.parametrize("script", [*FIXED, *HEALTHY], ids=lambda path: str(path.parent.parent.name + "/" + path.parent.name))
+def test_right_program_hears_nothing_and_is_left_alone(script: Path, tmp_path: Path) -> None:
+    probe = tmp_path / "probe.py"
+    probe.write_text(PROBE.format(script=str(script)))
+    plain, watched = plain_run(probe, cwd=tmp_path), whence_run(probe, cwd=tmp_path)
+    assert watched.loud == [], watched.stderr
+    assert (watched.code, watched.stdout) == (plain.code, plain.stdout)
+    assert watched.code == 0
+    assert watched.document["not_watched"] == []
+
+
+# Runs a program as __main__ and prints what is left of it: each tensor it can be reached from, and the next random numbers.
+PROBE = '''
+import hashlib, random, runpy, sys
+from pathlib import Path
+script = {script!r}
+sys.path[0] = str(Path(script).parent)
+names = runpy.run_path(script, run_name="__main__")
+import numpy, torch
+digest = hashlib.sha256()
+for name, thing in sorted(names.items(), key=lambda each: each[0]):
+    if isinstance(thing, torch.nn.Module):
+        for key, tensor in thing.state_dict().items():
+            if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
+                digest.update(key.encode() + tensor.detach().to_dense().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    elif type(thing) is torch.Tensor and not thing.is_meta and not thing.is_sparse:
+        digest.update(name.encode() + thing.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+print("left:", digest.hexdigest(), torch.rand(2).tolist(), numpy.random.rand(2).tolist(), random.random())
+'''
+
+
+def test_at_least_half_of_the_broken_cases_have_a_patch() -> None:
+    assert sum(case.expected.get("patch", False) for case in BROKEN) * 2 >= len(BROKEN)
+
+
+def test_every_case_names_a_rule_that_exists() -> None:
+    assert {case.expected["rule"] for case in BROKEN} <= set(rule_ids())
+
+
+def test_every_rule_has_a_case() -> None:
+    assert set(rule_ids()) - {case.expected["rule"] for case in BROKEN} == {"device/parameter-copy"}
