@@ -39,8 +39,8 @@ class Case:
 
 
 BROKEN = [Case(path.parent) for path in sorted(CASES.glob("*/*/broken.py"))]
-FIXED = [path for path in sorted(CASES.glob("*/*/fixed.py"))]
-HEALTHY = [path for path in sorted(CASES.glob("healthy/*/healthy.py"))]
+FIXED = sorted(CASES.glob("*/*/fixed.py"))
+HEALTHY = sorted(CASES.glob("healthy/*/healthy.py"))
 
 
 def copied(case: Case, target: Path) -> Path:

@@ -11,9 +11,6 @@ import torch
 import torch.optim
 import torch.utils.data
 
-import whence.cli.run
-import whence.report.live
-import whence.session
 from whence.rules.rule import all_rules
 
 torch.set_num_threads(1)

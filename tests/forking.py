@@ -55,8 +55,8 @@ def _be_a_process(action: Callable[[], Any], cwd: Path, out: int, err: int, pati
         signal.alarm(patience)
         os.dup2(out, 1)
         os.dup2(err, 2)
-        sys.stdout = open(1, "w", closefd=False)
-        sys.stderr = open(2, "w", closefd=False, buffering=1)
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", closefd=False, buffering=1)  # noqa: SIM115
         sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
         warnings.resetwarnings()
         warnings.simplefilter("ignore")

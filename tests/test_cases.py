@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import BROKEN, FIXED, HEALTHY, Case, copied
 from forking import Ran, plain_run, whence_run
 
+from cases import BROKEN, FIXED, HEALTHY, Case, copied
 from whence.rules.rule import rule_ids
 
 
 def _named(case: Case, ran: Ran) -> dict[str, Any]:
     rule = case.expected["rule"]
     found = [each for each in ran.loud if each["rule"] == rule]
-    assert found, f"{rule} was not named; said: {[(each['rule'], each['verdict']) for each in ran.findings]}\n{ran.stderr}"
+    assert found, (
+        f"{rule} was not named; said: {[(each['rule'], each['verdict']) for each in ran.findings]}\n{ran.stderr}"
+    )
     return found[0]
 
 
@@ -53,7 +55,9 @@ def test_patch_mends_the_program(case: Case, tmp_path: Path) -> None:
     assert again.code == 0, again.stderr
 
 
-@pytest.mark.parametrize("script", [*FIXED, *HEALTHY], ids=lambda path: str(path.parent.parent.name + "/" + path.parent.name))
+@pytest.mark.parametrize(
+    "script", [*FIXED, *HEALTHY], ids=lambda path: str(path.parent.parent.name + "/" + path.parent.name)
+)
 def test_right_program_hears_nothing_and_is_left_alone(script: Path, tmp_path: Path) -> None:
     probe = tmp_path / "probe.py"
     probe.write_text(PROBE.format(script=str(script)))
@@ -65,7 +69,7 @@ def test_right_program_hears_nothing_and_is_left_alone(script: Path, tmp_path: P
 
 
 # Runs a program as __main__ and prints what is left of it: each tensor it can be reached from, and the next random numbers.
-PROBE = '''
+PROBE = """
 import hashlib, random, runpy, sys
 from pathlib import Path
 script = {script!r}
@@ -81,7 +85,7 @@ for name, thing in sorted(names.items(), key=lambda each: each[0]):
     elif type(thing) is torch.Tensor and not thing.is_meta and not thing.is_sparse:
         digest.update(name.encode() + thing.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
 print("left:", digest.hexdigest(), torch.rand(2).tolist(), numpy.random.rand(2).tolist(), random.random())
-'''
+"""
 
 
 def test_at_least_half_of_the_broken_cases_have_a_patch() -> None:

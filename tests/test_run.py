@@ -20,7 +20,7 @@ import whence.session  # noqa: F401
 from whence.cli import main
 
 # `in_child` leaves its two temporary files to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+
 
 WATCHED_FAILURE = """
     import torch

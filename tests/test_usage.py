@@ -23,7 +23,7 @@ from whence.cli import main
 from whence.finding import Severity
 
 # `in_child` leaves its two temporary files to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+
 
 HEALTHY = "print('done')\n"
 # The exception is swallowed: the program ends with 0 and the finding is an error.

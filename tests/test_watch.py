@@ -30,7 +30,7 @@ from torch.utils.data import dataloader as torch_dataloader
 import whence
 
 # `in_child` leaves its two temporary files to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+
 
 RULE = "shape/linear-features"
 InFork = Callable[[Callable[[], Any]], Ran]

@@ -46,7 +46,8 @@ def _table(path: Path) -> dict[str, Any]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as TOML: {error}") from error
-    table = document.get("tool", {}).get("whence", {})
+    tools = document.get("tool", {})
+    table = tools.get("whence", {}) if isinstance(tools, dict) else None
     if not isinstance(table, dict):
         raise UsageError(f"{path}: [tool.whence] must be a table with the keys {', '.join(KEYS)}")
     return table

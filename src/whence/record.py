@@ -91,14 +91,19 @@ class Record:
         if what not in self.report.not_watched:
             self.report = replace(self.report, not_watched=(*self.report.not_watched, what))
 
-    def close(self, *, outcome: Outcome, steps: int, overhead: Overhead) -> Report:
-        self.report = replace(self.report, outcome=outcome, steps=steps, overhead=overhead)
+    def close(self, *, outcome: Outcome, steps: int = 0, overhead: Overhead | None = None) -> Report:
+        self.report = replace(self.report, outcome=outcome, steps=steps, overhead=overhead or Overhead())
         self.save()
         return self.report
 
     def save(self) -> None:
-        if self.folder is not None and self.folder.is_dir():
+        """Write what is known. A full disk costs the report and not the program."""
+        if self.folder is None or not self.folder.is_dir():
+            return
+        try:
             write_document(self.report, self.folder / "findings.json")
+        except OSError as error:
+            self.not_watched(f"the run folder: findings.json could not be written ({error.strerror})")
 
     def reaches(self, severity: Severity) -> bool:
         worst = self.report.worst()
@@ -131,11 +136,16 @@ def read_document(path: Path) -> Report:
         )
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, AttributeError) as error:
         raise UsageError(f"{path} is not a findings.json of Whence ({type(error).__name__}: {error})") from error
 
 
 def finding_of(document: dict[str, Any]) -> Finding:
+    texts = (document["verdict"], document["why"], document["fix"], document["rule"])
+    if not all(isinstance(each, str) for each in texts) or not isinstance(document["patch"], str | None):
+        raise TypeError("a finding's texts must be strings")
+    if not isinstance(document["origin"]["line"], int) or not isinstance(document["symptom"]["line"], int):
+        raise TypeError("lines must be numbers")
     origin = dict(document["origin"])
     origin["sample"] = Sample(**origin["sample"]) if origin["sample"] is not None else None
     return Finding(

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -23,6 +23,7 @@ from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
 from whence.source.sites import frames_outside
 from whence.source.suppressions import is_suppressed
+from whence.stopping import Stop
 from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Call, Tape
@@ -30,20 +31,24 @@ from whence.tape.tape import Call, Tape
 RECORDED_STEPS = 3
 GRACE_SECONDS = 1.0
 
+
+class Screen(Protocol):
+    """Where findings are shown while the program runs."""
+
+    def hold(self, finding: Finding) -> None: ...
+    def release(self) -> None: ...
+
+
 _watching: weakref.WeakSet[Session] = weakref.WeakSet()
-
-
-class Stop(BaseException):
-    """Ends the program at a finding, where the user asked for that with `--stop-on`."""
 
 
 class Session:
     """The state of a watch. Sensors report to it; nothing of it raises into the program unless it was asked to stop it."""
 
-    def __init__(self, config: Config, record: Record, tell: Callable[[Finding], None] = lambda _: None) -> None:
+    def __init__(self, config: Config, record: Record, screen: Screen) -> None:
         self.config = config
         self.record = record
-        self.tell = tell
+        self.screen = screen
         self.tape = Tape()
         self.modules = ModuleBook()
         self.loaders = LoaderBook()
@@ -56,6 +61,7 @@ class Session:
         self._phases: list[str] = []
         self._signatures: set[Any] = set()
         self._explained: BaseException | None = None
+        self._said: list[Finding] = []
         self.calls = CallSensor(self)
         self.sensors = (ModuleSensor(self), LoaderSensor(self), OptimizerSensor(self))
 
@@ -93,7 +99,11 @@ class Session:
         return {"module": self.scope, "step": self.step, "phase": phase}
 
     def call_made(self, _call: Call, _result: Any) -> None:
-        self._explained = None
+        if self._explained is not None:
+            # The program got on: whatever was raised has been caught.
+            self._explained = None
+            self._said = []
+            self.screen.release()
 
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
         # What fails within a fetch is explained when the fetch has failed, with the samples at hand.
@@ -113,9 +123,7 @@ class Session:
         self._explain(exception, lambda: self.explainer.traceback(exception, outer, **state))
 
     def pause_calls(self) -> bool:
-        was_on = self.calls.on
-        self.calls.stop()
-        return was_on and not self.calls.on
+        return self.calls.on and self.calls.pause()
 
     def resume_calls(self) -> None:
         self.calls.start()
@@ -151,15 +159,19 @@ class Session:
         self.step = steps
         allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
         if steps >= RECORDED_STEPS and self.cost() > allowed:
-            self.calls.stop()
+            self.calls.pause()
 
     # what the program's runner reports
 
-    def program_failed(self, exception: BaseException) -> None:
-        """An exception is about to leave the program."""
-        if isinstance(exception, Exception):
+    def program_failed(self, exception: BaseException) -> list[Finding]:
+        """An exception is about to leave the program: what was said of it, now or when it was raised."""
+        if not isinstance(exception, Exception):
+            return []
+        if exception is not self._explained:
             state: dict[str, Any] = {"scope": None, "step": self.step, "phase": "program"}
+            self._said = []
             self._explain(exception, lambda: self.explainer.traceback(exception, [], **state))
+        return self._said
 
     def sensor_failed(self, sensor: str, error: BaseException) -> None:
         what = f"{type(error).__name__}: {error}"
@@ -175,14 +187,14 @@ class Session:
         if exception is self._explained or self._looking_now:
             return
         self._explained = exception
-        findings: list[Finding] = []
+        self._said = []
         with self._looking():
-            findings = [each for each in ask() if self.config.wants(each.rule) and not is_suppressed(each)]
-        for finding in findings:
-            if self.record.add(finding):
-                self.tell(finding)
+            self._said = [each for each in ask() if self.config.wants(each.rule) and not is_suppressed(each)]
+            for finding in self._said:
+                if self.record.add(finding):
+                    self.screen.hold(finding)
         stop_on = self.config.stop_on
-        if stop_on is not None and any(each.severity.rank >= stop_on.rank for each in findings):
+        if stop_on is not None and any(each.severity.rank >= stop_on.rank for each in self._said):
             raise Stop
 
     @contextmanager

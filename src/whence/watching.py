@@ -22,8 +22,9 @@ class Watch:
     def __init__(self, *, quiet: bool = False, folder: Path | None = None) -> None:
         self._record = Record(command=("whence.watch",), folder=folder)
         self._screen = LiveReport(quiet=quiet, folder=folder)
-        self._session: Session | None = Session(read_config(Path.cwd()), self._record, self._screen.hold)
+        self._session: Session | None = Session(read_config(Path.cwd()), self._record, self._screen)
         self._session.start()
+        self._entered = 0
 
     @property
     def report(self) -> Report:
@@ -38,25 +39,31 @@ class Watch:
         return self._session is None
 
     def close(self) -> Report:
+        return self._close(Outcome())
+
+    def _close(self, outcome: Outcome) -> Report:
         global _current
         if self._session is not None:
             session, self._session = self._session, None
-            self._screen.close(session.close(Outcome()))
+            self._screen.close(session.close(outcome))
             _current = None
         return self._record.report
 
     def __enter__(self) -> Watch:
+        self._entered += 1
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, exception: BaseException | None, _: TracebackType | None
+        self, _kind: type[BaseException] | None, exception: BaseException | None, _: TracebackType | None
     ) -> None:
+        self._entered -= 1
         if exception is not None and self._session is not None:
-            self._session.program_failed(exception)
-            for finding in self.findings[-2:]:
-                if finding.symptom.what.startswith(type(exception).__name__):
-                    exception.add_note(render_note(finding))
-        self.close()
+            for finding in self._session.program_failed(exception):
+                note = render_note(finding)
+                if note not in getattr(exception, "__notes__", []):
+                    exception.add_note(note)
+        if not self._entered:
+            self._close(Outcome(exception=type(exception).__name__ if exception is not None else None))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _closed_watch, ()
@@ -66,6 +73,7 @@ def _closed_watch() -> Watch:
     watch = Watch.__new__(Watch)
     watch._record, watch._session = Record(), None
     watch._screen = LiveReport(quiet=True, folder=None)
+    watch._entered = 0
     return watch
 
 
@@ -77,5 +85,10 @@ def watch(*_things: Any, quiet: bool = False) -> Watch:
     """
     global _current
     if _current is None or _current.closed:
-        _current = Watch(quiet=quiet, folder=new_run_folder("watch"))
+        try:
+            folder = new_run_folder("watch")
+        except OSError:
+            # A folder that cannot be made costs the record and not the program.
+            folder = None
+        _current = Watch(quiet=quiet, folder=folder)
     return _current

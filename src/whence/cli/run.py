@@ -10,18 +10,25 @@ example: whence run train.py --epochs 3
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whence.config import Config, UsageError, read_config, rule_patterns, severity
 from whence.finding import Outcome, Report
-from whence.record import Record, new_run_folder, write_document
+from whence.record import Record, document_of, new_run_folder, write_document
+from whence.report.live import LiveReport
+from whence.report.note import render_note
 from whence.sensors import program as programs
+from whence.stopping import Stop
+
+if TYPE_CHECKING:
+    from whence.session import Session
 
 TAKES_VALUE = ("--select", "--ignore", "--fail-on", "--stop-on", "--budget", "--json")
 
@@ -54,6 +61,8 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
     position = 0
     while position < len(arguments):
         word = arguments[position]
+        if word == "--":
+            return arguments[:position], arguments[position + 1 :]
         if word in ("-m", "-c") or not word.startswith("-") or word == "-":
             break
         position += 2 if word in TAKES_VALUE else 1
@@ -126,7 +135,7 @@ def _json_path(given: str | None) -> Path | None:
 
 
 class Run:
-    """One run of one program, from the first sensor to the last word."""
+    """One run of one program, from its first line to the last word on it."""
 
     def __init__(
         self,
@@ -138,80 +147,88 @@ class Run:
         *,
         quiet: bool,
     ) -> None:
-        from whence.report.live import LiveReport
-        from whence.session import Session
-
         self.program = program
         self.config = config
         self.json_path = json_path
         self.owner = os.getpid()
+        self.stdout = sys.stdout
         self.record = Record(command=tuple(command), folder=folder)
         self.screen = LiveReport(quiet=quiet, folder=folder)
-        self.session = Session(config, self.record, self.screen.hold)
-        self.outcome = Outcome()
+        self.watch: Session | None = None
         self.finished = False
 
     def go(self) -> int:
-        from whence.session import Stop
-
         self.record.save()
         self._catch_sigterm()
-        self.session.start()
+        waiting = programs.TorchImported(self._start_watching)
+        waiting.wait()
         try:
             programs.run(self.program)
         except Stop:
             self.finish(Outcome(exit_code=1))
             return 1
         except SystemExit as leaving:
-            self.finish(Outcome(exit_code=_exit_code(leaving.code)))
-            if self._fails(_exit_code(leaving.code)):
+            code = _exit_code(leaving.code)
+            self.finish(Outcome(exit_code=code))
+            if self._fails(code):
                 return 1
             raise
         except BaseException as exception:
             self._die_of(exception)
             raise
+        finally:
+            waiting.forget()
         self.finish(Outcome(exit_code=0))
         return 1 if self._fails(0) else 0
 
+    def _start_watching(self) -> None:
+        """torch is there now. A fault of ours must not become the program's."""
+        try:
+            from whence.session import Session
+
+            self.watch = Session(self.config, self.record, self.screen)
+            self.watch.start()
+        except Exception as error:
+            self.record.not_watched(f"anything: the watch could not be started ({type(error).__name__}: {error})")
+
     def _die_of(self, exception: BaseException) -> None:
         """Print the program's traceback as Python would, then the findings; Python does the rest when it gets the exception."""
-        from whence.report.note import render_note
-
         programs.clean(exception)
-        before = len(self.record.report.findings)
-        self.session.program_failed(exception)
-        self.session.stop()
-        for finding in self.record.report.findings[max(0, before - 1) :][-2:]:
-            if finding.symptom.what.startswith(type(exception).__name__):
-                exception.add_note(render_note(finding))
-        sys.excepthook(type(exception), exception, exception.__traceback__)
-        sys.excepthook = lambda *_: None
-        self.finish(Outcome(exit_code=1, exception=f"{type(exception).__name__}: {exception}"))
+        if self.watch is not None:
+            for finding in self.watch.program_failed(exception):
+                note = render_note(finding)
+                if note not in getattr(exception, "__notes__", []):
+                    exception.add_note(note)
+            self.watch.stop()
+        sys.last_type, sys.last_value, sys.last_traceback = type(exception), exception, exception.__traceback__
+        try:
+            sys.excepthook(type(exception), exception, exception.__traceback__)
+        finally:
+            sys.excepthook = lambda *_: None
+            interrupted = isinstance(exception, KeyboardInterrupt)
+            self.finish(Outcome(exit_code=130 if interrupted else 1, exception=_described(exception)))
 
     def finish(self, outcome: Outcome) -> None:
+        """Write the report. The program is over: nothing that goes wrong here may change how it ends."""
         if self.finished or os.getpid() != self.owner:
             return
         self.finished = True
-        report: Report = self.session.close(outcome)
-        self.screen.close(report)
-        if self.json_path is not None:
-            self._write_json(report, self.json_path)
+        try:
+            report = self.watch.close(outcome) if self.watch is not None else self.record.close(outcome=outcome)
+            self.screen.close(report)
+            if self.json_path is not None:
+                self._write_json(report, self.json_path)
+        except (OSError, ValueError) as error:
+            self.screen.complain(f"could not finish the report: {error}; what there is is in {self.record.folder}")
 
     def _write_json(self, report: Report, path: Path) -> None:
-        import json
-
-        from whence.record import document_of
-
         if str(path) == "-":
-            print(json.dumps(document_of(report), indent=1))
-            return
-        try:
+            print(json.dumps(document_of(report), indent=1), file=self.stdout, flush=True)
+        elif (path.exists() and not path.is_file()) or path.is_symlink():
+            # A pipe, a device or a link is written through; only a plain file is replaced as a whole.
+            path.write_text(json.dumps(document_of(report), indent=1) + "\n", encoding="utf-8")
+        else:
             write_document(report, path)
-        except OSError as error:
-            print(
-                f"whence: could not write {path}: {error.strerror}; the document is in {self.record.folder}",
-                file=sys.stderr,
-            )
 
     def _fails(self, code: int) -> bool:
         return code == 0 and self.config.fail_on is not None and self.record.reaches(self.config.fail_on)
@@ -227,6 +244,33 @@ class Run:
 
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, end)
+            if hasattr(os, "register_at_fork"):
+                # A signal that arrives in a child before Python could run our handler there would be lost:
+                # it is held back over the fork, and the child has the default action when it comes.
+                os.register_at_fork(
+                    before=_hold_sigterm, after_in_parent=_let_sigterm, after_in_child=lambda: _reset_sigterm(end)
+                )
+
+
+def _hold_sigterm() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _let_sigterm() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _reset_sigterm(ours: Any) -> None:
+    if signal.getsignal(signal.SIGTERM) is ours:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _let_sigterm()
+
+
+def _described(exception: BaseException) -> str:
+    try:
+        return f"{type(exception).__name__}: {exception}"
+    except Exception:
+        return type(exception).__name__
 
 
 def _exit_code(code: Any) -> int:

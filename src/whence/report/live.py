@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 from pathlib import Path
 
 from whence.finding import Finding, Report, Severity
@@ -24,9 +24,11 @@ class LiveReport:
             self._held.append(finding)
 
     def release(self) -> None:
-        for finding in self._held:
-            self._print(finding)
-        self._held.clear()
+        held, self._held = self._held, []
+        with contextlib.suppress(OSError, ValueError):
+            # The program may have closed its stderr.
+            for finding in held:
+                self._print(finding)
 
     def _print(self, finding: Finding) -> None:
         if finding.severity is Severity.INFO or self._printed >= MOST_IN_FULL:
@@ -40,5 +42,9 @@ class LiveReport:
     def close(self, report: Report) -> None:
         self.release()
         if not self.quiet:
-            for line in render_summary(report, os.path.relpath(self.folder) if self.folder else None):
+            for line in render_summary(report, self.folder.name if self.folder else None):
                 self.console.print(line, overflow="fold")
+
+    def complain(self, what: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self.console.print(f"whence: {what}", markup=False)

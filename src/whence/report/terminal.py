@@ -72,7 +72,7 @@ def render_summary(report: Report, folder: str | None) -> Iterable[RenderableTyp
     cost = f"the watch cost {report.overhead.seconds:.2f} s"
     line = Text.assemble(("whence ", "bold"), (f"{steps}, {said}; {cost}", "" if found else "green"))
     if folder:
-        line.append(f"; {folder}", style="dim")
+        line.append(f"; .whence/{folder}" if "/" not in folder else f"; {folder}", style="dim")
     yield line
     for each in report.not_watched:
         yield Text(f"  not watched: {each}", style="dim")

@@ -105,14 +105,25 @@ class CallSensor(TorchFunctionMode):
         """Begin to see calls, unless a mode of the program's own is running: its exit would take ours off instead."""
         if not self.on and not self.failed and _only_devices_below():
             self.__enter__()  # type: ignore[no-untyped-call]
-            self._from_numpy, torch.from_numpy = torch.from_numpy, self._seen(torch.from_numpy)
+            self._from_numpy = torch.from_numpy
+            self._shown = torch.from_numpy = self._seen(torch.from_numpy)
             self.on = True
 
-    def stop(self) -> None:
+    def pause(self) -> bool:
+        """Take the mode off, if no mode of the program's lies above it; tell whether it is off."""
         if self.on and _is_innermost(self):
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-            torch.from_numpy = self._from_numpy
+            if torch.from_numpy is self._shown:
+                torch.from_numpy = self._from_numpy
             self.on = False
+        return not self.on
+
+    def stop(self) -> None:
+        """Take the mode off for good. Where that cannot be, it only passes calls on from now."""
+        if not self.pause():
+            self.failed = True
+            if torch.from_numpy is self._shown:
+                torch.from_numpy = self._from_numpy
 
     def _seen(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """A function that torch does not show to modes, shown to this one."""

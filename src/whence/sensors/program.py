@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import io
-import linecache
 import os
 import runpy
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
@@ -21,72 +24,121 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is to be run: its code, and how `__main__` looks to it."""
+    """What is to be run. `prepare` finds the code when all else is set up: it may run code of the program's."""
 
     name: str
-    code: CodeType
     argv: list[str]
-    path0: str
-    names: dict[str, Any]
+    path0: str | None
+    prepare: Callable[[], tuple[CodeType, dict[str, Any]]]
 
 
 def script(path: str, args: list[str]) -> Program:
     if not os.path.exists(path):
         raise CannotRun(f"no such script: {path}")
-    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
+    is_folder = os.path.isdir(path)
+    if is_folder and not os.path.exists(os.path.join(path, "__main__.py")):
         raise CannotRun(f"{path} is a directory without a __main__.py; expected a Python script")
-    filename = os.path.join(path, "__main__.py") if os.path.isdir(path) else path
-    absolute = os.path.abspath(filename)
+    filename = os.path.abspath(os.path.join(path, "__main__.py") if is_folder else path)
     try:
-        with io.open_code(absolute) as file:
-            code = compile(file.read(), absolute, "exec", dont_inherit=True)
+        with io.open_code(filename) as file:
+            source = file.read()
     except OSError as error:
         raise CannotRun(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise CannotRun(f"{path} is not Python source: {error}") from error
-    folder = os.path.abspath(path) if os.path.isdir(path) else os.path.dirname(os.path.realpath(absolute))
-    names = {"__file__": absolute, "__cached__": None, "__spec__": None, "__package__": None, "__loader__": None}
-    return Program(os.path.splitext(os.path.basename(path.rstrip(os.sep)))[0], code, [path, *args], folder, names)
+    folder = os.path.abspath(path) if is_folder else os.path.dirname(os.path.realpath(filename))
+
+    def prepare() -> tuple[CodeType, dict[str, Any]]:
+        names: dict[str, Any] = {"__file__": filename, "__cached__": None, "__spec__": None, "__package__": None}
+        loader = importlib.machinery.SourceFileLoader("__main__", filename)
+        if is_folder:
+            spec = importlib.util.spec_from_file_location("__main__", filename, loader=loader)
+            names |= {"__spec__": spec, "__package__": ""}
+        return compile(source, filename, "exec", dont_inherit=True), {**names, "__loader__": loader}
+
+    name = os.path.splitext(os.path.basename(path.rstrip(os.sep)))[0]
+    return Program(name, [path, *args], folder if is_folder or not sys.flags.safe_path else None, prepare)
 
 
 def module(name: str, args: list[str]) -> Program:
-    sys.path.insert(0, os.getcwd())
-    try:
+    top = name.partition(".")[0]
+    path = [os.getcwd(), *sys.path] if not sys.flags.safe_path else sys.path
+    if top not in sys.modules and importlib.machinery.PathFinder.find_spec(top, path) is None:
+        raise CannotRun(f"no module called {top}")
+
+    def prepare() -> tuple[CodeType, dict[str, Any]]:
         _, spec, code = runpy._get_module_details(name)  # type: ignore[attr-defined]
-    except ImportError as error:
-        raise CannotRun(f"no module to run called {name}: {error}") from error
-    finally:
-        del sys.path[0]
-    names = {
-        "__file__": spec.origin,
-        "__cached__": spec.cached,
-        "__spec__": spec,
-        "__package__": spec.parent,
-        "__loader__": spec.loader,
-    }
-    return Program(name, code, [spec.origin, *args], os.getcwd(), names)
+        sys.argv[0] = spec.origin
+        names = {"__file__": spec.origin, "__cached__": spec.cached, "__spec__": spec, "__package__": spec.parent}
+        return code, {**names, "__loader__": spec.loader}
+
+    return Program(name, ["-m", *args], os.getcwd() if not sys.flags.safe_path else None, prepare)
 
 
 def command(text: str, args: list[str]) -> Program:
-    code = compile(text, "<string>", "exec", dont_inherit=True)
-    # Source given on the command line is in no file; this is where tracebacks and Whence look for it.
-    linecache.cache["<string>"] = (len(text), None, text.splitlines(keepends=True), "<string>")
-    names: dict[str, Any] = {"__spec__": None, "__package__": None, "__loader__": None}
-    return Program("command", code, ["-c", *args], "", names)
+    def prepare() -> tuple[CodeType, dict[str, Any]]:
+        names: dict[str, Any] = {
+            "__spec__": None,
+            "__package__": None,
+            "__loader__": importlib.machinery.BuiltinImporter,
+        }
+        return compile(text, "<string>", "exec", dont_inherit=True), names
+
+    return Program("command", ["-c", *args], "" if not sys.flags.safe_path else None, prepare)
 
 
 def run(program: Program) -> None:
     """Run the program as `__main__`. Whatever it raises comes out, without a frame of ours in its traceback."""
     main = ModuleType("__main__")
-    main.__dict__.update(program.names, __builtins__=builtins)
-    sys.modules["__main__"] = main
+    # Processes that it spawns know the main module by its other name.
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = main
     sys.argv[:] = program.argv
-    sys.path[0:1] = [program.path0]
+    if program.path0 is not None:
+        sys.path[0:1] = [program.path0]
     try:
-        exec(program.code, main.__dict__)
+        code, names = program.prepare()
+        main.__dict__.update(names, __builtins__=builtins, __annotations__={})
+        exec(code, main.__dict__)
     except BaseException as exception:
         clean(exception)
         raise
+
+
+class TorchImported(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Calls an action once, when the program has imported torch: what it sets up before that still counts."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action = action
+        self._loader: Any = None
+
+    def wait(self) -> None:
+        if "torch" in sys.modules:
+            self._action()
+        else:
+            sys.meta_path.insert(0, self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "torch" or path is not None:
+            return None
+        self.forget()
+        spec = importlib.util.find_spec("torch")
+        if spec is not None:
+            self._loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        created: ModuleType | None = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._action()
+
+    def forget(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
 
 
 def clean(exception: BaseException, seen: set[int] | None = None) -> None:
@@ -110,10 +162,15 @@ def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
             # `cross_entropy` asks torch.overrides, which asks us, who call `cross_entropy`: once is enough.
             if kept and traceback.tb_next is not None and traceback.tb_next.tb_frame.f_code is kept[-1].tb_frame.f_code:
                 kept.pop()
-        elif not is_own(code.co_filename):
+        elif not _is_ours(code):
             kept.append(traceback)
         traceback = traceback.tb_next
     rebuilt: TracebackType | None = None
     for each in reversed(kept):
         rebuilt = TracebackType(rebuilt, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return rebuilt
+
+
+def _is_ours(code: CodeType) -> bool:
+    """Whence's own code, and the machinery by which it finds a module to run."""
+    return is_own(code.co_filename) or code is runpy._get_module_details.__code__  # type: ignore[attr-defined]

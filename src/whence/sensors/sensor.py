@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -43,8 +44,15 @@ class Sensor:
     def _wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Replace a method until the sensor stops."""
         original = vars(owner)[name]
-        setattr(owner, name, make(original))
-        self._undo.append(lambda: setattr(owner, name, original))
+        ours = functools.wraps(original)(make(original))
+        setattr(owner, name, ours)
+
+        def undo() -> None:
+            # If the program has put something of its own there since, that stays, and calls ours, which only passes on.
+            if vars(owner)[name] is ours:
+                setattr(owner, name, original)
+
+        self._undo.append(undo)
 
     def _guarded(self, look: Callable[[], None]) -> None:
         """Look, and never let a fault of ours reach the program."""

@@ -7,7 +7,7 @@ import difflib
 from dataclasses import dataclass
 
 from whence.finding import Span
-from whence.source.text import lines_of, shown_path, span_of
+from whence.source.text import lines_of, shown_path, span_of, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,12 @@ def insert_after(filename: str, node: ast.AST, text: str) -> Edit:
 def insert_before(filename: str, node: ast.AST, text: str) -> Edit:
     span = span_of(node)
     return Edit(filename, Span(span.line, span.column, span.line, span.column), text)
+
+
+def in_parentheses(filename: str, node: ast.expr) -> str:
+    """The text of an expression, in parentheses if something is to be called on it and it would bind less tightly."""
+    text = text_of(filename, node)
+    return text if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"({text})"
 
 
 def _offset(lines: list[bytes], line: int, column: int) -> int:

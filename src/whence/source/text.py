@@ -57,6 +57,13 @@ def text_of(filename: str, node: ast.AST) -> str:
     return code_of(filename, span_of(node))
 
 
+def root_name(node: ast.expr) -> str:
+    """The name that an expression begins with: `np` of np.random.rand(3), `torch` of torch.ones(2).float()."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def parent_of(node: ast.AST) -> ast.AST | None:
     """The enclosing node; `executing` hangs it on every tree it parses."""
     parent = getattr(node, "parent", None)

@@ -8,7 +8,7 @@ import torch
 
 from whence.finding import Finding, Operand
 from whence.lineage.properties import HasElement
-from whence.lineage.trail import Trail, trace
+from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import CLASS_LOSSES, loss_operands
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, shape_text, tell
@@ -158,7 +158,7 @@ def narrowed(failed: FailedCall) -> Finding | None:
         why=f"{narrow} holds numbers up to {torch.iinfo(call.outputs[0].dtype).max}; {original} wraps around to {value}. "
         f"The table has {size} rows.",
         fix="Keep the numbers in int32 or int64 at the cast.",
-        patch=cast_patch(spot, torch.int64),
+        patch=cast_patch(Trail(Birth.CALL, spot), torch.int64),
         operands=(Operand("before", describe(call.operands[0])), Operand("index", describe(index))),
     )
 

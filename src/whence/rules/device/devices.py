@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import torch
 from torch import nn
 
@@ -11,7 +13,9 @@ from whence.lineage.trail import trace
 from whence.rules.operations import weight_of
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
+from whence.source.text import statement_of, text_of
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Value
 
@@ -129,7 +133,24 @@ def unregistered_tensor(failed: FailedCall) -> Finding | None:
         trail=trail,
         why=f"self.{name} is a plain attribute: to() moves parameters and buffers only.",
         fix=f'Register it: self.register_buffer("{name}", ...), and it is moved and saved with the model.',
+        patch=_buffer_patch(trail.spot, name),
         operands=(Operand(name, describe(tensor)),),
+    )
+
+
+def _buffer_patch(spot: Spot | None, name: str) -> str | None:
+    node = spot.node() if spot is not None else None
+    statement = statement_of(node) if node is not None else None
+    if spot is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    if not isinstance(target, ast.Attribute) or target.attr != name:
+        return None
+    value = text_of(spot.filename, statement.value)
+    return diff_of(
+        replace_node(
+            spot.filename, statement, f'{text_of(spot.filename, target.value)}.register_buffer("{name}", {value})'
+        )
     )
 
 

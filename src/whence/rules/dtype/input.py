@@ -35,7 +35,7 @@ def _told(
         why=f"{why} {target} has {dtype_name(wanted)} weights and torch converts neither side by itself; "
         f"{origin_of_type(trail, tensor)}.",
         fix=f"Make it {dtype_name(wanted)} where it is made, not in front of the layer: one cast at the origin serves all users.",
-        patch=cast_patch(trail.spot, wanted),
+        patch=cast_patch(trail, wanted),
         operands=(Operand("input", describe(tensor)), Operand("weights", dtype_name(wanted))),
         counterfactual=f"the same call with the input cast to {dtype_name(wanted)} runs" if cured else None,
     )

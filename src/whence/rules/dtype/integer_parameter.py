@@ -48,7 +48,11 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
         spot=spot if created else None,
         why=f"Only floating point tensors can have gradients; this one holds {dtype_name(tensor.dtype)}.",
         fix="Make it float32 where it is made.",
-        patch=cast_patch_of_creation(spot) if created else cast_patch(spot, torch.float32),
+        patch=cast_patch_of_creation(spot)
+        if created
+        else cast_patch(trail, torch.float32)
+        if trail is not None
+        else None,
         operands=(Operand("tensor", describe(tensor)),),
         counterfactual="the same call as float32 runs" if _cured(failed) else None,
     )

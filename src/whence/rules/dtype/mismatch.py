@@ -43,7 +43,7 @@ def mismatch(failed: FailedCall) -> Finding | None:
         trail=trail,
         why=f"{failed.name} does not take {_types(failed)} together.",
         fix=f"Make it {dtype_name(wanted)} where it is made.",
-        patch=cast_patch(trail.spot, wanted),
+        patch=cast_patch(trail, wanted),
         operands=tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())),
         counterfactual=f"the same call with that operand as {dtype_name(wanted)} runs",
     )

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from whence.lineage.properties import HasDtype
-from whence.lineage.trail import Trail, trace
+from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import STRICT, data_operands, weight_of
 from whence.rules.telling import dtype_name
-from whence.source.edits import Edit, diff_of, insert_after, replace_node
-from whence.source.spots import Spot
+from whence.source.edits import Edit, diff_of, in_parentheses, insert_after, replace_node
+from whence.source.text import root_name, text_of
 from whence.tape.failed import FailedCall
 from whence.tape.trial import try_values
 
@@ -49,7 +49,6 @@ def birth(failed: FailedCall, tensor: torch.Tensor) -> Trail:
     return trace(failed.value(tensor), HasDtype(tensor.dtype), failed)
 
 
-NUMPY_NAMES = {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64", torch.float16: "float16"}
 METHODS = {
     torch.float32: "float",
     torch.float64: "double",
@@ -59,31 +58,36 @@ METHODS = {
 }
 
 
-def cast_patch(spot: Spot | None, dtype: torch.dtype) -> str | None:
+def cast_patch(trail: Trail, dtype: torch.dtype) -> str | None:
     """An edit of the birthplace that gives the right type: the `dtype=` that is there, the cast that is there, or a new cast."""
-    edit = _cast_edit(spot, dtype)
+    edit = _cast_edit(trail, dtype)
     return diff_of(edit) if edit is not None else None
 
 
-def _cast_edit(spot: Spot | None, dtype: torch.dtype) -> Edit | None:
+def _cast_edit(trail: Trail, dtype: torch.dtype) -> Edit | None:
+    spot = trail.spot
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.expr):
         return None
     filename = spot.filename
-    if isinstance(node, ast.Call):
-        for keyword in node.keywords:
-            if keyword.arg == "dtype":
-                return replace_node(filename, keyword.value, _named_like(keyword.value, dtype))
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if called in METHODS.values() and not node.args and isinstance(node.func, ast.Attribute):
-            return replace_node(filename, node, f"{ast.unparse(node.func.value)}.{METHODS[dtype]}()")
-        if called in ("astype", "to", "type") and len(node.args) == 1:
-            return replace_node(filename, node.args[0], _named_like(node.args[0], dtype))
-        if _is_torch(node):
-            return insert_after(filename, node, f".{METHODS[dtype]}()")
-        if _is_numpy(node):
-            return insert_after(filename, node, f'.astype("{dtype_name(dtype)}")')
-    return None
+    # What came from outside torch is an array, unless the expression itself is one of torch's.
+    cast = (
+        f'.astype("{dtype_name(dtype)}")'
+        if trail.birth in (Birth.SOURCE, Birth.SAMPLE) and root_name(node) not in ("torch", "F")
+        else f".{METHODS[dtype]}()"
+    )
+    if isinstance(node, ast.BinOp):
+        return replace_node(filename, node, f"({text_of(filename, node)}){cast}")
+    if not isinstance(node, ast.Call):
+        return None
+    for keyword in node.keywords:
+        if keyword.arg == "dtype":
+            return replace_node(filename, keyword.value, _named_like(keyword.value, dtype))
+    if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS.values() and not node.args:
+        return replace_node(filename, node, f"{in_parentheses(filename, node.func.value)}.{METHODS[dtype]}()")
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("astype", "to", "type") and len(node.args) == 1:
+        return replace_node(filename, node.args[0], _named_like(node.args[0], dtype))
+    return insert_after(filename, node, cast)
 
 
 def _named_like(node: ast.expr, dtype: torch.dtype) -> str:
@@ -93,20 +97,6 @@ def _named_like(node: ast.expr, dtype: torch.dtype) -> str:
     if isinstance(node, ast.Constant):
         return f'"{dtype_name(dtype)}"'
     return f"torch.{dtype_name(dtype)}"
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_torch(node: ast.Call) -> bool:
-    return _root(node) == "torch"
-
-
-def _is_numpy(node: ast.Call) -> bool:
-    return _root(node) in ("np", "numpy")
 
 
 def origin_of_type(trail: Trail, tensor: torch.Tensor) -> str:

@@ -50,7 +50,7 @@ def labels(failed: FailedCall) -> Finding | None:
         why=f"A label is the number of a class, so {failed.name} takes {shape_text(target.shape)} of int64 here; "
         f"floats are taken for class probabilities and would need the shape {shape_text(prediction.shape)}.",
         fix="Make the labels int64 where they are made. If they are float because a value is missing, mend that first.",
-        patch=cast_patch(trail.spot, torch.int64),
+        patch=cast_patch(trail, torch.int64),
         operands=(Operand("target", describe(target)), Operand("prediction", describe(prediction))),
         counterfactual="the same loss with the labels as int64 runs" if cured else None,
     )
@@ -95,7 +95,7 @@ def integer_target(failed: FailedCall) -> Finding | None:
         trail=trail,
         why=f"{failed.name} computes with its target as a number, and torch does not convert {dtype_name(target.dtype)} for it.",
         fix=f"Make the targets {wanted} where they are made.",
-        patch=cast_patch(trail.spot, prediction.dtype),
+        patch=cast_patch(trail, prediction.dtype),
         operands=(Operand("target", describe(target)), Operand("prediction", describe(prediction))),
         counterfactual=f"the same loss with the target as {wanted} runs" if cured else None,
     )

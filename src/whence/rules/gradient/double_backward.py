@@ -28,7 +28,9 @@ from whence.lineage.graph import call_of, is_spoilt, last_backward, nodes_of
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
 from whence.rules.telling import describe, tell
+from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
+from whence.source.text import statement_of
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, Value
 
@@ -48,6 +50,7 @@ def double_backward(failed: FailedCall) -> Finding | None:
         "gradient/double-backward",
         verdict="the loss reaches back into a graph that an earlier backward has freed",
         spot=spot,
+        patch=_detach_patch(spot),
         chain=(earlier.hop("this backward freed it"),) if earlier is not None else (),
         why=f"{_what(carried)} was made in step {made.step}, before the backward{where}; this loss was made from it in step {failed.call.step}."
         if made is not None
@@ -91,6 +94,17 @@ def _where_kept(failed: FailedCall, carried: Value, user: Call | None) -> Spot |
     shared = next((site for site in stack if site.f_code in running), None)
     site = shared if shared is not None and not kept else next(iter(stack), None)
     return Spot.of_site(site) if site is not None else None
+
+
+def _detach_patch(spot: Spot | None) -> str | None:
+    """`out, h = model(x, h)`: hand over h.detach()."""
+    node = spot.node() if spot is not None else None
+    statement = statement_of(node) if node is not None else None
+    if spot is None or not isinstance(node, ast.Call) or not isinstance(statement, ast.Assign):
+        return None
+    bound = {each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    again = [each for each in node.args if isinstance(each, ast.Name) and each.id in bound]
+    return diff_of(insert_after(spot.filename, again[0], ".detach()")) if len(again) == 1 else None
 
 
 def _is_kept_by_object(user: Call | None) -> bool:

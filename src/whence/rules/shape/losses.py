@@ -13,7 +13,7 @@ from whence.rules.operations import CLASS_LOSSES, ELEMENTWISE, SAME_SHAPE_LOSSES
 from whence.rules.rule import rule
 from whence.rules.shape.batch import batch_size
 from whence.rules.telling import describe, shape_text, tell
-from whence.source.edits import diff_of, insert_after
+from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call
@@ -212,7 +212,7 @@ def _extra_axis(
         fix=fix,
         operands=operands,
         counterfactual=_loss_runs(failed, prediction, prediction, target, mended, f"the target's {how}"),
-        patch=_behind(trail.spot, f".{how}")
+        patch=_without_unsqueeze(trail.spot)
         if trail.birth is not Birth.UNKNOWN and target.shape != prediction.shape
         else None,
     )
@@ -256,11 +256,13 @@ def _loss_runs(
     return f"the same loss with {what} runs" if ran else None
 
 
-def _behind(spot: Spot | None, text: str) -> str | None:
+def _without_unsqueeze(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.Call | ast.Subscript | ast.Name):
+    if spot is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
-    return diff_of(insert_after(spot.filename, node, text))
+    if node.func.attr != "unsqueeze":
+        return None
+    return diff_of(replace_node(spot.filename, node, in_parentheses(spot.filename, node.func.value)))
 
 
 def _first_argument(spot: Spot | None, text: str) -> str | None:
