@@ -288,16 +288,6 @@ def test_a_traceback_that_the_program_prints_has_no_frame_of_whence(tmp_path: Pa
     assert frames_outside_torch(watched.stdout) == frames_outside_torch(plain.stdout)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["nn.Linear(4, 2)(torch.ones(3, 5))", "nn.functional.mse_loss(torch.ones(3), torch.ones(4))"],
-    ids=["through module hooks", "through function mode"],
-)
-def test_a_traceback_that_the_program_prints_is_the_same_to_the_byte(tmp_path: Path, statement: str) -> None:
-    script = write(tmp_path, CATCHES.replace("{statement}", statement))
-    assert under_whence("train.py", cwd=tmp_path).stdout == plain_run(script, cwd=tmp_path).stdout
-
-
 SIGNATURES = """
     import inspect, pickle
     import torch

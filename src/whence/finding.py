@@ -152,3 +152,11 @@ class Report:
 
     def worst(self) -> Severity | None:
         return max((finding.severity for finding in self.findings), key=lambda severity: severity.rank, default=None)
+
+
+def described(exception: BaseException) -> str:
+    """An exception in one line, even if its own `__str__` raises."""
+    try:
+        return f"{type(exception).__name__}: {exception}"
+    except Exception:
+        return type(exception).__name__

@@ -123,7 +123,9 @@ class Session:
         self._explain(exception, lambda: self.explainer.traceback(exception, outer, **state))
 
     def pause_calls(self) -> bool:
-        return self.calls.on and self.calls.pause()
+        was_on = self.calls.on
+        self.calls.stop()
+        return was_on and not self.calls.on
 
     def resume_calls(self) -> None:
         self.calls.start()
@@ -159,7 +161,7 @@ class Session:
         self.step = steps
         allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
         if steps >= RECORDED_STEPS and self.cost() > allowed:
-            self.calls.pause()
+            self.calls.stop()
 
     # what the program's runner reports
 
@@ -238,6 +240,11 @@ class _Aside:
     def call_made(self, call: Call, result: Any) -> None: ...
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
+
+
+def running() -> Session | None:
+    """The watch that is on in this process."""
+    return next(iter(_watching), None)
 
 
 def _forget_in_child() -> None:

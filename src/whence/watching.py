@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Any
 
 from whence.config import read_config
-from whence.finding import Finding, Outcome, Report
+from whence.finding import Finding, Outcome, Report, described
 from whence.record import Record, new_run_folder
 from whence.report.live import LiveReport
 from whence.report.note import render_note
-from whence.session import Session
+from whence.session import Session, running
 
 _current: Watch | None = None
 
@@ -19,12 +19,18 @@ _current: Watch | None = None
 class Watch:
     """A running watch. Closing it twice is harmless; a copy in another process is a closed one."""
 
-    def __init__(self, *, quiet: bool = False, folder: Path | None = None) -> None:
-        self._record = Record(command=("whence.watch",), folder=folder)
-        self._screen = LiveReport(quiet=quiet, folder=folder)
-        self._session: Session | None = Session(read_config(Path.cwd()), self._record, self._screen)
-        self._session.start()
+    def __init__(self, *, quiet: bool = False) -> None:
         self._entered = 0
+        self._session = running()
+        self._owns = self._session is None
+        if self._session is None:
+            folder = _folder_or_none()
+            self._screen = LiveReport(quiet=quiet, folder=folder)
+            record = Record(command=("whence.watch",), folder=folder)
+            self._session = Session(read_config(Path.cwd()), record, self._screen)
+            self._session.start()
+        # Under `whence run`, or within another watch, this is only another name for that one.
+        self._record = self._session.record
 
     @property
     def report(self) -> Report:
@@ -45,7 +51,8 @@ class Watch:
         global _current
         if self._session is not None:
             session, self._session = self._session, None
-            self._screen.close(session.close(outcome))
+            if self._owns:
+                self._screen.close(session.close(outcome))
             _current = None
         return self._record.report
 
@@ -57,13 +64,13 @@ class Watch:
         self, _kind: type[BaseException] | None, exception: BaseException | None, _: TracebackType | None
     ) -> None:
         self._entered -= 1
-        if exception is not None and self._session is not None:
+        if exception is not None and self._session is not None and self._owns:
             for finding in self._session.program_failed(exception):
                 note = render_note(finding)
                 if note not in getattr(exception, "__notes__", []):
                     exception.add_note(note)
         if not self._entered:
-            self._close(Outcome(exception=type(exception).__name__ if exception is not None else None))
+            self._close(Outcome(exception=described(exception) if exception is not None else None))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _closed_watch, ()
@@ -71,10 +78,16 @@ class Watch:
 
 def _closed_watch() -> Watch:
     watch = Watch.__new__(Watch)
-    watch._record, watch._session = Record(), None
-    watch._screen = LiveReport(quiet=True, folder=None)
-    watch._entered = 0
+    watch._entered, watch._session, watch._owns, watch._record = 0, None, False, Record()
     return watch
+
+
+def _folder_or_none() -> Path | None:
+    try:
+        return new_run_folder("watch")
+    except OSError:
+        # A folder that cannot be made costs the record and not the program.
+        return None
 
 
 def watch(*_things: Any, quiet: bool = False) -> Watch:
@@ -85,10 +98,5 @@ def watch(*_things: Any, quiet: bool = False) -> Watch:
     """
     global _current
     if _current is None or _current.closed:
-        try:
-            folder = new_run_folder("watch")
-        except OSError:
-            # A folder that cannot be made costs the record and not the program.
-            folder = None
-        _current = Watch(quiet=quiet, folder=folder)
+        _current = Watch(quiet=quiet)
     return _current

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from whence.config import Config, UsageError, read_config, rule_patterns, severity
-from whence.finding import Outcome, Report
+from whence.finding import Outcome, Report, described
 from whence.record import Record, document_of, new_run_folder, write_document
 from whence.report.live import LiveReport
 from whence.report.note import render_note
@@ -206,7 +206,7 @@ class Run:
         finally:
             sys.excepthook = lambda *_: None
             interrupted = isinstance(exception, KeyboardInterrupt)
-            self.finish(Outcome(exit_code=130 if interrupted else 1, exception=_described(exception)))
+            self.finish(Outcome(exit_code=130 if interrupted else 1, exception=described(exception)))
 
     def finish(self, outcome: Outcome) -> None:
         """Write the report. The program is over: nothing that goes wrong here may change how it ends."""
@@ -264,13 +264,6 @@ def _reset_sigterm(ours: Any) -> None:
     if signal.getsignal(signal.SIGTERM) is ours:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _let_sigterm()
-
-
-def _described(exception: BaseException) -> str:
-    try:
-        return f"{type(exception).__name__}: {exception}"
-    except Exception:
-        return type(exception).__name__
 
 
 def _exit_code(code: Any) -> int:

@@ -43,7 +43,7 @@ class LiveReport:
         self.release()
         if not self.quiet:
             for line in render_summary(report, self.folder.name if self.folder else None):
-                self.console.print(line, overflow="fold")
+                self.console.print(line, soft_wrap=True)
 
     def complain(self, what: str) -> None:
         with contextlib.suppress(OSError, ValueError):

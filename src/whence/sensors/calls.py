@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 
-from whence.sensors.sensor import Complaints
+from whence.sensors.sensor import Complaints, hide_this_frame
 from whence.source.sites import user_stack
 from whence.tape.tape import Call, Tape, flatten
 
@@ -64,9 +63,7 @@ class CallSensor(TorchFunctionMode):
         except BaseException as exception:
             if call is not None and isinstance(exception, Exception):
                 self._report(call, func, args, kwargs, exception)
-            # A bare `raise` does not enter this frame again: the traceback looks as if we had not been here.
-            if exception.__traceback__ is not None:
-                exception.__traceback__ = exception.__traceback__.tb_next
+            hide_this_frame(exception)
             raise
         if call is not None and versions is not None:
             started = perf_counter()
@@ -109,44 +106,41 @@ class CallSensor(TorchFunctionMode):
             self._shown = torch.from_numpy = self._seen(torch.from_numpy)
             self.on = True
 
-    def pause(self) -> bool:
-        """Take the mode off, if no mode of the program's lies above it; tell whether it is off."""
-        if self.on and _is_innermost(self):
-            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-            if torch.from_numpy is self._shown:
-                torch.from_numpy = self._from_numpy
-            self.on = False
-        return not self.on
-
     def stop(self) -> None:
-        """Take the mode off for good. Where that cannot be, it only passes calls on from now."""
-        if not self.pause():
-            self.failed = True
-            if torch.from_numpy is self._shown:
-                torch.from_numpy = self._from_numpy
+        """Take the mode off, also from below modes of the program's own."""
+        if not self.on:
+            return
+        if torch.from_numpy is self._shown:
+            torch.from_numpy = self._from_numpy
+        above: list[TorchFunctionMode] = []
+        while torch._C._len_torch_function_stack():
+            mode = _pop_mode()  # type: ignore[no-untyped-call]
+            if mode is self:
+                self.on = False
+                break
+            above.append(mode)
+        for mode in reversed(above):
+            _push_mode(mode)  # type: ignore[no-untyped-call]
+        # Not there: it is on the stack of another thread, or its handler is running now. Then it only passes calls on.
+        self.failed = self.failed or self.on
 
     def _seen(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """A function that torch does not show to modes, shown to this one."""
 
-        @functools.wraps(func)
         def shown(*args: Any, **kwargs: Any) -> Any:
             try:
                 return self.__torch_function__(func, (), args, kwargs)
             except BaseException as exception:
-                if exception.__traceback__ is not None:
-                    exception.__traceback__ = exception.__traceback__.tb_next
+                hide_this_frame(exception)
                 raise
 
+        shown.__name__ = shown.__qualname__ = func.__name__
+        shown.__module__, shown.__doc__ = "torch", func.__doc__
         return shown
 
 
 def _version(tensor: torch.Tensor) -> int:
     return -1 if tensor.is_inference() else tensor._version
-
-
-def _is_innermost(mode: TorchFunctionMode) -> bool:
-    depth = torch._C._len_torch_function_stack()
-    return depth > 0 and torch._C._get_function_stack_at(depth - 1) is mode
 
 
 def _only_devices_below() -> bool:

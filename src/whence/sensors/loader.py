@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as torch_dataloader
 
-from whence.sensors.sensor import Complaints, Sensor
+from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
 from whence.source.sites import caller_frame, user_stack
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo
 
@@ -43,7 +43,11 @@ class LoaderSensor(Sensor):
 
     def _wrap_init(self, original: Any) -> Any:
         def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:
-            original(loader, *args, **kwargs)
+            try:
+                original(loader, *args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
             stack = user_stack(caller_frame())
             self._guarded(lambda: self.listener.loaders.note_construction(loader, stack))
 
@@ -73,8 +77,7 @@ class LoaderSensor(Sensor):
                 if isinstance(exception, Exception) and not isinstance(exception, StopIteration):
                     failure: Exception = exception
                     self._guarded(lambda: self._note_failure(iterator, failure))
-                if exception.__traceback__ is not None:
-                    exception.__traceback__ = exception.__traceback__.tb_next
+                hide_this_frame(exception)
                 raise
             finally:
                 self._guarded(self.listener.fetch_ended)

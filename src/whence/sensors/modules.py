@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from torch import nn
 from torch.nn.modules import module as torch_module
 
-from whence.sensors.sensor import Complaints, Sensor
+from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
 from whence.source.sites import user_stack
 from whence.tape.scopes import ModuleBook, Scope
 
@@ -45,7 +45,11 @@ class ModuleSensor(Sensor):
 
     def _wrap_init(self, original: Any) -> Any:
         def __init__(module: nn.Module, *args: Any, **kwargs: Any) -> None:
-            original(module, *args, **kwargs)
+            try:
+                original(module, *args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
             builder = _constructor(module)
             self._guarded(lambda: self.listener.modules.note_construction(module, user_stack(builder)))
 

@@ -51,7 +51,7 @@ def script(path: str, args: list[str]) -> Program:
         loader = importlib.machinery.SourceFileLoader("__main__", filename)
         if is_folder:
             spec = importlib.util.spec_from_file_location("__main__", filename, loader=loader)
-            names |= {"__spec__": spec, "__package__": ""}
+            names |= {"__spec__": spec, "__package__": "", "__cached__": importlib.util.cache_from_source(filename)}
         return compile(source, filename, "exec", dont_inherit=True), {**names, "__loader__": loader}
 
     name = os.path.splitext(os.path.basename(path.rstrip(os.sep)))[0]
@@ -59,10 +59,7 @@ def script(path: str, args: list[str]) -> Program:
 
 
 def module(name: str, args: list[str]) -> Program:
-    top = name.partition(".")[0]
-    path = [os.getcwd(), *sys.path] if not sys.flags.safe_path else sys.path
-    if top not in sys.modules and importlib.machinery.PathFinder.find_spec(top, path) is None:
-        raise CannotRun(f"no module called {top}")
+    _check_module(name)
 
     def prepare() -> tuple[CodeType, dict[str, Any]]:
         _, spec, code = runpy._get_module_details(name)  # type: ignore[attr-defined]
@@ -71,6 +68,22 @@ def module(name: str, args: list[str]) -> Program:
         return code, {**names, "__loader__": spec.loader}
 
     return Program(name, ["-m", *args], os.getcwd() if not sys.flags.safe_path else None, prepare)
+
+
+def _check_module(name: str) -> None:
+    """Refuse a module that is not there, without importing any of the program's packages."""
+    path: list[str] | None = [os.getcwd(), *sys.path] if not sys.flags.safe_path else list(sys.path)
+    found: importlib.machinery.ModuleSpec | None = None
+    so_far = ""
+    for part in name.split("."):
+        so_far = f"{so_far}.{part}".lstrip(".")
+        found = importlib.machinery.PathFinder.find_spec(so_far, path)
+        if found is None:
+            raise CannotRun(f"no module called {name}")
+        path = list(found.submodule_search_locations or [])
+    is_package = found is not None and found.submodule_search_locations is not None
+    if is_package and importlib.machinery.PathFinder.find_spec(f"{name}.__main__", path) is None:
+        raise CannotRun(f"{name} is a package without a __main__; expected a module that can be run")
 
 
 def command(text: str, args: list[str]) -> Program:

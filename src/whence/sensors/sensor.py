@@ -14,6 +14,15 @@ class Complaints(Protocol):
     def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
 
 
+def hide_this_frame(exception: BaseException) -> None:
+    """Take the frame that handles an exception out of its traceback.
+
+    A bare `raise` behind this does not enter the frame again: the traceback looks as if we had not been there.
+    """
+    if exception.__traceback__ is not None:
+        exception.__traceback__ = exception.__traceback__.tb_next
+
+
 class Sensor:
     """A thing that listens to torch. It sees only the thread that it was started in."""
 
