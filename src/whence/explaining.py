@@ -31,6 +31,7 @@ class Explainer:
         self.modules = modules
         self.loaders = loaders
         self.record = record
+        self.troubles: list[str] = []
         self._known: dict[Any, list[Finding]] = {}
 
     def failed_call(
@@ -41,8 +42,13 @@ class Explainer:
         if key not in self._known:
             fate = fate_of(exception, frames)
             scene = self._scene(call, func, args, kwargs, exception, frames, fate)
-            self._known[key] = [] if fate is Fate.INTERNAL else explain(scene)
+            self._known[key] = [] if fate is Fate.INTERNAL else self._asked(scene)
         return self._known[key]
+
+    def _asked(self, scene: FailedCall) -> list[Finding]:
+        findings = explain(scene)
+        self.troubles.extend(scene.troubles)
+        return findings
 
     def traceback(
         self, exception: Exception, outer: list[FrameType], *, scope: Scope | None, step: int, phase: str
@@ -57,7 +63,7 @@ class Explainer:
             fate = fate_of(exception, outer)
             frames = [*remains.frames, *outer]
             scene = self._scene(call, remains.func, remains.args, remains.kwargs, exception, frames, fate)
-            self._known[key] = [] if fate is Fate.INTERNAL else explain(scene)
+            self._known[key] = [] if fate is Fate.INTERNAL else self._asked(scene)
         return self._known[key]
 
     def fetch(

@@ -17,11 +17,12 @@ from whence.config import Config
 from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report
 from whence.record import Record
+from whence.rules.rule import call_rules
 from whence.sensors.calls import CallSensor
 from whence.sensors.loader import LoaderSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
-from whence.source.sites import frames_outside
+from whence.source.sites import Site, frames_outside
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
 from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
@@ -62,6 +63,7 @@ class Session:
         self._signatures: set[Any] = set()
         self._explained: BaseException | None = None
         self._said: list[Finding] = []
+        self._noticed: set[Site | None] = set()
         self.calls = CallSensor(self)
         self.sensors = (ModuleSensor(self), LoaderSensor(self), OptimizerSensor(self))
 
@@ -98,7 +100,12 @@ class Session:
         phase = self._phases[-1] if self._phases else "forward" if self.scope is not None else "program"
         return {"module": self.scope, "step": self.step, "phase": phase}
 
-    def call_made(self, _call: Call, _result: Any) -> None:
+    def call_made(self, call: Call, _result: Any) -> None:
+        if call.site not in self._noticed:
+            for notice in call_rules():
+                if (finding := notice(call)) is not None:
+                    self._noticed.add(call.site)
+                    self._say([finding])
         if self._explained is not None:
             # The program got on: whatever was raised has been caught.
             self._explained = None
@@ -191,13 +198,20 @@ class Session:
         self._explained = exception
         self._said = []
         with self._looking():
-            self._said = [each for each in ask() if self.config.wants(each.rule) and not is_suppressed(each)]
-            for finding in self._said:
-                if self.record.add(finding):
-                    self.screen.hold(finding)
+            self._said = self._say(ask())
+        for trouble in self.explainer.troubles:
+            self.record.not_watched(trouble)
         stop_on = self.config.stop_on
         if stop_on is not None and any(each.severity.rank >= stop_on.rank for each in self._said):
             raise Stop
+
+    def _say(self, findings: list[Finding]) -> list[Finding]:
+        """Record and show what the user wants to hear of."""
+        wanted = [each for each in findings if self.config.wants(each.rule) and not is_suppressed(each)]
+        for finding in wanted:
+            if self.record.add(finding):
+                self.screen.hold(finding)
+        return wanted
 
     @contextmanager
     def _looking(self) -> Iterator[None]:

@@ -104,6 +104,8 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
     one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
     if is_array(one) or isinstance(one, int | float):
         trail = trace_returned(one, fetch.returns[named], prop, inner)
+        if trail.spot is not None and not is_array(one):
+            trail = replace(trail, birth=Birth.NUMBER)
     else:
         tensor = one if isinstance(one, torch.Tensor) else dict(leaves_of(batch)).get(leaf.path)
         trail = (

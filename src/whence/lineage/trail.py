@@ -35,6 +35,8 @@ class Birth(Enum):
     """It came from outside torch; the spot is the expression that made it."""
     SAMPLE = auto()
     """A loader delivered it; the spot is in the code that makes a sample."""
+    NUMBER = auto()
+    """A Python number in a sample, which got its type when the batch was collated."""
     UNKNOWN = auto()
 
 

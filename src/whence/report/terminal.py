@@ -43,7 +43,7 @@ def render_finding(finding: Finding) -> RenderableType:
         body += [_labelled("shapes", Text("\n".join(finding.table)))]
     body += [_labelled("why", Text(finding.why)), _labelled("fix", Text(finding.fix, style="green"))]
     if finding.patch:
-        body.append(Padding(_patch(finding.patch), (0, 0, 0, LABEL)))
+        body.append(Padding(_patch(finding.patch), (0, 0, 0, LABEL), expand=False))
     if finding.proof.replay or finding.proof.counterfactual:
         proof = "; ".join(filter(None, (finding.proof.replay, finding.proof.counterfactual)))
         body.append(_labelled("proof", Text(proof)))
@@ -96,9 +96,9 @@ def _origin(finding: Finding) -> list[RenderableType]:
         if origin.sample.path:
             where += f" ({origin.sample.path})"
     lines: list[RenderableType] = [_labelled("began", Text(where, style="bold"))]
-    lines.append(Padding(_source(finding), (0, 0, 0, LABEL)))
+    lines.append(Padding(_source(finding), (0, 0, 0, LABEL), expand=False))
     lines += [
-        Padding(Text.assemble((f"{operand.name}  ", "bold"), operand.description), (0, 0, 0, LABEL + 2))
+        Padding(Text.assemble((f"{operand.name}  ", "bold"), operand.description), (0, 0, 0, LABEL + 2), expand=False)
         for operand in finding.operands
     ]
     return lines

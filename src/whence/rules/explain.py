@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whence.finding import Finding
-from whence.rules.rule import Rank, all_rules
+from whence.finding import Finding, described
+from whence.rules.rule import Rank, Rule, all_rules
 from whence.tape.failed import FailedCall
 
 
 def explain(failed: FailedCall) -> list[Finding]:
     """The finding of the first rule that knows the failure, and a second one if another fault hides behind it."""
     for each in all_rules():
-        found = each.diagnose(failed)
+        found = _asked(each, failed)
         if found is not None:
             hidden = _fault_behind(failed, found)
             return [found, hidden] if hidden is not None else [found]
@@ -24,7 +24,18 @@ def _fault_behind(failed: FailedCall, first: Finding) -> Finding | None:
     if not first.rule.startswith("dtype/"):
         return None
     for each in all_rules():
-        if each.family == "shape" and each.rank is not Rank.GENERAL and (found := each.diagnose(failed)) is not None:
+        if each.family == "shape" and each.rank is not Rank.GENERAL and (found := _asked(each, failed)) is not None:
             what = "hidden behind the type fault: it raises as soon as that is mended"
             return replace(found, symptom=replace(found.symptom, what=what))
     return None
+
+
+def _asked(rule: Rule, failed: FailedCall) -> Finding | None:
+    """A rule that fails has nothing to say; the others still have."""
+    if rule.diagnose is None:
+        return None
+    try:
+        return rule.diagnose(failed)
+    except Exception as error:
+        failed.troubles.append(f"{rule.id} failed on {failed.name} ({described(error)})")
+        return None

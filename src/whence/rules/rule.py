@@ -13,8 +13,10 @@ from importlib import import_module
 import whence.rules
 from whence.finding import Finding
 from whence.tape.failed import FailedCall
+from whence.tape.tape import Call
 
 Diagnose = Callable[[FailedCall], Finding | None]
+Notice = Callable[[Call], Finding | None]
 
 
 class Rank(IntEnum):
@@ -27,10 +29,13 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """A rule looks at calls that raised, or at calls that went well; never at both."""
+
     id: str
     rank: Rank
-    diagnose: Diagnose
     documentation: str
+    diagnose: Diagnose | None = None
+    notice: Notice | None = None
 
     @property
     def family(self) -> str:
@@ -45,14 +50,30 @@ _registered: dict[str, Rule] = {}
 
 
 def rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Diagnose], Diagnose]:
-    """Register a function as the rule `family/kind`. The docstring of its file is its documentation."""
+    """Register a function as the rule `family/kind` for calls that raised.
+
+    The function's docstring is the rule's documentation; that of its file, where the function has none.
+    """
 
     def register(diagnose: Diagnose) -> Diagnose:
-        documentation = inspect.getdoc(diagnose) or inspect.getdoc(inspect.getmodule(diagnose)) or ""
-        _registered[id] = Rule(id, rank, diagnose, documentation)
+        _registered[id] = Rule(id, rank, _documentation(diagnose), diagnose=diagnose)
         return diagnose
 
     return register
+
+
+def call_rule(id: str) -> Callable[[Notice], Notice]:
+    """Register a function as a rule for calls that went well. It is asked for every recorded call: it must be quick."""
+
+    def register(notice: Notice) -> Notice:
+        _registered[id] = Rule(id, Rank.GENERAL, _documentation(notice), notice=notice)
+        return notice
+
+    return register
+
+
+def _documentation(function: Callable[..., object]) -> str:
+    return inspect.getdoc(function) or inspect.getdoc(inspect.getmodule(function)) or ""
 
 
 @cache
@@ -61,6 +82,11 @@ def all_rules() -> tuple[Rule, ...]:
     for module in pkgutil.walk_packages(whence.rules.__path__, "whence.rules."):
         import_module(module.name)
     return tuple(sorted(_registered.values(), key=lambda each: (each.rank, each.id)))
+
+
+@cache
+def call_rules() -> tuple[Notice, ...]:
+    return tuple(each.notice for each in all_rules() if each.notice is not None)
 
 
 def rule_ids() -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class FailedCall:
     fetching: Fetching | None = None
     surfaced: Site | None = None
     """Where it surfaced, if not where the call stands."""
+    troubles: list[str] = field(default_factory=list)
+    """Rules that failed themselves."""
 
     @property
     def name(self) -> str:

@@ -76,6 +76,8 @@ def _cast_edit(trail: Trail, dtype: torch.dtype) -> Edit | None:
         if trail.birth in (Birth.SOURCE, Birth.SAMPLE) and root_name(node) not in ("torch", "F")
         else f".{METHODS[dtype]}()"
     )
+    if trail.birth is Birth.NUMBER:
+        return replace_node(filename, node, f"torch.tensor({text_of(filename, node)}, dtype=torch.{dtype_name(dtype)})")
     if isinstance(node, ast.BinOp):
         return replace_node(filename, node, f"({text_of(filename, node)}){cast}")
     if not isinstance(node, ast.Call):

@@ -180,7 +180,7 @@ def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> 
     """The layer's constructor, if the size was made inside the model; the trail's end, if the data brought it."""
     weighted = trail.birth is Birth.CALL and trail.op in STRICT
     from_data = trail.birth is Birth.CALL and trail.phase in ("program", "data") and not weighted
-    if trail.birth in (Birth.SOURCE, Birth.SAMPLE) or from_data:
+    if trail.birth in (Birth.SOURCE, Birth.SAMPLE, Birth.NUMBER) or from_data:
         return None, None
     if _worked_before(failed):
         return None, None
