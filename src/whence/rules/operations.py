@@ -82,6 +82,6 @@ def convolution(failed: FailedCall) -> tuple[torch.Tensor, torch.Tensor, int] | 
         return None
     given, weight = failed.argument(0, "input"), failed.argument(1, "weight")
     groups: Any = failed.argument(6, "groups")
-    if isinstance(given, torch.Tensor) and isinstance(weight, torch.Tensor):
+    if isinstance(given, torch.Tensor) and isinstance(weight, torch.Tensor) and weight.dim() >= 3:
         return given, weight, groups if isinstance(groups, int) else 1
     return None

@@ -90,5 +90,8 @@ def try_values(
         return mend(thing).detach().clone() if isinstance(thing, torch.Tensor) else thing
 
     with aside():
-        args, kwargs = map_leaves(replace, args), map_leaves(replace, kwargs)
+        try:
+            args, kwargs = map_leaves(replace, args), map_leaves(replace, kwargs)
+        except Exception as exception:
+            return Outcome(exception=exception.with_traceback(None))
     return _attempt(func, args, kwargs)

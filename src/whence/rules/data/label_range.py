@@ -20,14 +20,7 @@ IGNORED = -100
 def _out_of_range(failed: FailedCall) -> tuple[torch.Tensor, tuple[int, ...], int, int] | None:
     """The index tensor, the place and value of its first wrong element, and the size of what it indexes."""
     index, size, exempt = _indexing(failed)
-    if (
-        index is None
-        or size is None
-        or index.is_floating_point()
-        or index.is_meta
-        or not index.numel()
-        or index.dtype == torch.bool
-    ):
+    if index is None or size is None or not _holds_indices(index):
         return None
     wrong = (index >= size) | (index < (-size if failed.name == "__getitem__" else 0))
     if exempt is not None:
@@ -37,6 +30,13 @@ def _out_of_range(failed: FailedCall) -> tuple[torch.Tensor, tuple[int, ...], in
         return None
     place = tuple(int(each) for each in places[0])
     return index, place, int(index[place]), size
+
+
+INDICES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def _holds_indices(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in INDICES and tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
 
 
 def _indexing(failed: FailedCall) -> tuple[torch.Tensor | None, int | None, int | None]:
@@ -58,7 +58,7 @@ def _indexing(failed: FailedCall) -> tuple[torch.Tensor | None, int | None, int 
     ):
         if first.is_floating_point() != second.is_floating_point() and first.is_floating_point():
             first, second = second, first
-        return first, second.shape[0], None
+        return first, second.shape[0] if second.dim() else None, None
     if failed.name in (
         "gather",
         "index_select",

@@ -198,7 +198,7 @@ def _extra_axis(
         )
     elif target.shape == prediction.shape:
         trail = trace(failed.value(target), HasAxis(1 - target.dim(), target.shape[1]), failed)
-        mended = target.argmax(1)
+        mended = target.long().argmax(1)
         how, fix = "argmax(1)", "Give class numbers instead of one-hot rows, argmax(1), or make the one-hot rows float."
     else:
         return None

@@ -1,0 +1,84 @@
+"""The arrows between the rooms point one way, and what must not be imported is not."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "whence"
+
+# Who may import whom, beside itself.
+ARROWS = {
+    "finding": set(),
+    "version": set(),
+    "stopping": set(),
+    "source": {"finding"},
+    "tape": {"finding", "source"},
+    "lineage": {"finding", "source", "tape"},
+    "rules": {"finding", "source", "tape", "lineage"},
+    "config": {"finding", "rules"},
+    "record": {"finding", "config", "version"},
+    "sensors": {"finding", "source", "tape"},
+    "report": {"finding"},
+    "explaining": {"finding", "source", "tape", "lineage", "rules"},
+    "session": {"finding", "source", "tape", "rules", "config", "record", "sensors", "explaining", "stopping"},
+    "watching": {"finding", "config", "record", "report", "session"},
+    "cli": {"finding", "config", "record", "report", "rules", "sensors", "session", "stopping", "version"},
+    "__init__": {"finding", "watching", "version"},
+    "__main__": {"cli"},
+}
+
+
+def _imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "whence":
+            module = node.module or ""
+            found |= {f"whence.{each.name}" for each in node.names} if module == "whence" else {module}
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names if each.name.split(".")[0] == "whence"}
+    return found
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_follow_the_arrows(path: Path) -> None:
+    room = _room(path)
+    for module in _imports(path):
+        target = module.split(".")[1]
+        assert target == room or target in ARROWS[room], f"{room} must not import {target}"
+
+
+@pytest.mark.parametrize("room", ["report", "finding", "source"])
+def test_room_knows_no_torch(room: str) -> None:
+    paths = [SOURCE / f"{room}.py"] if (SOURCE / f"{room}.py").exists() else sorted((SOURCE / room).rglob("*.py"))
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(name.split(".")[0] == "torch" for name in names), path
+
+
+def test_numpy_is_never_imported() -> None:
+    for path in sorted(SOURCE.rglob("*.py")):
+        assert "import numpy" not in path.read_text(), path
+
+
+def test_rules_touch_no_hooks() -> None:
+    for path in sorted((SOURCE / "rules").rglob("*.py")):
+        text = path.read_text()
+        assert "register_" not in text.replace("register_buffer", "").replace('"register_', ""), path
+        assert "TorchFunctionMode" not in text, path
+
+
+def test_importing_whence_imports_neither_torch_nor_rich() -> None:
+    code = "import sys, whence; print([each for each in ('torch', 'rich', 'executing') if each in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

@@ -1,0 +1,132 @@
+"""A sensor sees what it should, keeps nothing alive, and takes itself off when it fails."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from forking import whence_run
+from torch import nn
+
+from whence.config import Config
+from whence.finding import Finding, Outcome
+from whence.record import Record
+from whence.session import Session
+
+
+class Silent:
+    def hold(self, finding: Finding) -> None: ...
+    def release(self) -> None: ...
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    made = Session(Config(), Record(), Silent())
+    made.start()
+    yield made
+    made.close(Outcome())
+
+
+def test_each_call_is_on_the_tape_with_its_own_expression_even_on_one_line(session: Session) -> None:
+    x = torch.ones(2); y = x + 1; z = y * 2  # fmt: skip  # noqa: E702
+    last = session.tape.value_of(z).call
+    first = session.tape.value_of(y).call
+    assert last is not None
+    assert first is not None
+    assert last.site is not None
+    assert first.site is not None
+    assert (first.name, last.name) == ("add", "mul") or (first.name, last.name) == ("__add__", "__mul__")
+    assert first.site.span().column < last.site.span().column
+    assert first.site.span().line == last.site.span().line
+    assert last.operands[0].call is first
+
+
+def test_the_tape_keeps_no_activation_alive(session: Session) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    activation = model[0](torch.ones(3, 4))
+    gone = weakref.ref(activation)
+    model[2](model[1](activation))
+    del activation
+    gc.collect()
+    assert gone() is None
+
+
+def test_the_tape_is_bounded(session: Session) -> None:
+    session.tape.most_calls = 100
+    x = torch.ones(2)
+    for _ in range(500):
+        x = x + 1
+    assert len(session.tape.calls) == 100
+
+
+def test_an_in_place_change_makes_a_new_value_of_the_same_tensor(session: Session) -> None:
+    x = torch.zeros(3)
+    before = session.tape.value_of(x)
+    x += 1
+    after = session.tape.value_of(x)
+    assert after is not before
+    assert after.call is not None
+    assert after.call.changed == (before,)
+
+
+def test_module_paths_are_named_from_the_model_down(session: Session) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.body(x)
+
+    model = Net()
+    model(torch.ones(2, 4))
+    assert session.modules.path_of(model.body[0]) == "Net.body.0"
+    assert "nn.Linear(4, 4)" in _source_line(session.modules.built_at(model.body[0])[0].f_lineno)
+
+
+def _source_line(number: int) -> str:
+    return Path(__file__).read_text().splitlines()[number - 1]
+
+
+BREAKS_A_SENSOR = """
+import torch
+from torch import nn
+import whence.{module} as broken
+
+def fail(*args, **kwargs):
+    raise ZeroDivisionError("on purpose")
+
+broken.{target} = fail
+from torch.utils.data import DataLoader
+model = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in DataLoader(torch.ones(4, 3), batch_size=2):
+    model(x).sum().backward()
+    optimizer.step()
+print(model.weight.sum().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("sensor", "module", "target"),
+    [
+        ("calls", "tape.tape", "Tape.begin"),
+        ("modules", "tape.scopes", "ModuleBook.note_construction"),
+        ("loader", "tape.batches", "LoaderBook.deliver"),
+        ("optimizer", "session", "Session.step_ended"),
+    ],
+)
+def test_a_sensor_that_fails_switches_itself_off_once_and_the_program_goes_on(
+    tmp_path: Path, sensor: str, module: str, target: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(BREAKS_A_SENSOR.format(module=module, target=target))
+    ran = whence_run(script, cwd=tmp_path)
+    assert ran.code == 0, ran.stderr
+    assert len(ran.document["not_watched"]) == 1
+    assert ran.document["not_watched"][0].startswith(f"the {sensor} sensor failed (ZeroDivisionError: on purpose)")
+    assert ran.stderr.count("on purpose") == 1
