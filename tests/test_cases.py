@@ -74,8 +74,9 @@ import hashlib, random, runpy, sys
 from pathlib import Path
 script = {script!r}
 sys.path[0] = str(Path(script).parent)
-names = runpy.run_path(script, run_name="__main__")
 import numpy, torch
+random.seed(0), numpy.random.seed(0), torch.manual_seed(0)
+names = runpy.run_path(script, run_name="__main__")
 digest = hashlib.sha256()
 for name, thing in sorted(names.items(), key=lambda each: each[0]):
     if isinstance(thing, torch.nn.Module):
@@ -97,4 +98,5 @@ def test_every_case_names_a_rule_that_exists() -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert set(rule_ids()) - {case.expected["rule"] for case in BROKEN} == {"device/parameter-copy"}
+    # dtype/promoted is a note about programs that work: tests/test_notes.py has its case.
+    assert set(rule_ids()) - {case.expected["rule"] for case in BROKEN} == {"dtype/promoted"}

@@ -188,7 +188,12 @@ class Session:
 
     def _note_signature(self, signature: Any) -> None:
         """A batch or an input unlike all before: what comes next is recorded from its first call."""
-        if signature not in self._signatures:
+        try:
+            is_new = signature not in self._signatures
+        except TypeError:
+            # Symbolic sizes, while a program is exported: there is no step to record.
+            return
+        if is_new:
             self._signatures.add(signature)
             self.calls.start()
 

@@ -138,14 +138,14 @@ class SourceTrace:
                     return self._expression(value, ground, path[1:])
         if self.prop.contradicts(node):
             raise Refuted
+        if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
+            return found
         if self.prop.is_set_by(node) and not self._carried_into(node, ground):
             return here
         if isinstance(node, ast.Attribute) and (found := self._attribute(node, ground)) is not None:
             return found
         for operand in self._live_carriers(node, ground):
             return self._expression(operand, ground) or here
-        if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
-            return found
         refuted = self._all_known_not_to_hold(node, ground)
         for operand in self._silent_carriers(node, ground):
             try:
@@ -248,7 +248,7 @@ class SourceTrace:
     ) -> Spot | None:
         if definition.kind is Kind.PARAMETER:
             return self._argument(definition, ground, name, path)
-        if definition.value is None:
+        if definition.value is None or _is_empty(definition.value):
             return None
         spot = Spot.of_node(ground.filename, definition.node)
         born = self._expression(definition.value, ground, (*definition.path, *path))

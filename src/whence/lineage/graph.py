@@ -63,4 +63,13 @@ def change_after(call: Call, failed: FailedCall) -> tuple[Call, Value] | None:
 
 
 def last_backward(failed: FailedCall) -> Call | None:
-    return failed.tape.latest("backward")
+    """The last backward that freed its graph."""
+    return next(
+        (call for call in reversed(failed.tape.calls) if call.name == "backward" and not _keeps_graph(call)), None
+    )
+
+
+def _keeps_graph(call: Call) -> bool:
+    given = call.kwargs.get("retain_graph", call.args[2] if len(call.args) > 2 else None)
+    creates = call.kwargs.get("create_graph", call.args[3] if len(call.args) > 3 else False)
+    return bool(creates if given is None else given)

@@ -19,10 +19,10 @@ from whence.source.definitions import (
     Kind,
     argument_for,
     class_of_method,
+    falling_through,
     find_class,
     find_function,
     reaching_definitions,
-    returns_of,
 )
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
@@ -110,7 +110,7 @@ def _gives(call: ast.Call, thing: Any, ground: Ground) -> bool:
     target = _target(call, ground)
     if thing is None:
         function = _function(target)
-        return function is not None and not returns_of(function[0])
+        return function is not None and falling_through(function[0]) is not None
     return isinstance(target, nn.Module) or callable(target)
 
 
@@ -119,9 +119,9 @@ def _from_call(call: ast.Call, thing: Any, ground: Ground) -> Result | None:
     name = ast.unparse(call.func)
     if thing is None:
         function = _function(target)
-        if function is None or returns_of(function[0]) or isinstance(function[0], ast.Lambda):
+        last = falling_through(function[0]) if function is not None else None
+        if function is None or last is None or isinstance(function[0], ast.Lambda):
             return None
-        last = function[0].body[-1]
         owner = f"{type(target).__name__}.forward" if isinstance(target, nn.Module) else function[0].name
         return Result(owner, Spot.of_node(function[1], last), last, returns_nothing=True)
     statement = statement_of(call)

@@ -147,7 +147,7 @@ def _from_leaf(value: Value, prop: Property, scene: FailedCall, hops: list[Hop])
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
     owner = scene.modules.owner_of(tensor) or scene.modules.holder_of(tensor)
     if owner is not None:
-        spot = _where_built(*owner, scene)
+        spot = where_built(*owner, scene)
         path = f"{scene.modules.path_of(owner[0])}.{owner[1]}"
         return Trail(Birth.LAYER if spot else Birth.UNKNOWN, spot, tuple(reversed(hops)), module=path)
     found = SourceTrace(prop, scene.frames).follow_object(tensor)
@@ -156,7 +156,7 @@ def _from_leaf(value: Value, prop: Property, scene: FailedCall, hops: list[Hop])
     return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)))
 
 
-def _where_built(module: nn.Module, name: str, scene: FailedCall) -> Spot | None:
+def where_built(module: nn.Module, name: str, scene: FailedCall) -> Spot | None:
     """Where a module's own tensor is made: `self.name = ...` in a class of the program's, else where the layer is built."""
     source = sys.modules.get(type(module).__module__)
     filename = getattr(source, "__file__", None) or "<string>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Iterable
 
 from rich.console import Console, Group, RenderableType
@@ -21,7 +22,7 @@ LABEL = 9
 def console(*, stderr: bool = True, width: int | None = None) -> Console:
     made = Console(stderr=stderr, highlight=False, soft_wrap=False, width=width)
     if width is None and not made.is_terminal:
-        made = Console(stderr=stderr, highlight=False, soft_wrap=False, width=100)
+        made = Console(stderr=stderr, highlight=False, soft_wrap=False, width=int(os.environ.get("COLUMNS") or 100))
     return made
 
 

@@ -140,7 +140,11 @@ class CallSensor(TorchFunctionMode):
 
 
 def _version(tensor: torch.Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
+    try:
+        return -1 if tensor.is_inference() else tensor._version
+    except ValueError:
+        # A parameter of a lazy module that has not seen an input yet.
+        return -1
 
 
 def _only_devices_below() -> bool:

@@ -216,6 +216,23 @@ def returns_of(function: FunctionNode) -> list[ast.expr]:
     ]
 
 
+def falling_through(function: FunctionNode) -> ast.stmt | None:
+    """The statement after which a function ends without a return, if there is a way to that."""
+    return None if isinstance(function, ast.Lambda) else _last_before_end(function.body)
+
+
+def _last_before_end(body: list[ast.stmt]) -> ast.stmt | None:
+    last = body[-1]
+    if isinstance(last, ast.Return | ast.Raise):
+        return None
+    if isinstance(last, ast.With):
+        return _last_before_end(last.body)
+    if isinstance(last, ast.If):
+        ends = [_last_before_end(last.body), *([_last_before_end(last.orelse)] if last.orelse else [])]
+        return next((end for end in ends if end is not None), None if last.orelse else last)
+    return last
+
+
 def argument_for(call: ast.Call, function: FunctionNode, name: str, *, bound: bool) -> ast.expr | None:
     """The expression that a call passes for a parameter; `bound` where the first parameter is self."""
     for keyword in call.keywords:

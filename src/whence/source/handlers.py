@@ -40,6 +40,8 @@ class Guard:
 def fate_of(exception: BaseException, frames: Iterable[FrameType]) -> Fate:
     """Predict the fate of an exception from the frames it is about to pass, innermost first."""
     for frame in frames:
+        if not is_library(frame.f_code.co_filename) and _is_assertion(Site.of(frame).node()):
+            return Fate.MENDED
         if not _has_handler_here(frame):
             continue
         for guard in _guards_around(frame, exception):
@@ -75,7 +77,12 @@ def _guards_around(frame: FrameType, exception: BaseException) -> Iterator[Guard
 
 
 def _expects_failure(item: ast.withitem) -> bool:
-    called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+    return _is_assertion(item.context_expr)
+
+
+def _is_assertion(node: ast.AST | None) -> bool:
+    """`self.assertRaises(...)`, `pytest.raises(...)`: the failure is what the program wants to see."""
+    called = node.func if isinstance(node, ast.Call) else None
     name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
     return name.endswith(EXPECTING)
 

@@ -153,7 +153,7 @@ class Tape:
                 del values[key]
 
         value = Value(
-            shape=tuple(tensor.shape),
+            shape=_shape_of(tensor),
             dtype=tensor.dtype,
             device=tensor.device,
             requires_grad=tensor.requires_grad,
@@ -250,19 +250,30 @@ class Tape:
                 return each
         return None
 
-    def latest(self, name: str) -> Call | None:
-        return next((call for call in reversed(self.calls) if call.name == name), None)
+    def all_earlier_at(self, call: Call) -> Iterator[Call]:
+        """All calls that went well at the same place, the newest first."""
+        for each in reversed(self.calls):
+            if each.name == call.name and each.site == call.site and each is not call:
+                yield each
 
 
 def _module(call: Call) -> object | None:
     return getattr(call.module, "module", None)
 
 
+def _shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
+    try:
+        return tuple(tensor.shape)
+    except RuntimeError:
+        # A parameter of a lazy module that has not seen an input yet.
+        return ()
+
+
 def storage_of(tensor: torch.Tensor) -> int:
     """An identity of the memory behind a tensor, shared by its views; 0 where there is none (sparse, functorch)."""
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError, ValueError):
         return 0
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from whence.finding import Finding, Operand
 from whence.lineage.properties import HasDevice
-from whence.lineage.trail import trace
+from whence.lineage.trail import trace, where_built
 from whence.rules.operations import weight_of
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
@@ -125,15 +125,15 @@ def unregistered_tensor(failed: FailedCall) -> Finding | None:
     if found is None or kept is None or (kept[2].requires_grad and not kept[2].is_leaf):
         return None
     module, name, tensor = kept
-    trail = trace(failed.value(tensor), HasDevice(tensor.device), failed)
+    spot = where_built(module, name, failed)
     return tell(
         failed,
         "device/unregistered-tensor",
         verdict=f"{type(module).__name__}.{name} stayed on {tensor.device} when the model was moved to {found[1]}",
-        trail=trail,
+        spot=spot,
         why=f"self.{name} is a plain attribute: to() moves parameters and buffers only.",
         fix=f'Register it: self.register_buffer("{name}", ...), and it is moved and saved with the model.',
-        patch=_buffer_patch(trail.spot, name),
+        patch=_buffer_patch(spot, name),
         operands=(Operand(name, describe(tensor)),),
     )
 

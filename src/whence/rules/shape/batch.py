@@ -166,9 +166,13 @@ def squeezed_batch(failed: FailedCall) -> Finding | None:
 
 
 def _is_batch_axis(failed: FailedCall, call: Call, given: Value) -> bool:
-    earlier = failed.tape.earlier_at(call)
-    if earlier is not None and earlier.operands and len(earlier.operands[0].shape) == len(given.shape):
-        return earlier.operands[0].shape[0] != 1
+    for earlier in failed.tape.all_earlier_at(call):
+        if (
+            earlier.operands
+            and len(earlier.operands[0].shape) == len(given.shape)
+            and earlier.operands[0].shape[0] != 1
+        ):
+            return True
     return batch_size(failed) == 1
 
 

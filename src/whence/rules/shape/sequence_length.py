@@ -129,7 +129,11 @@ def _mask(failed: FailedCall) -> Finding | None:
         masks |= {
             f"argument {at}": each
             for at, each in enumerate(failed.args)
-            if at and isinstance(each, torch.Tensor) and each.dtype == torch.bool
+            if at
+            and isinstance(each, torch.Tensor)
+            and each.dim() == 2
+            and isinstance(query, torch.Tensor)
+            and each.shape[-1] != _length(failed, query)
         }
     for name, mask in masks.items():
         if not isinstance(failed.func, nn.Module) and not _runs_without(failed, name, mask):
