@@ -9,7 +9,7 @@ demo: $(VENV)/.run
 	-@$(BIN)/whence demo
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: $(VENV)/.develop
 	$(BIN)/ruff check src tests bench
