@@ -14,7 +14,7 @@ from pathlib import Path
 from whence.cli import run
 from whence.config import UsageError
 
-FIRST = "dtype/float64-input--dataset"
+FIRST = "shape/linear-features"
 
 
 def cases_folder() -> Path:
