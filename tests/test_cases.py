@@ -41,6 +41,9 @@ def test_broken_program_behaves_as_without_whence(case: Case, tmp_path: Path) ->
     script = case.folder / "broken.py"
     plain, watched = plain_run(script, cwd=tmp_path), whence_run(script, cwd=tmp_path)
     assert (watched.code, watched.stdout) == (plain.code, plain.stdout)
+    said = watched.document["outcome"]["exception"]
+    assert (said is None) == (plain.code == 0)
+    assert said is None or said.strip() in plain.stderr
 
 
 @pytest.mark.parametrize("case", [case for case in BROKEN if case.expected.get("patch")], ids=lambda case: case.name)

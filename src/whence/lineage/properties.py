@@ -155,7 +155,7 @@ class HasAxis(Property):
         if (before := _before_change(call, value)) is not None:
             return before, self
         source = axis_source(call, value, self.axis)
-        if source is None or len(source) != 1:
+        if source is None or len(source) != 1 or _came_short(call):
             return None
         operand, axis = source[0]
         return operand, replace(self, axis=axis, size=operand.shape[axis])
@@ -244,6 +244,18 @@ class HasElement(Property):
 ARITHMETIC = frozenset(
     {"add", "sub", "mul", "div", "__add__", "__sub__", "__mul__", "__radd__", "add_", "sub_", "randint"}
 )
+
+
+def _came_short(call: Call) -> bool:
+    """A slice of data that asks for more than there is: the last rows of a table, the end of a recording."""
+    if call.name != "__getitem__" or call.phase == "forward" or len(call.args) != 2:
+        return False
+    given = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
+    sizes = call.operands[0].shape
+    return any(
+        isinstance(part, slice) and isinstance(part.stop, int) and part.stop > size
+        for part, size in zip(given, sizes, strict=False)
+    )
 
 
 def _before_change(call: Call, value: Value) -> Value | None:

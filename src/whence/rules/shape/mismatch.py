@@ -1,25 +1,12 @@
-"""Any other shape error.
-
-What happened
-    A call was refused because of the shapes of its operands.
-Why it matters
-    What helps is each operand's shape, what changed since the last time the call went well, and where that came from.
-How it is detected
-    The call fails in the same way on tensors without data, all of one type: so the shapes alone are the fault. If it went
-    well before, the operand whose shape changed is followed back.
-How to fix it
-    Mend the shape where it departed.
-When it stays silent
-    If the call runs on tensors of these shapes: then the fault is in types or values.
-Cost
-    None until a call raises.
-"""
+"""Shapes that a call refuses, for no reason that another rule knows."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
-from whence.finding import Confidence, Finding, Operand
+from whence.finding import Finding, Operand
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import STRICT, weight_of
@@ -33,97 +20,150 @@ from whence.tape.trial import CannotTry, try_shapes
 NOT_ABOUT_SHAPES = frozenset(
     {"backward", "item", "numpy", "tolist", "__bool__", "__float__", "__int__", "step", "grad"}
 )
+ABOUT_SIZES = (RuntimeError, ValueError, IndexError)
+PROOF = "the same call on tensors without data, of these shapes and one type, fails as well"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The operand and axis that differ from the last time the call went well."""
+
+    value: Value
+    axis: int
+    before: tuple[int, ...]
+    step: int
+
+
+@rule("shape/changed", Rank.GENERAL)
+def changed(failed: FailedCall) -> Finding | None:
+    """A tensor changed size between batches, and something downstream depends on it.
+
+    What happened
+        A call that went well before was refused now, because one of its operands has another size than it had.
+    Why it matters
+        The model is not wrong from the start: something made this batch, or what is kept from earlier ones, differ.
+    How it is detected
+        The call fails in the same way on tensors without data, so the shapes alone are the fault; and the last call at
+        the same place that went well had another size there. The operand that changed is followed back.
+    How to fix it
+        Make the size the same again at the origin, or let what depends on it follow.
+    When it stays silent
+        If the call never went well before: that is shape/mismatch.
+    Cost
+        None until a call raises.
+    """
+    change = _change(failed) if _shapes_alone(failed) else None
+    if change is None:
+        return None
+    value, axis = change.value, change.axis
+    return tell(
+        failed,
+        "shape/changed",
+        verdict=f"{failed.name} worked with {shape_text(change.before)} and got {shape_text(value.shape)} now",
+        trail=trace(value, HasAxis(axis, value.shape[axis]), failed) if value.shape else None,
+        why=f"The last time this line went well (step {change.step}) the operand was {shape_text(change.before)}.",
+        fix="Make the size the same again where it is made, or let what depends on it follow the batch.",
+        operands=_operands(failed),
+        table=table(failed),
+        counterfactual=PROOF,
+    )
 
 
 @rule("shape/mismatch", Rank.GENERAL)
 def mismatch(failed: FailedCall) -> Finding | None:
-    call = failed.call
-    if (
-        not call.operands
-        or not callable(failed.func)
-        or isinstance(failed.func, torch.nn.Module)
-        or call.name in NOT_ABOUT_SHAPES
-    ):
+    """Any other shape error.
+
+    What happened
+        A call was refused because of the shapes of its operands.
+    Why it matters
+        What helps is each operand's shape, and where it came from.
+    How it is detected
+        The call fails in the same way on tensors without data, all of one type: so the shapes alone are the fault.
+    How to fix it
+        Mend the shape where it departed.
+    When it stays silent
+        If the call runs on tensors of these shapes: then the fault is in types or values.
+    Cost
+        None until a call raises.
+    """
+    if not _shapes_alone(failed):
         return None
+    operands = failed.call.operands
+    few = " and ".join(shape_text(each.shape) for each in operands)
+    trail = _bare_weight(failed)
+    return tell(
+        failed,
+        "shape/mismatch",
+        verdict=f"{failed.name} cannot take {few if len(operands) < 4 else f'these {len(operands)} shapes'}",
+        trail=trail,
+        why=f"The shapes alone are the fault: {failed.name} refuses them whatever the numbers are.",
+        fix="Mend the shape at the origin; the table shows what each line made of it."
+        if trail is not None
+        else "Make the operands fit: look which axis is meant to meet which.",
+        operands=_operands(failed),
+        table=table(failed),
+        counterfactual=PROOF,
+    )
+
+
+def _operands(failed: FailedCall) -> tuple[Operand, ...]:
+    return tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors()))
+
+
+def _shapes_alone(failed: FailedCall) -> bool:
+    """True if the call fails without data too, all operands of one type."""
+    call = failed.call
+    if not call.operands or not callable(failed.func) or isinstance(failed.func, torch.nn.Module):
+        return False
+    if call.name in NOT_ABOUT_SHAPES or not isinstance(failed.exception, ABOUT_SIZES):
+        return False
     strict = call.name in STRICT
     floats = {
         each: torch.float32
         for each in call.operands
         if each.dtype.is_floating_point or (strict and each.dtype != torch.bool)
     }
-    outcome = try_shapes(call, dtypes=floats)
-    if (
-        outcome.ran
-        or isinstance(outcome.exception, CannotTry | NotImplementedError | TypeError)
-        or not _same_kind(failed, outcome.exception)
-    ):
-        return None
-    changed = _changed(failed)
-    trail = _trail(failed, changed)
-    shapes = " and ".join(shape_text(each.shape) for each in call.operands)
-    return tell(
-        failed,
-        "shape/mismatch",
-        verdict=f"{call.name} cannot take {shapes}"
-        if len(call.operands) < 4
-        else f"{call.name} cannot take these {len(call.operands)} shapes",
-        trail=trail,
-        why=_why(changed, call),
-        fix="Mend the shape at the origin; the table shows what each line made of it."
-        if trail
-        else "Make the operands fit: look which axis is meant to meet which.",
-        confidence=Confidence.PROVEN,
-        operands=tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())),
-        table=table(failed),
-        counterfactual="the same call on tensors without data, of these shapes and one type, fails as well",
-    )
+    refusal = try_shapes(call, dtypes=floats).exception
+    return isinstance(refusal, ABOUT_SIZES) and not isinstance(refusal, CannotTry | NotImplementedError)
 
 
-def _same_kind(failed: FailedCall, exception: Exception | None) -> bool:
-    return exception is not None and isinstance(exception, RuntimeError | ValueError | IndexError) == isinstance(
-        failed.exception, RuntimeError | ValueError | IndexError
-    )
-
-
-def _changed(failed: FailedCall) -> tuple[Value, int, Call] | None:
-    """The operand and axis that differ from the last time this call went well, and did not differ in the others too."""
+def _change(failed: FailedCall) -> Change | None:
+    """What is new about an operand; a size that is new in all operands alike is a batch of another size, and no fault."""
     earlier = failed.tape.earlier_at(failed.call)
     if earlier is None or len(earlier.operands) != len(failed.call.operands):
         return None
-    for before, now in zip(earlier.operands, failed.call.operands, strict=True):
-        if len(before.shape) != len(now.shape):
-            return now, -1, earlier
-        for axis in range(-len(now.shape), 0):
-            if before.shape[axis] != now.shape[axis]:
-                return now, axis, earlier
-    return None
+    changes = list(_changes(earlier, failed.call))
+    lone = [each for each in changes if not _shared(each, changes)]
+    return next(iter(lone), None)
 
 
-def _trail(failed: FailedCall, changed: tuple[Value, int, Call] | None) -> Trail | None:
-    if changed is not None:
-        value, axis, _ = changed
-        return trace(value, HasAxis(axis, value.shape[axis]), failed) if value.shape else None
+def _changes(earlier: Call, now: Call) -> list[Change]:
+    found: list[Change] = []
+    for before, value in zip(earlier.operands, now.operands, strict=True):
+        if len(before.shape) != len(value.shape):
+            found.append(Change(value, -1, before.shape, earlier.step))
+            continue
+        for axis in range(-len(value.shape), 0):
+            if before.shape[axis] != value.shape[axis]:
+                found.append(Change(value, axis, before.shape, earlier.step))
+    return found
+
+
+def _shared(change: Change, changes: list[Change]) -> bool:
+    """True if the other operands changed to the same size."""
+    size = change.value.shape[change.axis] if change.value.shape else None
+    others = [each for each in changes if each.value is not change.value and each.value.shape]
+    return any(each.value.shape[each.axis] == size for each in others)
+
+
+def _bare_weight(failed: FailedCall) -> Trail | None:
+    """Where a parameter that a module of the program's keeps itself was made, if one takes part."""
     weight = weight_of(failed)
     values = (
         [failed.value(weight)] if weight is not None else [each for each in failed.call.operands if each.requires_grad]
     )
     for value in values:
-        if not value.shape:
-            continue
-        trail = trace(value, HasAxis(-1, value.shape[-1]), failed)
-        if trail.birth is Birth.LAYER and trail.module is not None and _is_bare(trail):
+        trail = trace(value, HasAxis(-1, value.shape[-1]), failed) if value.shape else None
+        if trail is not None and trail.birth is Birth.LAYER and trail.op is None and trail.spot is not None:
             return trail
     return None
-
-
-def _is_bare(trail: Trail) -> bool:
-    """True for a parameter that a module of the program's keeps itself, rather than one inside a layer of torch's."""
-    return trail.spot is not None and trail.op is None
-
-
-def _why(changed: tuple[Value, int, Call] | None, call: Call) -> str:
-    if changed is None:
-        return f"The shapes alone are the fault: {call.name} refuses them whatever the numbers are."
-    value, _, earlier = changed
-    before = next(old.shape for old, new in zip(earlier.operands, call.operands, strict=True) if new is value)
-    return f"The last time this line went well (step {earlier.step}) the operand was {shape_text(before)}; now it is {shape_text(value.shape)}."
