@@ -247,8 +247,11 @@ ARITHMETIC = frozenset(
 
 
 def _came_short(call: Call) -> bool:
-    """A slice of data that asks for more than there is: the last rows of a table, the end of a recording."""
+    """A slice that asks for more than there is, of data as they were made: the last rows of a table."""
     if call.name != "__getitem__" or call.phase == "forward" or len(call.args) != 2:
+        return False
+    made = call.operands[0].call
+    if made is not None and made.operands:
         return False
     given = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
     sizes = call.operands[0].shape

@@ -53,12 +53,20 @@ class ModuleBook:
         return list(self._built)
 
     def path_of(self, module: nn.Module) -> str:
-        """The module's dotted name below the model that runs it, with the model's class in front."""
-        for root in self._roots:
-            for name, each in root.named_modules():
-                if each is module:
-                    return f"{type(root).__name__}.{name}" if name else type(root).__name__
-        return type(module).__name__
+        """The module's dotted name below the outermost model that has it, with the model's class in front."""
+        parents = {
+            id(child): (parent, name)
+            for root in (*self._built, *self._roots)
+            for parent in (root.modules() if root in self._roots else (root,))
+            for name, child in parent._modules.items()
+            if child is not None
+        }
+        names: list[str] = []
+        outermost = module
+        while id(outermost) in parents and len(names) < 100:
+            outermost, name = parents[id(outermost)]
+            names.insert(0, name)
+        return ".".join([type(outermost).__name__, *names])
 
     def owner_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
         """The module that registers a tensor as its own parameter or buffer, and the name it has there."""
