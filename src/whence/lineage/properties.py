@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from whence.lineage.looking import is_array
-from whence.tape.tape import Call, Value, flatten
+from whence.tape.tape import Call, Foreign, Value, flatten
 from whence.tape.trial import Shape, try_shapes
 
 LARGEST_SEARCH = 50_000_000
@@ -251,7 +251,7 @@ def _came_short(call: Call) -> bool:
     if call.name != "__getitem__" or call.phase == "forward" or len(call.args) != 2:
         return False
     made = call.operands[0].call
-    if made is not None and made.operands:
+    if made is not None and any(isinstance(each, Value | Foreign) for each in flatten((made.args, made.kwargs))):
         return False
     given = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
     sizes = call.operands[0].shape
