@@ -44,6 +44,8 @@ def test_broken_program_behaves_as_without_whence(case: Case, tmp_path: Path) ->
     said = watched.document["outcome"]["exception"]
     assert (said is None) == (plain.code == 0)
     assert said is None or said.strip() in plain.stderr
+    probe = _probe(script, tmp_path)
+    assert whence_run(probe, cwd=tmp_path).stdout == plain_run(probe, cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize("case", [case for case in BROKEN if case.expected.get("patch")], ids=lambda case: case.name)
@@ -62,13 +64,18 @@ def test_patch_mends_the_program(case: Case, tmp_path: Path) -> None:
     "script", [*FIXED, *HEALTHY], ids=lambda path: str(path.parent.parent.name + "/" + path.parent.name)
 )
 def test_right_program_hears_nothing_and_is_left_alone(script: Path, tmp_path: Path) -> None:
-    probe = tmp_path / "probe.py"
-    probe.write_text(PROBE.format(script=str(script)))
+    probe = _probe(script, tmp_path)
     plain, watched = plain_run(probe, cwd=tmp_path), whence_run(probe, cwd=tmp_path)
     assert watched.loud == [], watched.stderr
     assert (watched.code, watched.stdout) == (plain.code, plain.stdout)
     assert watched.code == 0
     assert watched.document["not_watched"] == []
+
+
+def _probe(script: Path, folder: Path) -> Path:
+    probe = folder / "probe.py"
+    probe.write_text(PROBE.format(script=str(script)))
+    return probe
 
 
 # Runs a program as __main__ and prints what is left of it: each tensor it can be reached from, and the next random numbers.
@@ -79,7 +86,11 @@ script = {script!r}
 sys.path[0] = str(Path(script).parent)
 import numpy, torch
 random.seed(0), numpy.random.seed(0), torch.manual_seed(0)
-names = runpy.run_path(script, run_name="__main__")
+names = {{}}
+try:
+    names = runpy.run_path(script, run_name="__main__")
+except Exception as error:
+    print("raised:", type(error).__name__, str(error).replace(chr(10), " ")[:200])
 digest = hashlib.sha256()
 for name, thing in sorted(names.items(), key=lambda each: each[0]):
     if isinstance(thing, torch.nn.Module):
@@ -101,5 +112,5 @@ def test_every_case_names_a_rule_that_exists() -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    # dtype/promoted is a note about programs that work: tests/test_notes.py has its case.
+    # dtype/promoted is a note about programs that work: tests/test_findings.py has its case.
     assert set(rule_ids()) - {case.expected["rule"] for case in BROKEN} == {"dtype/promoted"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -26,6 +27,10 @@ def main(argv: list[str] | None = None) -> None:
     except UsageError as error:
         print(f"whence: {error}", file=sys.stderr)
         code = 2
+    except BrokenPipeError:
+        # Whoever read our output (head, less) has had enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
     if code:
         sys.exit(code)
 

@@ -38,7 +38,8 @@ def line_of(filename: str, number: int) -> str:
 def code_of(filename: str, span: Span) -> str:
     """The text within a span, on one line, white space folded."""
     lines = lines_of(filename)[span.line - 1 : span.end_line]
-    if not lines or span.end_column == 0:
+    if not lines or span.end_column == 0 or (len(lines) > 1 and lines[0].rstrip().endswith(":")):
+        # Of a loop or a block the head says enough.
         return line_of(filename, span.line).strip()
     encoded = [line.encode() for line in lines]
     encoded[-1] = encoded[-1][: span.end_column]

@@ -1,0 +1,60 @@
+"""How much is said: notes are never more than notes, two faults are two findings, a failure again is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from forking import whence_run
+
+
+def test_promotion_is_a_note_at_the_line_where_the_types_meet(tmp_path: Path) -> None:
+    script = tmp_path / "mix.py"
+    script.write_text(
+        "import torch\n"
+        "counts = torch.tensor([1, 2, 3], dtype=torch.int32)\n"
+        "prices = torch.tensor([4.0, 5.0, 6.0])\n"
+        "print(counts * prices, counts * 2, prices * (counts > 1))\n"
+    )
+    ran = whence_run(script, cwd=tmp_path)
+    assert [(each["rule"], each["severity"], each["origin"]["line"]) for each in ran.findings] == [
+        ("dtype/promoted", "info", 4)
+    ]
+    assert ran.code == 0
+
+
+def test_a_failure_with_a_sound_fallback_is_a_note(tmp_path: Path) -> None:
+    script = tmp_path / "fallback.py"
+    script.write_text(
+        "import torch\n"
+        "x = torch.ones(4, 6).t()\n"
+        "try:\n    y = x.view(24)\nexcept RuntimeError:\n    y = x.reshape(24)\n"
+        "print(y.shape)\n"
+    )
+    ran = whence_run(script, cwd=tmp_path)
+    assert ran.loud == []
+
+
+def test_both_faults_of_a_call_are_named(tmp_path: Path) -> None:
+    script = tmp_path / "two.py"
+    script.write_text(
+        "import numpy as np\nimport torch\n"
+        "table = np.ones((8, 6))\n"
+        "model = torch.nn.Linear(5, 1)\n"
+        "model(torch.from_numpy(table))\n"
+    )
+    ran = whence_run(script, cwd=tmp_path)
+    assert [(each["rule"], each["origin"]["line"]) for each in ran.loud] == [
+        ("dtype/float64-input", 3),
+        ("shape/linear-features", 3),
+    ]
+
+
+def test_the_same_failure_again_is_counted_and_not_repeated(tmp_path: Path) -> None:
+    script = tmp_path / "again.py"
+    script.write_text(
+        "import torch\nmodel = torch.nn.Linear(5, 1)\nx = torch.ones(2, 6)\n"
+        "for _ in range(7):\n    try:\n        model(x)\n    except RuntimeError as error:\n        print(error)\n"
+    )
+    ran = whence_run(script, cwd=tmp_path)
+    assert [(each["rule"], each["occurrences"]) for each in ran.loud] == [("shape/linear-features", 7)]
+    assert ran.stderr.count("whence error") == 1
