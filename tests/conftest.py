@@ -16,3 +16,17 @@ from whence.rules.rule import all_rules
 torch.set_num_threads(1)
 all_rules()
 numpy.zeros(1)
+
+
+def _warm() -> None:
+    """Have torch import what it imports late: its compiler with the first optimizer, its shape functions with the first meta call."""
+    layer = torch.nn.Linear(2, 2)
+    for kind in (torch.optim.Adam, torch.optim.SGD):
+        optimizer = kind(layer.parameters(), lr=0.1)
+        torch.nn.functional.cross_entropy(layer(torch.ones(2, 2)), torch.tensor([0, 1])).backward()
+        optimizer.step()
+    torch.nn.Conv2d(1, 1, 1, device="meta")(torch.ones(1, 1, 2, 2, device="meta"))
+    next(iter(torch.utils.data.DataLoader(torch.ones(2, 2))))
+
+
+_warm()

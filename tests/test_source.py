@@ -1,0 +1,112 @@
+"""Reading the user's program: who catches an exception, where a name was defined, what an edit looks like."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from whence.source.definitions import find_definition
+from whence.source.edits import diff_of, insert_after, replace_node
+from whence.source.handlers import Fate, fate_of
+from whence.source.sites import frames_from
+
+
+class Boom(RuntimeError):
+    pass
+
+
+def _fate(body: str, tmp_path: Path) -> Fate:
+    """Run a program in which `boom()` stands for a call that raises, and say what becomes of the exception."""
+    path = tmp_path / f"program{abs(hash(body))}.py"
+    path.write_text(body)
+    seen: list[Fate] = []
+
+    def boom(*_: object) -> object:
+        error = Boom("made up")
+        frames = [frame for frame in frames_from(sys._getframe(1)) if frame.f_code.co_filename == str(path)]
+        seen.append(fate_of(error, frames))
+        raise error
+
+    names: dict[str, object] = {"boom": boom, "Boom": Boom}
+    try:
+        exec(compile(body, str(path), "exec"), names)
+    except BaseException:
+        pass
+    return seen[0]
+
+
+PROGRAMS = [
+    ("boom()", Fate.UNCAUGHT),
+    ("try:\n    boom()\nexcept ValueError:\n    pass", Fate.UNCAUGHT),
+    ("try:\n    boom()\nexcept Boom as error:\n    print(error)", Fate.CAUGHT),
+    ("try:\n    boom()\nexcept:\n    pass", Fate.CAUGHT),
+    ("try:\n    boom()\nexcept RuntimeError:\n    raise", Fate.UNCAUGHT),
+    ("try:\n    boom()\nexcept RuntimeError as error:\n    raise SystemExit(2) from error", Fate.UNCAUGHT),
+    ("try:\n    boom()\nfinally:\n    print('over')", Fate.UNCAUGHT),
+    ("x = 1\ntry:\n    y = boom(x)\nexcept RuntimeError:\n    y = abs(x)", Fate.MENDED),
+    ("try:\n    y = boom()\nexcept RuntimeError:\n    y = None", Fate.CAUGHT),
+    ("results = {}\ntry:\n    results['a'] = boom()\nexcept RuntimeError as e:\n    results['a'] = str(e)", Fate.CAUGHT),
+    ("def f():\n    try:\n        return boom()\n    except RuntimeError:\n        return abs(-1)\nf()", Fate.MENDED),
+    ("x = 3\nwhile x:\n    try:\n        boom(x)\n        break\n    except RuntimeError:\n        x -= 1", Fate.MENDED),
+    ("def f():\n    for n in (3, 2):\n        try:\n            boom(n)\n        except RuntimeError:\n            continue\n        return n\nf()", Fate.MENDED),
+    ("skipped = 0\nfor n in (3, 2):\n    try:\n        boom(n)\n    except RuntimeError:\n        skipped += 1\n        continue", Fate.CAUGHT),
+    ("def raises(k):\n    import contextlib\n    return contextlib.suppress(k)\nwith raises(Boom):\n    boom()", Fate.MENDED),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "fate"), PROGRAMS, ids=range(len(PROGRAMS)))
+def test_fate_of_an_exception_is_read_from_the_handlers_around_it(body: str, fate: Fate, tmp_path: Path) -> None:
+    assert _fate(body, tmp_path) is fate
+
+
+def _definition_line(body: str, name: str, line: int) -> int | None:
+    tree = ast.parse(body)
+    use = next(node for node in ast.walk(tree) if isinstance(node, ast.Expr) and node.lineno == line)
+    found = find_definition(name, tree, use)
+    return getattr(found.node, "lineno", None) if found is not None else None
+
+
+DEFINITIONS = [
+    ("x = 1\nx = 2\nx", "x", 3, 2),
+    ("x, (y, z) = f()\nz", "z", 2, 1),
+    ("for a, b in pairs:\n    b", "b", 2, 1),
+    ("with open(p) as f:\n    f", "f", 2, 1),
+    ("x = 1\nx += 2\nx", "x", 3, 2),
+    ("x: int = 1\nx", "x", 2, 1),
+    ("def f():\n    x = 1\nx", "x", 3, None),
+]
+
+
+@pytest.mark.parametrize(("body", "name", "line", "defined"), DEFINITIONS, ids=range(len(DEFINITIONS)))
+def test_definition_is_the_last_one_above(body: str, name: str, line: int, defined: int | None) -> None:
+    assert _definition_line(body, name, line) == defined
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        path = tmp_path / "program.py"
+        path.write_text(text)
+        linecache.checkcache(str(path))
+        return str(path)
+
+    return write
+
+
+def test_edits_are_told_as_a_unified_diff_that_counts_bytes_as_the_compiler_does(program: Callable[[str], str]) -> None:
+    filename = program("größe = f(é)\n")
+    call = ast.parse("größe = f(é)\n").body[0].value  # type: ignore[attr-defined]
+    diff = diff_of(insert_after(filename, call, ".float()"))
+    assert diff is not None
+    assert "-größe = f(é)\n+größe = f(é).float()\n" in diff
+
+
+def test_an_edit_that_would_not_parse_is_no_patch(program: Callable[[str], str]) -> None:
+    filename = program("x = f(1)\n")
+    call = ast.parse("x = f(1)\n").body[0].value  # type: ignore[attr-defined]
+    assert diff_of(replace_node(filename, call, "f(")) is None
