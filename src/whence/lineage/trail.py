@@ -173,6 +173,7 @@ def where_built(module: nn.Module, name: str, scene: FailedCall) -> Spot | None:
 
 
 def _from_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: FailedCall, hops: list[Hop]) -> Trail:
+    # A sample is traced by a walk like this one: the two files need each other.
     from whence.lineage.samples import trace_into_batch
 
     inner = trace_into_batch(leaf, value, prop, scene)

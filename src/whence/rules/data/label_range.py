@@ -7,11 +7,14 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, Operand
+from whence.lineage.ancestry import ancestors
 from whence.lineage.properties import HasElement
 from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.dtype.operands import cast_patch
 from whence.rules.operations import CLASS_LOSSES, loss_operands
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, shape_text, tell
+from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 
 IGNORED = -100
@@ -136,8 +139,6 @@ def narrowed(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    from whence.source.spots import Spot
-
     found = _out_of_range(failed)
     if found is None:
         return None
@@ -147,8 +148,6 @@ def narrowed(failed: FailedCall) -> Finding | None:
         return None
     call, original = cast
     narrow = dtype_name(call.outputs[0].dtype)
-    from whence.rules.dtype.operands import cast_patch
-
     spot = Spot.of_site(call.site) if call.site is not None else None
     return tell(
         failed,
@@ -205,8 +204,6 @@ def label_range(failed: FailedCall) -> Finding | None:
 
 
 def _counted(failed: FailedCall, index: torch.Tensor) -> bool:
-    from whence.lineage.ancestry import ancestors
-
     return any(call.name == "arange" for call in list(ancestors(failed.value(index)))[:6])
 
 

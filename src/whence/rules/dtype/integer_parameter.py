@@ -16,6 +16,7 @@ Cost
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from whence.finding import Finding, Operand
 from whence.rules.dtype.operands import birth, cast_patch
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, tell
+from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.trial import try_values
@@ -48,11 +50,7 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
         spot=spot if created else None,
         why=f"Only floating point tensors can have gradients; this one holds {dtype_name(tensor.dtype)}.",
         fix="Make it float32 where it is made.",
-        patch=cast_patch_of_creation(spot)
-        if created
-        else cast_patch(trail, torch.float32)
-        if trail is not None
-        else None,
+        patch=_creation_patch(spot) if created else cast_patch(trail, torch.float32) if trail is not None else None,
         operands=(Operand("tensor", describe(tensor)),),
         counterfactual="the same call as float32 runs" if _cured(failed) else None,
     )
@@ -92,12 +90,8 @@ def _cured(failed: FailedCall) -> bool:
     return callable(failed.func) and try_values(failed.func, failed.args, as_float).ran
 
 
-def cast_patch_of_creation(spot: Spot | None) -> str | None:
+def _creation_patch(spot: Spot | None) -> str | None:
     """`dtype=torch.float32` in the creating call; a cast behind it would lose the leaf."""
-    import ast
-
-    from whence.source.edits import diff_of, insert_after, replace_node
-
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None
