@@ -84,9 +84,6 @@ class Record:
         self.save()
         return True
 
-    def count_again(self, finding: Finding) -> None:
-        self.add(finding)
-
     def not_watched(self, what: str) -> None:
         if what not in self.report.not_watched:
             self.report = replace(self.report, not_watched=(*self.report.not_watched, what))

@@ -34,10 +34,6 @@ ELEMENTWISE: Final = frozenset(
      "masked_fill", "masked_fill_", "__lt__", "__gt__", "lt", "gt", "le", "ge"}
 )  # fmt: skip
 RESHAPES: Final = frozenset({"view", "reshape", "unflatten", "view_as", "reshape_as"})
-POOLS: Final = frozenset(
-    {"max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool2d",
-     "max_pool2d_with_indices", "boolean_dispatch", "fn"}
-)  # fmt: skip
 LOSSES: Final = frozenset(
     {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss",
      "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "soft_margin_loss",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -19,8 +19,6 @@ class Scope:
     ref: weakref.ref[nn.Module]
     kind: str
     parent: Scope | None
-    inputs: tuple[object, ...] = field(default=(), repr=False)
-    """Shapes and types of what went in, for the layer-by-layer table."""
 
     @property
     def module(self) -> nn.Module | None:
@@ -48,9 +46,6 @@ class ModuleBook:
 
     def built_at(self, module: nn.Module) -> tuple[Site, ...]:
         return self._built.get(module, ())
-
-    def built(self) -> list[nn.Module]:
-        return list(self._built)
 
     def path_of(self, module: nn.Module) -> str:
         """The module's dotted name below the outermost model that has it, with the model's class in front."""
