@@ -8,29 +8,37 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from whence.config import Config
+from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report
 from whence.record import Record
 from whence.rules.rule import call_rules
+from whence.sensors.backward import BackwardSensor
 from whence.sensors.calls import CallSensor
 from whence.sensors.loader import LoaderSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
-from whence.source.sites import Site, frames_outside
+from whence.source.sites import Site, frames_in, frames_outside, is_library, stack_of
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
 from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
+from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Call, Tape
+from whence.tripwires import Tripwires, is_new_pass, refused_operands
 
 RECORDED_STEPS = 3
 GRACE_SECONDS = 1.0
+EVALUATION = "evaluation"
+"""A closure that an optimizer calls: not the optimizer's own doing."""
 
 
 class Screen(Protocol):
@@ -53,7 +61,10 @@ class Session:
         self.tape = Tape()
         self.modules = ModuleBook()
         self.loaders = LoaderBook()
-        self.explainer = Explainer(self.tape, self.modules, self.loaders, self._recording_aside)
+        self.passes = PassBook(self.tape)
+        books = (self.modules, self.loaders, self._recording_aside)
+        self.explainer = Explainer(self.tape, *books)
+        self.tripwires = Tripwires(self, self.passes, Diagnoser(self.tape, self.passes, *books))
         self.scope: Scope | None = None
         self.step = 0
         self._began = perf_counter()
@@ -64,8 +75,11 @@ class Session:
         self._explained: BaseException | None = None
         self._said: list[Finding] = []
         self._noticed: set[Site | None] = set()
+        self._to_stop = False
+        self._over = False
         self.calls = CallSensor(self)
-        self.sensors = (ModuleSensor(self), LoaderSensor(self), OptimizerSensor(self))
+        self.optimizers = OptimizerSensor(self)
+        self.sensors = (ModuleSensor(self), LoaderSensor(self), BackwardSensor(self), self.optimizers)
 
     # its life
 
@@ -85,6 +99,8 @@ class Session:
         _watching.discard(self)
 
     def close(self, outcome: Outcome) -> Report:
+        with self._looking():
+            self._end([], None)
         self.stop()
         total = perf_counter() - self._began
         ratio = total / max(total - self.cost(), 1e-9)
@@ -97,8 +113,14 @@ class Session:
     # what the call sensor reports
 
     def current(self) -> dict[str, Any]:
-        phase = self._phases[-1] if self._phases else "forward" if self.scope is not None else "program"
+        phase = self._phases[-1] if self._phases else EVALUATION
+        if phase is EVALUATION:
+            phase = "forward" if self.scope is not None else "program"
         return {"module": self.scope, "step": self.step, "phase": phase}
+
+    def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None:
+        if not call.inner:
+            self.passes.note_operands(call, tensors)
 
     def call_made(self, call: Call, _result: Any) -> None:
         if call.site not in self._noticed:
@@ -116,18 +138,32 @@ class Session:
         # What fails within a fetch is explained when the fetch has failed, with the samples at hand.
         if call.phase != "data":
             frames = frames_outside(exception)
-            self._explain(exception, lambda: self.explainer.failed_call(call, func, args, kwargs, exception, frames))
+            tensors = refused_operands(func, args, kwargs)
+            self._explain(
+                exception,
+                lambda: (self._bad_operand(exception, tensors) if tensors else [])
+                or self.explainer.failed_call(call, func, args, kwargs, exception, frames),
+            )
 
     # what the module sensor reports
 
     def module_entered(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if self.scope is not None and self.scope.parent is None:
+            with self._looking():
+                now = self.passes.current
+                trial = not torch.is_grad_enabled() and len(now.entries) >= MOST_DELIVERIES
+                if self.passes.begun == 0 or is_new_pass(module, self.passes) or trial or len(now.entries) >= MOST_ENTRIES:
+                    self.tripwires.next_pass()
+                self.passes.enter(module, args)
+                self.tripwires.module_given(args)
             self._note_signature(("module", id(module), module.training, signature_of(args)))
 
     def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
         outer = frames_outside(exception)
         state: dict[str, Any] = {"scope": self.scope, "step": self.step, "phase": "forward"}
-        self._explain(exception, lambda: self.explainer.traceback(exception, outer, **state))
+        self._explain(
+            exception, lambda: self._bad_operand(exception) or self.explainer.traceback(exception, outer, **state)
+        )
 
     def pause_calls(self) -> bool:
         was_on = self.calls.on
@@ -147,6 +183,12 @@ class Session:
             self._phases.pop()
 
     def batch_arrived(self, batch: Batch, data: Any) -> None:
+        with self._looking():
+            now = self.passes.current
+            too_many = len(now.deliveries) >= MOST_DELIVERIES
+            if self.passes.begun == 0 or now.backwards or not torch.is_grad_enabled() or too_many or now.trained:
+                self.tripwires.next_pass()
+            self.passes.deliver(batch, data)
         for path, leaf in leaves_of(data):
             if isinstance(leaf, torch.Tensor):
                 self.tape.mark_leaf(leaf, BatchLeaf(batch, path))
@@ -159,16 +201,79 @@ class Session:
 
     # what the optimizer sensor reports
 
-    def step_began(self) -> None:
+    def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
+        if not evaluates:
+            with self._looking():
+                self.tripwires.step_began(optimizer)
         self._phases.append("optimizer")
+        self._stop_if_asked()
 
-    def step_ended(self, steps: int) -> None:
-        if self._phases and self._phases[-1] == "optimizer":
+    def evaluation_began(self) -> None:
+        with self._looking():
+            self.tripwires.next_pass()
+        self._phases.append(EVALUATION)
+
+    def evaluation_ended(self, optimizer: Optimizer) -> None:
+        if self._phases and self._phases[-1] == EVALUATION:
             self._phases.pop()
-        self.step = steps
-        allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
-        if steps >= RECORDED_STEPS and self.cost() > allowed:
-            self.calls.stop()
+        with self._looking():
+            self.tripwires.evaluation_ended(optimizer)
+
+    def step_ended(self, _optimizer: Optimizer, steps: int) -> None:
+        while self._phases:
+            if self._phases.pop() == "optimizer":
+                break
+        with self._looking():
+            self.tripwires.step_ended()
+            self.step = steps
+            allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
+            if steps >= RECORDED_STEPS and self.cost() > allowed:
+                self.calls.stop()
+            self.tripwires.next_pass()
+        self._stop_if_asked()
+
+    # what the backward sensor reports
+
+    def backward_began(self, losses: list[torch.Tensor]) -> None:
+        with self._looking():
+            self.tripwires.backward_began(losses)
+        self._phases.append("backward")
+
+    def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
+        if self._phases and self._phases[-1] == "backward":
+            self._phases.pop()
+        if not raised:
+            with self._looking():
+                self.tripwires.backward_ended(inputs, gradients)
+            self._stop_if_asked()
+
+    # what the tripwires ask for
+
+    def recording(self) -> bool:
+        return self.calls.on
+
+    def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]:
+        return self.optimizers.built_at(optimizer)
+
+    def diagnose(self, ask: Callable[[], list[Finding]]) -> list[Finding]:
+        return ask()
+
+    def say(self, findings: list[Finding]) -> None:
+        said = self._say(findings)
+        stop_on = self.config.stop_on
+        self._to_stop = self._to_stop or (
+            stop_on is not None and any(each.severity.rank >= stop_on.rank for each in said)
+        )
+        if self._explained is None:
+            self.screen.release()
+
+    def record_next_step(self, why: str) -> None:
+        self.record.not_watched(f"step {self.step} could not be replayed ({why}); the next one is recorded")
+        self.calls.start()
+
+    def _stop_if_asked(self) -> None:
+        if self._to_stop:
+            raise Stop
 
     # what the program's runner reports
 
@@ -179,8 +284,22 @@ class Session:
         if exception is not self._explained:
             state: dict[str, Any] = {"scope": None, "step": self.step, "phase": "program"}
             self._said = []
-            self._explain(exception, lambda: self.explainer.traceback(exception, [], **state))
+            self._explain(exception, lambda: self._bad_operand(exception) or self.explainer.traceback(exception, [], **state))
+        with self._looking():
+            if not self._said:
+                self._said = self._end(frames_in(exception.__traceback__), exception)
         return self._said
+
+    def _end(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
+        """The program is over: what it left behind, looked at once."""
+        over, self._over = self._over, True
+        return [] if over else self.tripwires.program_ended(frames, exception)
+
+    def _bad_operand(self, exception: Exception, tensors: list[torch.Tensor] | None = None) -> list[Finding]:
+        """An exception that something not finite brought about is explained by where that was born."""
+        stack, frames = stack_of(exception), [*frames_in(exception.__traceback__), *frames_outside(exception)]
+        users = [each for each in frames if not is_library(each.f_code.co_filename)]
+        return self.tripwires.operand_refused(exception, frames, users, stack, tensors)
 
     def sensor_failed(self, sensor: str, error: BaseException) -> None:
         what = f"{type(error).__name__}: {error}"
@@ -222,7 +341,7 @@ class Session:
     def _looking(self) -> Iterator[None]:
         """While Whence looks its call sensor does not, and a fault in looking goes no further."""
         began = perf_counter()
-        self._looking_now = True
+        nested, self._looking_now = self._looking_now, True
         muted, self.calls.muted = self.calls.muted, True
         try:
             yield
@@ -232,7 +351,7 @@ class Session:
             self.record.not_watched(f"a failure that could not be explained ({type(error).__name__}: {error})")
         finally:
             self.calls.muted = muted
-            self._looking_now = False
+            self._looking_now = nested
             self._seconds += perf_counter() - began
 
     @contextmanager
@@ -256,6 +375,7 @@ class _Aside:
     def current(self) -> dict[str, Any]:
         return {"module": None, "step": self._session.step, "phase": "data"}
 
+    def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None: ...
     def call_made(self, call: Call, result: Any) -> None: ...
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def sensor_failed(self, sensor: str, error: BaseException) -> None: ...

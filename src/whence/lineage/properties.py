@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
-from typing import Any
+import math
+import sys
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import torch
 
+from whence.lineage.births import Contents
 from whence.lineage.looking import is_array
-from whence.tape.tape import Call, Foreign, Value, flatten
+from whence.tape.replay import trouble_in
+from whence.tape.tape import Call, Foreign, Tape, Value, flatten
 from whence.tape.trial import Shape, try_shapes
 
 LARGEST_SEARCH = 50_000_000
@@ -19,6 +23,8 @@ class Property:
     """What a property must say of itself; what it does not say has these answers."""
 
     __slots__ = ()
+    singles_out = False
+    """Whether it tells one sample of a batch from the others."""
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         """The operand from which the call's result has the property, or None if it was born in this call."""
@@ -182,10 +188,15 @@ class HasAxis(Property):
         return f"{self.size} along axis {self.axis}"
 
 
+PASSES_VALUES = KEEPS_SHAPE - {"abs", "log", "exp", "sqrt", "clip", "fit_transform", "transform"} | {
+    "stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence"}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class HasElement(Property):
     """One element is `value`."""
 
+    singles_out: ClassVar = True
     value: float
     index: tuple[int, ...] = ()
 
@@ -225,20 +236,48 @@ class HasElement(Property):
 
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
-            return _called(node) not in KEEPS_SHAPE | {
-                "stack",
-                "concatenate",
-                "cat",
-                "reshape",
-                "view",
-                "ravel",
-                "squeeze",
-                "pad_sequence",
-            }
+            return _called(node) not in PASSES_VALUES
         return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
 
     def describe(self) -> str:
         return f"{self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotFinite(Property):
+    """One element is NaN or Inf."""
+
+    singles_out: ClassVar = True
+    tape: Tape = field(compare=False, repr=False)
+
+    def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
+        contents = Contents(self.tape)
+        bad = [each for each in call.operands if contents.trouble(each)]
+        return (bad[0], self) if bad else None
+
+    def holds(self, thing: Any) -> bool | None:
+        if isinstance(thing, torch.Tensor):
+            return bool(trouble_in(thing))
+        if is_array(thing) or type(thing).__module__ == "numpy":
+            if thing.dtype.kind not in "fc":
+                return False if thing.dtype.kind in "iub" else None
+            return not bool(sys.modules["numpy"].isfinite(thing).all())
+        if isinstance(thing, float):
+            return not math.isfinite(thing)
+        if isinstance(thing, list | tuple):
+            found = [self.holds(each) for each in thing[:100_000]]
+            return True if True in found else False if None not in found else None
+        if isinstance(thing, dict):
+            return self.holds(list(thing.values()))
+        return False if isinstance(thing, int | str) else None
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Call):
+            return _called(node) not in PASSES_VALUES
+        return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
+
+    def describe(self) -> str:
+        return "not finite"
 
 
 ARITHMETIC = frozenset(

@@ -16,7 +16,7 @@ from whence.finding import Sample
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.looking import is_array
-from whence.lineage.properties import HasElement, Property
+from whence.lineage.properties import Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
@@ -24,7 +24,7 @@ from whence.tape.batches import BatchLeaf, LoaderInfo, leaves_of
 from whence.tape.tape import Value
 
 if TYPE_CHECKING:
-    from whence.tape.failed import FailedCall
+    from whence.tape.scene import Scene
 
 MOST_SAMPLES = 512
 MOST_RETURNS = 2_000
@@ -70,7 +70,7 @@ def fetch_again(dataset: Any, indices: list[Any]) -> Fetch:
     return fetch
 
 
-def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: FailedCall) -> Trail:
+def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene) -> Trail:
     """Go on from a tensor of a batch to the sample and the line of the dataset that made it so."""
     info, indices = leaf.batch.info, leaf.batch.indices
     if info.dataset is not None and info.collate is not None and indices is not None:
@@ -85,7 +85,7 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Faile
     return Trail(Birth.SAMPLE if stack else Birth.UNKNOWN, Spot.of_site(stack[0]) if stack else None, sample=sample)
 
 
-def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: FailedCall) -> Trail:
+def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail:
     everything: list[tuple[FrameType, Any]] = []
     with scene.record():
         fetch = fetch_again(info.dataset, indices)
@@ -123,7 +123,7 @@ _MISSING = object()
 
 def _position(samples: list[Any], path: str, prop: Property) -> int | None:
     """The sample that has the property, if one has it and not simply all of them."""
-    if isinstance(prop, HasElement):
+    if prop.singles_out:
         for number, sample in enumerate(samples):
             if prop.holds(dict(leaves_of(sample)).get(path)):
                 return number
@@ -146,7 +146,7 @@ def file_of(returns: list[tuple[FrameType, Any]]) -> str | None:
     return None
 
 
-def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Property, scene: FailedCall) -> Trail:
+def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Property, scene: Scene) -> Trail:
     """From an object that a function of the program returned, to the expression that made it."""
     for frame, returned in returns:
         path = _path_to(thing, returned)

@@ -21,7 +21,7 @@ from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Call, Foreign, Value, flatten
 
 if TYPE_CHECKING:
-    from whence.tape.failed import FailedCall
+    from whence.tape.scene import Scene
 
 LONGEST_WALK = 2_000
 
@@ -56,7 +56,7 @@ class Trail:
     """For an axis put together from several (a flatten): their sizes."""
 
 
-def trace(value: Value, prop: Property, scene: FailedCall) -> Trail:
+def trace(value: Value, prop: Property, scene: Scene) -> Trail:
     """Walk back over the tape, then through the source or the loader, to where the property was born."""
     hops: list[Hop] = []
     last_line: tuple[str, int] | None = None
@@ -84,7 +84,7 @@ def describe_value(value: Value) -> str:
     return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
 
 
-def _trail(call: Call, spot: Spot | None, birth: Birth, hops: list[Hop], scene: FailedCall) -> Trail:
+def _trail(call: Call, spot: Spot | None, birth: Birth, hops: list[Hop], scene: Scene) -> Trail:
     module = getattr(call.module, "module", None)
     return Trail(
         birth=birth if spot is not None else Birth.UNKNOWN,
@@ -97,7 +97,7 @@ def _trail(call: Call, spot: Spot | None, birth: Birth, hops: list[Hop], scene: 
     )
 
 
-def _born_in(call: Call, value: Value, prop: Property, scene: FailedCall, hops: list[Hop]) -> Trail:
+def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> Trail:
     if isinstance(prop, HasAxis):
         layer = _deciding_layer(call, value, prop)
         if layer is not None:
@@ -140,7 +140,7 @@ def _has_foreign(call: Call) -> bool:
     return any(isinstance(each, Foreign) for each in flatten((call.args, call.kwargs))) or not call.operands
 
 
-def _from_leaf(value: Value, prop: Property, scene: FailedCall, hops: list[Hop]) -> Trail:
+def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> Trail:
     """A tensor that no call on the tape made: ask the source who holds it."""
     tensor = value.tensor
     if tensor is None:
@@ -156,7 +156,7 @@ def _from_leaf(value: Value, prop: Property, scene: FailedCall, hops: list[Hop])
     return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)))
 
 
-def where_built(module: nn.Module, name: str, scene: FailedCall) -> Spot | None:
+def where_built(module: nn.Module, name: str, scene: Scene) -> Spot | None:
     """Where a module's own tensor is made: `self.name = ...` in a class of the program's, else where the layer is built."""
     source = sys.modules.get(type(module).__module__)
     filename = getattr(source, "__file__", None) or "<string>"
@@ -172,7 +172,7 @@ def where_built(module: nn.Module, name: str, scene: FailedCall) -> Spot | None:
     return Spot.of_site(stack[0]) if stack else None
 
 
-def _from_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: FailedCall, hops: list[Hop]) -> Trail:
+def _from_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> Trail:
     # A sample is traced by a walk like this one: the two files need each other.
     from whence.lineage.samples import trace_into_batch
 

@@ -14,9 +14,11 @@ import whence.rules
 from whence.finding import Finding
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call
+from whence.tape.trip import Trip
 
 Diagnose = Callable[[FailedCall], Finding | None]
 Notice = Callable[[Call], Finding | None]
+Examine = Callable[[Trip], Finding | None]
 
 
 class Rank(IntEnum):
@@ -29,13 +31,14 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule looks at calls that raised, or at calls that went well; never at both."""
+    """A rule looks at calls that raised, at calls that went well, or at what is not finite."""
 
     id: str
     rank: Rank
     documentation: str
     diagnose: Diagnose | None = None
     notice: Notice | None = None
+    examine: Examine | None = None
 
     @property
     def family(self) -> str:
@@ -72,6 +75,16 @@ def call_rule(id: str) -> Callable[[Notice], Notice]:
     return register
 
 
+def trip_rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Examine], Examine]:
+    """Register a function as a rule for NaN and Inf: it is asked when something not finite reached a loss or a gradient."""
+
+    def register(examine: Examine) -> Examine:
+        _registered[id] = Rule(id, rank, _documentation(examine), examine=examine)
+        return examine
+
+    return register
+
+
 def _documentation(function: Callable[..., object]) -> str:
     return inspect.getdoc(function) or inspect.getdoc(inspect.getmodule(function)) or ""
 
@@ -87,6 +100,11 @@ def all_rules() -> tuple[Rule, ...]:
 @cache
 def call_rules() -> tuple[Notice, ...]:
     return tuple(each.notice for each in all_rules() if each.notice is not None)
+
+
+@cache
+def trip_rules() -> tuple[Examine, ...]:
+    return tuple(each.examine for each in all_rules() if each.examine is not None)
 
 
 def rule_ids() -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
 
 import torch
+from torch.autograd import Function
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 
@@ -30,6 +32,7 @@ class Listener(Complaints, Protocol):
     tape: Tape
 
     def current(self) -> dict[str, Any]: ...
+    def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None: ...
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def call_made(self, call: Call, result: Any) -> None: ...
 
@@ -80,7 +83,9 @@ class CallSensor(TorchFunctionMode):
         listener = self.listener
         stack = user_stack(sys._getframe(2))
         call = listener.tape.begin(func, args, kwargs, stack=stack, **listener.current())
-        return call, [(thing, _version(thing)) for thing in flatten((args, kwargs)) if isinstance(thing, torch.Tensor)]
+        tensors = [thing for thing in flatten((args, kwargs)) if isinstance(thing, torch.Tensor)]
+        listener.call_began(call, tensors)
+        return call, [(tensor, _version(tensor)) for tensor in tensors]
 
     def _finish(self, call: Call, versions: list[tuple[torch.Tensor, int]], result: Any) -> None:
         changed = [tensor for tensor, version in versions if _version(tensor) != version]
@@ -104,6 +109,8 @@ class CallSensor(TorchFunctionMode):
             self.__enter__()  # type: ignore[no-untyped-call]
             self._from_numpy = torch.from_numpy
             self._shown = torch.from_numpy = self._seen(torch.from_numpy)
+            self._apply = vars(Function)["apply"]
+            self._shown_apply = Function.apply = self._whole(self._apply)  # type: ignore[method-assign]
             self.on = True
 
     def stop(self) -> None:
@@ -112,6 +119,8 @@ class CallSensor(TorchFunctionMode):
             return
         if torch.from_numpy is self._shown:
             torch.from_numpy = self._from_numpy
+        if vars(Function)["apply"] is self._shown_apply:
+            Function.apply = self._apply  # type: ignore[method-assign]
         above: list[TorchFunctionMode] = []
         while torch._C._len_torch_function_stack():
             mode = _pop_mode()  # type: ignore[no-untyped-call]
@@ -137,6 +146,50 @@ class CallSensor(TorchFunctionMode):
         shown.__name__ = shown.__qualname__ = func.__name__
         shown.__module__, shown.__doc__ = "torch", func.__doc__
         return shown
+
+
+    def _whole(self, original: Any) -> Any:
+        """A custom Function as one call: modes are shown only what its forward does, which has lost its backward."""
+        plain = original.__func__
+
+        @functools.wraps(plain)
+        def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            def run(*args: Any, **kwargs: Any) -> Any:
+                return plain(cls, *args, **kwargs)
+
+            if self.muted or self.failed or torch.compiler.is_compiling():
+                return run(*args, **kwargs)
+            run.__name__ = cls.__name__
+            try:
+                return self._see_whole(run, args, kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+
+        return classmethod(apply)
+
+    def _see_whole(self, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        call = versions = None
+        try:
+            call, versions = self._begin(run, args, kwargs)
+        except Exception as error:
+            self._give_up(error)
+        tape = self.listener.tape
+        tape.depth += 1
+        try:
+            result = run(*args, **kwargs)
+        except BaseException as exception:
+            hide_this_frame(exception)
+            hide_this_frame(exception)
+            raise
+        finally:
+            tape.depth -= 1
+        if call is not None and versions is not None:
+            try:
+                self._finish(call, versions, result)
+            except Exception as error:
+                self._give_up(error)
+        return result
 
 
 def _version(tensor: torch.Tensor) -> int:

@@ -1,19 +1,23 @@
-"""Sees optimizers step: the beat that steps are counted by."""
+"""Sees optimizers step: the beat that steps are counted by, and the last look at gradients before they are used."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from whence.sensors.sensor import Complaints, Sensor
+from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
+from whence.source.sites import Site, caller_frame, user_stack
 
 
 class Listener(Complaints, Protocol):
-    def step_began(self) -> None: ...
-    def step_ended(self, steps: int) -> None: ...
+    def step_began(self, optimizer: Optimizer, evaluates: bool) -> None: ...
+    def evaluation_began(self) -> None: ...
+    def evaluation_ended(self, optimizer: Optimizer) -> None: ...
+    def step_ended(self, optimizer: Optimizer, steps: int) -> None: ...
 
 
 class OptimizerSensor(Sensor):
@@ -23,15 +27,58 @@ class OptimizerSensor(Sensor):
         super().__init__(listener)
         self.listener = listener
         self._counts: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
+        self._built: weakref.WeakKeyDictionary[Optimizer, tuple[Site, ...]] = weakref.WeakKeyDictionary()
         self.steps = 0
 
+    def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]:
+        return self._built.get(optimizer, ())
+
     def _attach(self) -> None:
+        self._wrap(Optimizer, "__init__", self._wrap_init)
         before = register_optimizer_step_pre_hook(self._before)
         after = register_optimizer_step_post_hook(self._after)
         self._undo += [before.remove, after.remove]
 
-    def _before(self, _optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        self._guarded(self.listener.step_began)
+    def _wrap_init(self, original: Any) -> Any:
+        def __init__(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+            try:
+                original(optimizer, *args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+            builder: Any = caller_frame()
+            while builder is not None and builder.f_code.co_name == "__init__":
+                if builder.f_locals.get("self") is not optimizer:
+                    break
+                builder = builder.f_back
+            self._guarded(lambda: self._built.__setitem__(optimizer, user_stack(builder)))
+
+        return __init__
+
+    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        """A closure is passed on in a wrapper that tells when it begins and ends; nothing else is changed."""
+        arguments = list(args[1:]) if args and args[0] is optimizer else list(args)
+        closure = arguments[0] if arguments else kwargs.get("closure")
+        self._guarded(lambda: self.listener.step_began(optimizer, callable(closure)))
+        if not callable(closure) or self.failed:
+            return None
+        wrapped = self._evaluating(optimizer, closure)
+        if arguments:
+            return (*args[: len(args) - len(arguments)], wrapped, *arguments[1:]), kwargs
+        return args, {**kwargs, "closure": wrapped}
+
+    def _evaluating(self, optimizer: Optimizer, closure: Callable[[], Any]) -> Callable[[], Any]:
+        def evaluate() -> Any:
+            self._guarded(self.listener.evaluation_began)
+            try:
+                result = closure()
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+            self._guarded(lambda: self.listener.evaluation_ended(optimizer))
+            return result
+
+        return evaluate
 
     def _after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         self._guarded(lambda: self._count(optimizer))
@@ -40,4 +87,4 @@ class OptimizerSensor(Sensor):
         """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together."""
         self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
         self.steps = max(self.steps, self._counts[optimizer])
-        self.listener.step_ended(self.steps)
+        self.listener.step_ended(optimizer, self.steps)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 import executing
@@ -116,6 +116,28 @@ def frames_outside(exception: BaseException) -> list[FrameType]:
         if frame is reached:
             break
     return list(frames)
+
+
+def frames_in(traceback: TracebackType | None) -> list[FrameType]:
+    """The frames that an exception has come through, innermost first."""
+    found: list[FrameType] = []
+    while traceback is not None:
+        found.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    return found[::-1]
+
+
+def stack_of(exception: BaseException) -> tuple[Site, ...]:
+    """The user's sites that an exception has come through and has still to pass, innermost first."""
+    found: list[Site] = []
+    traceback = exception.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if not is_library(frame.f_code.co_filename):
+            found.insert(0, Site(frame.f_code, traceback.tb_lasti, traceback.tb_lineno, frame.f_globals))
+        traceback = traceback.tb_next
+    outer = frames_outside(exception)
+    return (*found, *user_stack(outer[0] if outer else None))
 
 
 def user_stack(frame: FrameType | None) -> tuple[Site, ...]:

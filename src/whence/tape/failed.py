@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -13,9 +12,10 @@ from torch import nn
 
 from whence.source.handlers import Fate
 from whence.source.sites import Site
-from whence.tape.batches import LoaderBook, LoaderInfo
-from whence.tape.scopes import ModuleBook, Scope
-from whence.tape.tape import Call, Tape, Value, flatten
+from whence.tape.batches import LoaderInfo
+from whence.tape.scene import Scene
+from whence.tape.scopes import Scope
+from whence.tape.tape import Call, Value, flatten
 
 
 @dataclass(eq=False, slots=True)
@@ -33,28 +33,19 @@ class Fetching:
         return self.indices[len(self.samples)] if len(self.samples) < len(self.indices) else None
 
 
-@dataclass(eq=False, slots=True)
-class FailedCall:
-    """Handed to the rules while the exception is on its way. Holds live objects: must not outlive the diagnosis."""
+@dataclass(eq=False, slots=True, kw_only=True)
+class FailedCall(Scene):
+    """Handed to the rules while the exception is on its way."""
 
     call: Call
     func: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     exception: BaseException
-    frames: list[FrameType]
-    """The user's frames that were running, innermost first."""
     fate: Fate
-    tape: Tape
-    modules: ModuleBook
-    loaders: LoaderBook
-    record: Callable[[], AbstractContextManager[None]]
-    """Puts what torch is asked within it on the tape; for looking again, in a child process."""
     fetching: Fetching | None = None
     surfaced: Site | None = None
     """Where it surfaced, if not where the call stands."""
-    troubles: list[str] = field(default_factory=list)
-    """Rules that failed themselves."""
 
     @property
     def name(self) -> str:

@@ -65,7 +65,10 @@ class Call:
     step: int
     phase: str
     grad_mode: bool
-    autocast: bool
+    autocast: tuple[str, torch.dtype] | None
+    inner: bool = False
+    """Made within another call of the tape: by a custom Function, or by backward."""
+    has_foreign: bool = False
     outputs: tuple[Value, ...] = ()
     changed: tuple[Value, ...] = ()
     """Values as they were before this call changed them in place."""
@@ -113,11 +116,12 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-CONSTANTS = (int, float, complex, bool, str, bytes, type(None), slice, torch.dtype, torch.device, torch.Size, type(...))
+CONSTANTS = (int, float, complex, bool, str, bytes, type(None), slice, torch.dtype, torch.device, torch.Size, type(...),
+             torch.memory_format, torch.layout)  # fmt: skip
 
 
 def _describe(thing: Any) -> Any:
-    if isinstance(thing, (*CONSTANTS, type)):
+    if isinstance(thing, (*CONSTANTS, type)) or (type(thing).__module__ == "numpy" and getattr(thing, "ndim", 1) == 0):
         return thing
     shape, dtype = getattr(thing, "shape", None), getattr(thing, "dtype", None)
     described = f"{type(thing).__name__} {tuple(shape)} {dtype}" if shape is not None else type(thing).__name__
@@ -131,6 +135,8 @@ class Tape:
         self.calls: deque[Call] = deque()
         self.most_calls = most_calls
         self.count = 0
+        self.depth = 0
+        """How many calls that are on the tape as one are running around the present one."""
         self._values: dict[int, Value] = {}
 
     def value_of(self, tensor: torch.Tensor) -> Value:
@@ -177,13 +183,17 @@ class Tape:
     ) -> Call:
         """Make the entry of a call that is about to run, or that has just raised."""
         operands: list[Value] = []
+        foreign = False
 
         def keep(thing: Any) -> Any:
+            nonlocal foreign
             if isinstance(thing, torch.Tensor):
                 value = self.value_of(thing)
                 operands.append(value)
                 return value
-            return _describe(thing)
+            described = _describe(thing)
+            foreign = foreign or isinstance(described, Foreign)
+            return described
 
         call = Call(
             number=self.count,
@@ -196,9 +206,11 @@ class Tape:
             step=step,
             phase=phase,
             grad_mode=torch.is_grad_enabled(),
-            autocast=torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
+            autocast=_autocast(),
         )
         call.operands = tuple(operands)
+        call.inner = self.depth > 0
+        call.has_foreign = foreign
         return call
 
     def finish(self, call: Call, result: Any, changed: list[torch.Tensor]) -> None:
@@ -219,6 +231,7 @@ class Tape:
             return
         call.outputs, call.changed = tuple(outputs), before
         self.calls.append(call)
+        call.number = self.count
         self.count += 1
         if len(self.calls) > self.most_calls:
             self._forget_oldest()
@@ -255,6 +268,13 @@ class Tape:
         for each in reversed(self.calls):
             if each.name == call.name and each.site == call.site and each is not call:
                 yield each
+
+
+def _autocast() -> tuple[str, torch.dtype] | None:
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            return device, torch.get_autocast_dtype(device)
+    return None
 
 
 def _module(call: Call) -> object | None:

@@ -1,0 +1,166 @@
+"""From a tripwire to findings: replay the step, find the birth, ask the rules."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from whence.finding import Finding, described
+from whence.lineage.births import Born, Contents, find_birth
+from whence.lineage.gradients import GradientWatch
+from whence.rules.rule import trip_rules
+from whence.source.sites import Site
+from whence.tape.batches import BatchLeaf, LoaderBook
+from whence.tape.passes import PassBook
+from whence.tape.replay import BACKWARDS, Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
+from whence.tape.scopes import ModuleBook
+from whence.tape.tape import Call, Tape, Value
+from whence.tape.trip import Consequence, Notice, Trip
+
+Recording = Callable[[], AbstractContextManager[None]]
+
+
+class Diagnoser:
+    """One for each watch."""
+
+    def __init__(
+        self, tape: Tape, passes: PassBook, modules: ModuleBook, loaders: LoaderBook, record: Recording
+    ) -> None:
+        self.tape = tape
+        self.passes = passes
+        self.modules = modules
+        self.loaders = loaders
+        self.record = record
+
+    def trip(
+        self,
+        notice: Notice,
+        consequence: Consequence,
+        *,
+        step: int,
+        stack: tuple[Site, ...],
+        frames: list[FrameType],
+        observed: torch.Tensor | None,
+        **more: Any,
+    ) -> Trip:
+        return Trip(
+            frames=frames,
+            tape=self.tape,
+            modules=self.modules,
+            loaders=self.loaders,
+            record=self.record,
+            notice=notice,
+            consequence=consequence,
+            step=step,
+            stack=stack,
+            now=self.passes.current,
+            observed=observed,
+            **more,
+        )
+
+    def diagnose(self, trip: Trip) -> list[Finding]:
+        """Find the birth and ask the rules; the first that knows it has the word."""
+        self._replay(trip)
+        if trip.born is None and trip.gradient is None:
+            self._look_without_replay(trip)
+        for ask in trip_rules():
+            try:
+                found = ask(trip)
+            except Exception as error:
+                trip.troubles.append(f"a rule failed on a {trip.notice.name.lower()} ({described(error)})")
+                if "WHENCE_DEBUG" in os.environ:
+                    traceback.print_exc()
+                continue
+            if found is not None:
+                return [found]
+        return []
+
+    # the replay
+
+    def _replay(self, trip: Trip) -> None:
+        for prepare in self._ways(trip):
+            try:
+                target, plan = prepare()
+                watch = GradientWatch()
+                run = replay(plan, at_backward=watch if trip.notice is Notice.GRADIENT else None)
+            except Unreplayable as reason:
+                trip.could_not = trip.could_not or str(reason)
+                continue
+            if not _faithful(run, target, trip.observed):
+                trip.could_not = trip.could_not or "the replay gave another loss"
+                if not plan.own:
+                    continue
+            trip.target, trip.plan, trip.run = target, plan, run
+            self._find(trip, run, watch)
+            if trip.born is not None or trip.gradient is not None:
+                trip.could_not = ""
+                return
+
+    def _ways(self, trip: Trip) -> list[Callable[[], tuple[Value, Plan]]]:
+        """The pass itself where it is on the tape; else each score that can stand for it."""
+        now, backward = trip.now, trip.notice is Notice.GRADIENT
+        if now.recorded:
+            value = self.tape.known_value(trip.observed) if trip.observed is not None else None
+            if value is None:
+                return []
+            calls = self.passes.calls()
+            return [lambda: (value, plan_for(calls, now, self.tape, [value], backward=backward))]
+        signature = tuple(batch.signature for batch, _ in now.deliveries)
+        ways = []
+        for score in self.passes.scores:
+            target = _nth_loss(score.calls, max(now.backwards, 1))
+            if target is not None and score.signature == signature:
+                ways.append(
+                    lambda score=score, target=target: (  # type: ignore[misc]
+                        target,
+                        plan_from(score, now, trip.frames, [target], backward=backward),
+                    )
+                )
+        return ways
+
+    def _find(self, trip: Trip, run: Run, watch: GradientWatch) -> None:
+        assert trip.plan is not None and trip.target is not None
+        if trip.target in run.troubles:
+            trip.born = self._birth(trip.target, run, trip.plan.calls)
+        elif trip.notice is Notice.GRADIENT:
+            trip.gradient = watch.find(run)
+
+    def _look_without_replay(self, trip: Trip) -> None:
+        """What is still alive, and what can be computed again from the tape, without running the step."""
+        for tensor in (*trip.bad_gradients, trip.observed):
+            value = self.tape.known_value(tensor) if tensor is not None else None
+            if value is not None and trouble_in(tensor):
+                trip.born = self._birth(value, Run(), ())
+                return
+
+    def _birth(self, value: Value, run: Run, calls: tuple[Call, ...]) -> Born:
+        """Back over the replayed calls, and on over earlier ones as far as their operands can be had again."""
+        contents, replayed = Contents(self.tape, run), set(calls)
+
+        def is_leaf(value: Value) -> bool:
+            call = value.call
+            return (
+                call is None
+                or isinstance(value.leaf, BatchLeaf)
+                or call.phase == "optimizer"
+                or (call not in replayed and (call.has_foreign or call.inner or not contents.knows_operands(call)))
+            )
+
+        return find_birth(value, contents, is_leaf)
+
+
+def _faithful(run: Run, target: Value, observed: torch.Tensor | None) -> bool:
+    tensor = run.contents.get(target)
+    return tensor is not None and observed is not None and same_bits(tensor, observed)
+
+
+def _nth_loss(calls: tuple[Call, ...], number: int) -> Value | None:
+    backwards = [call for call in calls if call.name in BACKWARDS and call.operands]
+    return backwards[number - 1].operands[0] if 0 < number <= len(backwards) else None

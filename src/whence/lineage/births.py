@@ -1,0 +1,174 @@
+"""Where a NaN or Inf was born: back from a value that has one to the first call that made it from finite operands.
+
+At each call the question is put by trying: with this operand mended, is the result finite? So a mask of -inf that does no
+harm is passed by, and one that does is found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from whence.tape.replay import Run, leaving_no_trace, trouble_in
+from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
+
+LONGEST_WALK = 5_000
+# Neither a pole nor the edge of a domain of any common function: log, sqrt, 1/x, acos, atanh, log1p(-x), exp.
+HARMLESS = 0.5
+UNINITIALISED = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"})
+RANDOM_DRAWS = ("rand", "normal", "dropout", "bernoulli", "multinomial", "uniform", "exponential_", "poisson")
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """Where it began: a call, or a leaf that had it from outside. `path` leads from there to where it was noticed."""
+
+    trouble: str
+    call: Call | None = None
+    leaf: Value | None = None
+    output: Value | None = None
+    path: tuple[Call, ...] = ()
+    mask: Value | None = None
+    """An Inf that was put there on purpose, and which the call made into a NaN."""
+
+
+class Contents:
+    """What values contained: as a replay computed them, as they still are, or computed again from the tape."""
+
+    def __init__(self, tape: Tape, run: Run | None = None) -> None:
+        self.tape = tape
+        self.run = run or Run()
+        self._recalled: dict[Value, torch.Tensor | None] = {}
+
+    def of(self, value: Value) -> torch.Tensor | None:
+        if value in self.run.contents:
+            return self.run.contents[value]
+        if value not in self._recalled:
+            self._recalled[value] = None
+            self._recalled[value] = self._recall(value)
+        return self._recalled[value]
+
+    def trouble(self, value: Value) -> str:
+        if value in self.run.contents:
+            return self.run.troubles.get(value, "")
+        return trouble_in(self.of(value))
+
+    def _recall(self, value: Value) -> torch.Tensor | None:
+        tensor = value.tensor
+        if tensor is not None and self.tape.known_value(tensor) is value:
+            return tensor.detach()
+        call = value.call
+        if call is None or call.forgotten or call.has_foreign or call.inner or is_random(call):
+            return None
+        return attempt(call, self.of, value)
+
+    def knows_operands(self, call: Call) -> bool:
+        return all(self.of(each) is not None for each in call.operands)
+
+
+def is_random(call: Call) -> bool:
+    return any(word in call.name for word in RANDOM_DRAWS)
+
+
+def attempt(
+    call: Call, content: Callable[[Value], torch.Tensor | None], value: Value | None = None
+) -> torch.Tensor | None:
+    """Run one call again on copies of its operands; what it gives for `value`, or its first result."""
+
+    def argument(thing: Any) -> Any:
+        if isinstance(thing, Value):
+            tensor = content(thing)
+            if tensor is None:
+                raise LookupError
+            return tensor.detach().clone()
+        if isinstance(thing, Foreign):
+            raise LookupError
+        return thing
+
+    with leaving_no_trace(), torch.no_grad():
+        try:
+            args, kwargs = map_leaves(argument, call.args), map_leaves(argument, call.kwargs)
+            result = call.func(*args, **kwargs)
+        except Exception:
+            return None
+    number = call.outputs.index(value) if value is not None and value in call.outputs else 0
+    if number < len(call.changed):
+        place = call.operands.index(call.changed[number]) if call.changed[number] in call.operands else 0
+        given = [each for each in flatten((args, kwargs)) if isinstance(each, torch.Tensor)]
+        return given[place] if place < len(given) else None
+    results = [each for each in flatten(result) if isinstance(each, torch.Tensor)]
+    number -= len(call.changed)
+    return results[number] if number < len(results) else None
+
+
+def mended(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.isfinite(tensor), tensor, torch.full((), HARMLESS, dtype=tensor.dtype))
+
+
+def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool]) -> Born:
+    """Walk back from a value that is not finite. `is_leaf` says where the walk must end."""
+    path: list[Call] = []
+    made_nan: tuple[Call, Value, int] | None = None
+    current, trouble = value, contents.trouble(value)
+    for _ in range(LONGEST_WALK):
+        call = current.call
+        if call is None or call.forgotten or is_leaf(current):
+            if made_nan is not None and trouble == "inf" and not current.requires_grad and current.leaf is None:
+                return _at(made_nan, path, mask=current)
+            return Born(trouble, leaf=current, path=tuple(reversed(path)))
+        if trouble == "inf" and is_deliberate(call) and not any(contents.trouble(each) for each in call.operands):
+            if made_nan is not None:
+                return _at(made_nan, path, mask=current)
+            return Born(trouble, call=call, output=current, path=tuple(reversed(path)))
+        carrier = _carrier(call, current, contents)
+        if carrier is None:
+            return Born(trouble, call=call, output=current, path=tuple(reversed(path)))
+        if trouble == "nan" and contents.trouble(carrier) == "inf":
+            made_nan = call, current, len(path)
+        path.append(call)
+        current, trouble = carrier, contents.trouble(carrier)
+    return Born(trouble, leaf=current, path=tuple(reversed(path)))
+
+
+def _at(made: tuple[Call, Value, int], path: list[Call], mask: Value) -> Born:
+    call, output, length = made
+    return Born("nan", call=call, output=output, path=tuple(reversed(path[:length])), mask=mask)
+
+
+def is_deliberate(call: Call) -> bool:
+    """The program writes the Inf itself: `masked_fill(mask, -inf)`, `full(..., inf)`."""
+    return any(isinstance(each, float) and not math.isfinite(each) for each in flatten((call.args, call.kwargs)))
+
+
+def _carrier(call: Call, output: Value, contents: Contents) -> Value | None:
+    """The operand that brings the trouble into a call, or None if the call made it."""
+    bad = [each for each in dict.fromkeys(call.operands) if each is not output and contents.trouble(each)]
+    bad.sort(key=lambda each: contents.trouble(each) != "nan")
+    if not bad:
+        return None
+    for cured in [*([each] for each in bad), bad]:
+        result = attempt(call, lambda value, cured=cured: _mended_if(value, cured, contents), output)  # type: ignore[misc]
+        if result is None:
+            # It cannot be tried: what is not finite goes on from an operand that is not.
+            return bad[0]
+        if not trouble_in(result):
+            return cured[0]
+    return None
+
+
+def _mended_if(value: Value, cured: list[Value], contents: Contents) -> torch.Tensor | None:
+    tensor = contents.of(value)
+    return mended(tensor) if tensor is not None and value in cured else tensor
+
+
+def first_bad(tensor: torch.Tensor, trouble: str) -> tuple[int, ...]:
+    """The place of the first NaN, or of the first Inf where there is no NaN."""
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided:
+        return ()
+    places = (torch.isnan(tensor) if trouble == "nan" else ~torch.isfinite(tensor)).nonzero()
+    return tuple(int(each) for each in places[0]) if len(places) else ()

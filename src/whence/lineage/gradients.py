@@ -1,0 +1,146 @@
+"""Where a gradient went bad: the node of autograd's graph whose incoming gradients are finite and outgoing are not."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from whence.lineage.births import first_bad
+from whence.source.sites import Site, is_library, is_own
+from whence.tape.replay import Run, trouble_in
+from whence.tape.tape import Call, Value, flatten, operation_name
+
+MOST_NODES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class GradientBirth:
+    node: str
+    call: Call | None
+    """The call of the forward pass whose derivative it is."""
+    trouble: str
+    index: tuple[int, ...]
+    gradient: torch.Tensor
+    """What the node gave back."""
+    incoming: tuple[torch.Tensor | None, ...]
+    """What it was given."""
+    weight: Value | None
+    """A weight that it reaches."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    outgoing: tuple[torch.Tensor | None, ...]
+    incoming: tuple[torch.Tensor | None, ...]
+    bad_out: tuple[bool, ...]
+    bad_in: bool
+
+
+@dataclass(slots=True)
+class GradientWatch:
+    """Told of each backward of a replay before it runs: hangs itself on every node."""
+
+    seen: dict[Any, _Seen] = field(default_factory=dict)
+    parents: dict[Any, list[tuple[Any, int]]] = field(default_factory=dict)
+    nodes: list[Any] = field(default_factory=list)
+
+    def __call__(self, call: Call, run: Run) -> None:
+        roots = [run.contents[each].grad_fn for each in call.operands if each in run.contents]
+        pending = [each for each in roots if each is not None]
+        known = set(pending)
+        while pending and len(known) < MOST_NODES:
+            node = pending.pop()
+            self.nodes.append(node)
+            node.register_hook(self._hook(node))
+            for number, (below, _) in enumerate(node.next_functions):
+                if below is None:
+                    continue
+                self.parents.setdefault(below, []).append((node, number))
+                if below not in known:
+                    known.add(below)
+                    pending.append(below)
+
+    def _hook(self, node: Any) -> Any:
+        def note(outgoing: tuple[torch.Tensor | None, ...], incoming: tuple[torch.Tensor | None, ...]) -> None:
+            bad = tuple(bool(trouble_in(each)) for each in outgoing)
+            bad_in = any(trouble_in(each) for each in incoming)
+            keep = any(bad) and not bad_in
+            if any(bad) or bad_in:
+                self.seen[node] = _Seen(outgoing if keep else (), incoming if keep else (), bad, bad_in)
+
+        return note
+
+    def find(self, run: Run) -> GradientBirth | None:
+        """The birth of the bad gradient of a weight, or None if all weights got finite ones."""
+        by_tensor = {id(tensor): value for value, tensor in run.leaves.items()}
+        for node in self.nodes:
+            variable = getattr(node, "variable", None)
+            if variable is None or id(variable) not in by_tensor:
+                continue
+            birth = self._above(node)
+            if birth is not None:
+                found, number = birth
+                saw = self.seen[found]
+                gradient = saw.outgoing[number]
+                if gradient is None:
+                    continue
+                return GradientBirth(
+                    node=found.name(),
+                    call=run.call_of(found._sequence_nr()),
+                    trouble=trouble_in(gradient),
+                    index=first_bad(gradient, trouble_in(gradient)),
+                    gradient=gradient.detach(),
+                    incoming=tuple(each.detach() if each is not None else None for each in saw.incoming),
+                    weight=by_tensor[id(variable)],
+                )
+        return None
+
+    def _above(self, node: Any) -> tuple[Any, int] | None:
+        """Follow a bad gradient towards the loss, to the node that made it."""
+        visited = set()
+        while node not in visited:
+            visited.add(node)
+            for parent, number in self.parents.get(node, ()):
+                saw = self.seen.get(parent)
+                if saw is not None and number < len(saw.bad_out) and saw.bad_out[number]:
+                    if not saw.bad_in:
+                        return parent, number
+                    node = parent
+                    break
+            else:
+                return None
+        return None
+
+
+class InsideWatch(TorchFunctionMode):
+    """Names the line inside a custom Function, forward or backward, that first gave something not finite."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: tuple[str, Site] | None = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if self.found is None:
+            site = _inner_site(sys._getframe(1))
+            results = [each for each in flatten(result) if isinstance(each, torch.Tensor)]
+            given = [each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor)]
+            if site is not None and any(map(trouble_in, results)) and not any(map(trouble_in, given)):
+                self.found = operation_name(func), site
+        return result
+
+
+def _inner_site(frame: FrameType | None) -> Site | None:
+    """The user's innermost line above Whence's own frames: code that a replay is running."""
+    while frame is not None:
+        if is_own(frame.f_code.co_filename):
+            return None
+        if not is_library(frame.f_code.co_filename):
+            return Site.of(frame)
+        frame = frame.f_back
+    return None

@@ -1,0 +1,229 @@
+"""NaN and Inf that came with the data."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+import torch
+
+from whence.finding import Confidence, Finding, Hop, Operand, Sample
+from whence.lineage.births import Contents, first_bad
+from whence.lineage.properties import NotFinite
+from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
+from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.nonfinite.forward import Scenario, scenario_of
+from whence.rules.nonfinite.telling import loss_text, number_text, operand_hops, place_text, tell_trip
+from whence.rules.rule import Rank, trip_rule
+from whence.rules.telling import describe
+from whence.source.spots import Spot
+from whence.tape.batches import BatchLeaf
+from whence.tape.tape import Value
+from whence.tape.trip import Trip
+
+SPREADS = ("std", "var", "ptp", "std_mean", "var_mean", "amax", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A leaf that was not finite, and the way back to what made it so."""
+
+    value: Value
+    content: torch.Tensor
+    index: tuple[int, ...]
+    trail: Trail
+    rows: Rows | None
+
+
+def _source(trip: Trip) -> Source | None:
+    born = trip.born
+    if born is None or born.leaf is None:
+        return None
+    value = born.leaf
+    tensor = Contents(trip.tape, trip.run).of(value)
+    if tensor is None or (tensor.requires_grad and value.leaf is None):
+        return None
+    trail = trace(_of_this_step(value, trip), NotFinite(trip.tape), trip)
+    rows = None
+    if tensor.dim():
+        rows = blamed_rows(trip, ~torch.isfinite(tensor), lambda run: is_finite_outcome(trip, run))
+    return Source(value, tensor, first_bad(tensor, born.trouble), trail, rows)
+
+
+def _of_this_step(value: Value, trip: Trip) -> Value:
+    """For a replay from another step's recording: the batch of this step instead of the recorded one."""
+    if not isinstance(value.leaf, BatchLeaf) or trip.plan is None or trip.plan.own:
+        return value
+    recorded = value.leaf
+    like = [batch for batch, _ in trip.now.deliveries if batch.info is recorded.batch.info]
+    if not like:
+        return value
+    from dataclasses import replace
+
+    return replace(value, leaf=BatchLeaf(like[-1], recorded.path), call=None)
+
+
+def _sample(source: Source) -> Sample | None:
+    traced = source.trail.sample
+    if traced is not None and traced.dataset_index is not None:
+        return traced
+    if source.rows is not None:
+        leaf = source.value.leaf.path if isinstance(source.value.leaf, BatchLeaf) else None
+        return source.rows.sample(leaf)
+    return traced
+
+
+def _tell(trip: Trip, rule: str, source: Source, verdict: str, why: str, fix: str) -> Finding | None:
+    trail = source.trail
+    spot = trail.spot
+    hops: tuple[Hop, ...] = trail.hops
+    counterfactual = None
+    if source.rows is not None and (text := loss_text(source.rows.outcome)) is not None:
+        counterfactual = f"{source.rows.text()} the loss is {text}"
+    born = trip.born
+    confidence = None
+    if trip.run is None or counterfactual is None:
+        # The value itself was seen: that it is there needs no counterfactual.
+        confidence = Confidence.PROVEN if spot is not None else Confidence.LIKELY
+    return tell_trip(
+        trip,
+        rule,
+        spot=spot,
+        verdict=verdict,
+        why=why,
+        fix=fix,
+        op=trail.op,
+        phase="data" if isinstance(source.value.leaf, BatchLeaf) or trail.birth is Birth.SAMPLE else trail.phase,
+        module=trail.module,
+        sample=_sample(source),
+        chain=(*hops, *operand_hops(born.path if born is not None else (), spot)),
+        operands=(Operand("data", f"{describe(source.content)}  at {place_text(source.index)}: {_number(source)}"),),
+        counterfactual=counterfactual,
+        confidence=confidence,
+    )
+
+
+def _number(source: Source) -> str:
+    return number_text(float(source.content.detach()[source.index].item())) if source.index else "NaN or Inf"
+
+
+def _column(source: Source) -> str:
+    return f", column {source.index[-1]}" if len(source.index) > 1 else ""
+
+
+def _divides_by_spread(spot: Spot | None) -> bool:
+    """Whether the expression at a spot divides by a standard deviation, a range or the like."""
+    node = spot.node() if spot is not None else None
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+        division = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
+        if not division:
+            return False
+    divisor = node.right if isinstance(node, ast.BinOp) else node.value  # type: ignore[union-attr]
+    text = ast.unparse(divisor)
+    if any(word in text for word in ("std", "sigma", "scale", "range", "ptp", "spread", "var", "max", "sd")):
+        return True
+    return isinstance(divisor, ast.BinOp) and isinstance(divisor.op, ast.Sub)
+
+
+def _torch_spread(scenario: Scenario) -> bool:
+    """Whether a division by zero divides by the spread of a constant column."""
+    if "div" not in scenario.call.name or len(scenario.operands) < 2:
+        return False
+    divisor, content = scenario.operands[1]
+    if not bool((content == 0).any()):
+        return False
+    call = divisor.call
+    for _ in range(6):
+        if call is None:
+            return False
+        if call.name in ("std", "var", "std_mean", "var_mean"):
+            return True
+        if call.name in ("sub", "__sub__") and len(call.operands) == 2:
+            made = [each.call.name for each in call.operands if each.call is not None]
+            return all(name in ("max", "amax", "min", "amin", "values", "__getitem__", "aminmax") for name in made)
+        call = call.operands[0].call if call.operands else None
+    return False
+
+
+@trip_rule("data/zero-variance", Rank.CAUSE)
+def zero_variance(trip: Trip) -> Finding | None:
+    """A normalisation divided by a zero or near-zero spread.
+
+    What happened
+        A column of the data is constant. Its standard deviation, or its range, is 0, and the normalisation divides by it:
+        0 divided by 0 is NaN.
+    Why it matters
+        Every sample has NaN in that column, and the loss is NaN from the first step.
+    How it is detected
+        The NaN is followed back to the division, and its divisor is a spread that is zero.
+    How to fix it
+        Put 1 in place of a zero spread, or drop the column: it says nothing.
+    When it stays silent
+        Where the divisor is not zero.
+    Cost
+        None until a loss or a gradient is not finite.
+    """
+    scenario = scenario_of(trip)
+    if scenario is not None and scenario.call.phase != "forward" and _torch_spread(scenario):
+        return _constant_column(trip, scenario)
+    source = _source(trip)
+    if source is None or not _divides_by_spread(source.trail.spot):
+        return None
+    return _tell(
+        trip,
+        "data/zero-variance",
+        source,
+        verdict=f"the data are divided by a spread that is 0{_column(source)}",
+        why="A column that does not vary has a spread of 0, and 0 divided by 0 is NaN.",
+        fix="Put 1 in place of a spread of 0 before dividing (`std[std == 0] = 1`), or drop the column.",
+    )
+
+
+def _constant_column(trip: Trip, scenario: Scenario) -> Finding | None:
+    from whence.rules.nonfinite.forward import tell_forward
+    from whence.rules.nonfinite.reasons import Reason
+
+    column = f", column {scenario.index[-1]}" if len(scenario.index) > 1 else ""
+    scenario.reason = Reason(
+        verdict=f"the data are divided by a spread that is 0{column}",
+        why="A column that does not vary has a spread of 0, and 0 divided by 0 is NaN",
+        fix="Put 1 in place of a spread of 0 before dividing (`std.clamp(min=eps)`), or drop the column.",
+        mend=scenario.reason.mend,
+        mending=scenario.reason.mending,
+    )
+    return tell_forward("data/zero-variance", scenario)
+
+
+@trip_rule("data/nonfinite", Rank.CAUSE)
+def nonfinite(trip: Trip) -> Finding | None:
+    """NaN or Inf is in the data.
+
+    What happened
+        A sample has NaN or Inf when it leaves the loader, or the data had it before the first step.
+    Why it matters
+        One such sample makes the loss of its batch NaN, and one update makes every weight NaN.
+    How it is detected
+        The NaN in the loss is followed back over the replayed step to the batch, from there to the sample, which is
+        fetched again in a child process, and to the line of the dataset or of the preprocessing that made it.
+    How to fix it
+        Mend or drop the sample where it is made. `nan_to_num` in the model hides it.
+    When it stays silent
+        NaN that is filtered, masked before use, or never reaches a weight.
+    Cost
+        None until a loss or a gradient is not finite.
+    """
+    source = _source(trip)
+    if source is None:
+        return None
+    sample = _sample(source)
+    which = f" in sample {sample.dataset_index}" if sample is not None and sample.dataset_index is not None else ""
+    leaf = f" of {source.value.leaf.path}" if isinstance(source.value.leaf, BatchLeaf) and source.value.leaf.path else ""
+    many = int((~torch.isfinite(source.content)).sum())
+    return _tell(
+        trip,
+        "data/nonfinite",
+        source,
+        verdict=f"the data have {_number(source)}{which}{leaf}{_column(source)}",
+        why=f"{many} of {source.content.numel()} elements are not finite when the step begins; no operation of the step made them so.",
+        fix="Mend it where it is made, or leave the sample out.",
+    )

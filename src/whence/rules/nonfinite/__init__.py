@@ -1,0 +1,1 @@
+"""NaN and Inf born in the program."""

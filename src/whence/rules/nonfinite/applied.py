@@ -1,0 +1,73 @@
+"""Gradients that no backward made: written, or spoilt, by the program itself."""
+
+from __future__ import annotations
+
+from whence.finding import Confidence, Finding, Operand
+from whence.lineage.births import Contents, first_bad
+from whence.lineage.properties import NotFinite
+from whence.lineage.trail import trace
+from whence.rules.nonfinite.telling import number_text, place_text, tell_trip
+from whence.rules.rule import Rank, trip_rule
+from whence.rules.telling import describe
+from whence.source.spots import Spot
+from whence.tape.trip import Notice, Trip
+
+
+@trip_rule("nonfinite/gradient-applied", Rank.GENERAL)
+def gradient_applied(trip: Trip) -> Finding | None:
+    """A NaN or Inf gradient is about to be, or was, applied to weights.
+
+    What happened
+        An optimizer is about to use a gradient that is not finite, and backward did not make it so: the program wrote it,
+        scaled it, or changed it in a hook.
+    Why it matters
+        No optimizer refuses it. Adam turns the weight, and its own state, into NaN for good.
+    How it is detected
+        All gradients are looked at before an optimizer uses them. If a replay of the step gives finite ones, the gradient is
+        followed back over what the program did with it.
+    How to fix it
+        Mend the line that writes it; `clip_grad_norm_(..., error_if_nonfinite=True)` makes such a step loud.
+    When it stays silent
+        Steps that are skipped, and gradients that nobody uses.
+    Cost
+        One look at the gradients in each step.
+    """
+    if trip.notice is not Notice.GRADIENT or trip.gradient is not None:
+        return None
+    gradient = trip.bad_gradients[0] if trip.bad_gradients else None
+    born = trip.born
+    spot, op, phase, hops = None, None, "program", ()
+    operands: tuple[Operand, ...] = ()
+    if born is not None and born.call is not None and born.call.site is not None:
+        spot, op, phase = Spot.of_site(born.call.site), born.call.name, born.call.phase
+        made = Contents(trip.tape).of(born.output) if born.output is not None else None
+        if made is not None:
+            operands = (Operand(op, describe(made)),)
+        hops = tuple(
+            Spot.of_site(call.site).hop(f"{call.name} carries it on") for call in born.path if call.site is not None
+        )
+    elif born is not None and born.leaf is not None:
+        trail = trace(born.leaf, NotFinite(trip.tape), trip)
+        spot, op, hops = trail.spot, trail.op, trail.hops
+    names = ", ".join(trip.weights[:3]) + (f" and {len(trip.weights) - 3} more" if len(trip.weights) > 3 else "")
+    if gradient is None:
+        return None
+    index = first_bad(gradient, "nan") or first_bad(gradient, "inf")
+    number = number_text(float(gradient.detach()[index].item())) if index or not gradient.dim() else "NaN or Inf"
+    known = spot is not None
+    return tell_trip(
+        trip,
+        "nonfinite/gradient-applied",
+        spot=spot,
+        verdict=f"a gradient with {number} at {place_text(index)} is about to be applied to {names}",
+        why=f"The optimizer uses it as it is: {names} will not be finite after this step, and nothing raises.",
+        fix="Mend the line that makes this gradient; until then skip the step where a gradient is not finite."
+        if known
+        else "Look at what writes this gradient between backward and the optimizer's step: hooks, scaling, `.grad`.",
+        op=op,
+        phase=phase,
+        chain=hops,
+        operands=operands,
+        confidence=Confidence.PROVEN if known else Confidence.LIKELY,
+        replayed=False,
+    )

@@ -1,0 +1,217 @@
+"""A finite loss, and a gradient that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from whence.finding import Finding, Hop, Operand
+from whence.lineage.births import Contents
+from whence.lineage.gradients import GradientBirth, GradientWatch, InsideWatch
+from whence.lineage.rows import blamed_rows
+from whence.rules.nonfinite.naming import operand_name
+from whence.rules.nonfinite.telling import at, module_path, number_text, place_text, tell_trip, trouble_text
+from whence.rules.rule import trip_rule
+from whence.rules.telling import describe
+from whence.source.spots import Spot
+from whence.tape.replay import Run, Unreplayable, trouble_in
+from whence.tape.tape import Call, Value, map_leaves
+from whence.tape.trip import Trip
+
+SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
+                        "__mul__", "mul", "__rmul__", "nan_to_num", "mul_", "__imul__"})  # fmt: skip
+SAFE = 0.5
+
+
+@dataclass(slots=True)
+class Derivative:
+    """The call whose derivative is not finite, and the operand it is taken at."""
+
+    trip: Trip
+    birth: GradientBirth
+    call: Call
+    operand: Value | None
+    content: torch.Tensor | None
+    element: float | None
+    incoming: float | None
+
+
+def _derivative(trip: Trip) -> Derivative | None:
+    birth = trip.gradient
+    if birth is None or birth.call is None or trip.run is None:
+        return None
+    call = birth.call
+    contents = Contents(trip.tape, trip.run)
+    if any(each.changed for each in (trip.plan.calls if trip.plan is not None else ())):
+        try:
+            contents = Contents(trip.tape, trip.again(until=call))
+        except Unreplayable:
+            pass
+    alike = [each for each in call.operands if each.shape == tuple(birth.gradient.shape) and each.dtype.is_floating_point]
+    operand = next((each for each in alike if each.requires_grad), alike[0] if alike else None)
+    content = contents.of(operand) if operand is not None else None
+    element = at(content, birth.index, birth.gradient.shape) if content is not None else None
+    incoming = None
+    for each in birth.incoming:
+        if each is not None and incoming is None:
+            incoming = at(each, birth.index[: each.dim()], each.shape)
+    return Derivative(trip, birth, call, operand, content, element, incoming)
+
+
+def _guard(found: Derivative) -> Call | None:
+    """The selection after the call that hid the element from the loss, and not from the gradient."""
+    if found.incoming != 0 or found.trip.plan is None:
+        return None
+    reached = set(found.call.outputs)
+    for call in found.trip.plan.calls:
+        if call.number <= found.call.number or not reached.intersection(call.operands):
+            continue
+        if call.name in SELECTIONS:
+            return call
+        reached.update(call.outputs)
+    return None
+
+
+def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Changes to try: the operand moved off the place where the derivative has none."""
+    content, operand = found.content, found.operand
+    if content is None or operand is None or found.element is None:
+        return
+    element = found.element
+    call = found.call
+
+    def moved(to: float) -> Any:
+        def alter(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+            if each is not call:
+                return args, kwargs
+            place = call.operands.index(operand)
+            seen = -1
+
+            def change(thing: Any) -> Any:
+                nonlocal seen
+                if isinstance(thing, torch.Tensor):
+                    seen += 1
+                    if seen == place:
+                        same = (thing == element) | ~torch.isfinite(thing)
+                        return torch.where(same, torch.full_like(thing, to), thing)
+                return thing
+
+            return map_leaves(change, args), map_leaves(change, kwargs)
+
+        return alter
+
+    for to in (1e-6, SAFE):
+        near = element + (to if element < 1 else -to) if element == element and abs(element) < 1e6 else to
+        yield f"with {number_text(near)} in place of {number_text(element)} under {call.name}", {"alter": moved(near)}
+
+
+def _gradients_finite(trip: Trip, **changes: Any) -> bool:
+    watch = GradientWatch()
+    try:
+        run = trip.again(at_backward=watch, **changes)
+    except (Unreplayable, RuntimeError):
+        return False
+    return run.raised is None and watch.find(run) is None
+
+
+def _inside(found: Derivative) -> tuple[str, Spot] | None:
+    """For a custom Function: the line of its backward that did it."""
+    if not getattr(found.call.func, "__module__", "").startswith("whence"):
+        return None
+    watch = InsideWatch()
+    try:
+        found.trip.again(during=watch)
+    except Unreplayable:
+        return None
+    return (watch.found[0], Spot.of_site(watch.found[1])) if watch.found is not None else None
+
+
+def _counterfactual(found: Derivative) -> str | None:
+    return next(
+        (f"{words} all gradients are finite" for words, changes in _cures(found) if _gradients_finite(found.trip, **changes)),
+        None,
+    )
+
+
+@trip_rule("nonfinite/backward")
+def backward(trip: Trip) -> Finding | None:
+    """The loss is finite, and the gradient of a weight is NaN or Inf.
+
+    What happened
+        An operation is finite where it is used and its derivative there is not: sqrt and norm at 0, acos at 1, log or a
+        division whose result `torch.where` or a mask throws away. The chain rule multiplies: 0 times Inf is NaN.
+    Why it matters
+        The loss looks healthy. The update makes the weights NaN, and the next loss with them.
+    How it is detected
+        Gradients are looked at before an optimizer uses them. The step is replayed, forward and backward, with a look at
+        every node of autograd's graph: this is the one whose incoming gradients are finite and outgoing are not, on the
+        way to a weight.
+    How to fix it
+        Keep the operand off the point before the operation: an epsilon inside the root, a clamp. For a guarded
+        expression, put a harmless number in before the operation and select afterwards; a mask after it does not help.
+    When it stays silent
+        NaN gradients that reach no weight (a ReLU drops them), and steps that are not taken.
+    Cost
+        One look at the gradients in each step; the rest only after a trip.
+    """
+    found = _derivative(trip)
+    if found is None:
+        return None
+    call, birth = found.call, found.birth
+    inside = _inside(found)
+    op, spot = inside if inside is not None else (call.name, Spot.of_site(call.site) if call.site is not None else None)
+    guard = _guard(found)
+    rows = None
+    if birth.gradient.dim():
+        bad = ~torch.isfinite(birth.gradient)
+        rows = blamed_rows(trip, bad, lambda run: _finite_again(trip, run))
+    where = number_text(found.element) if found.element is not None else "its operand"
+    verdict = f"the derivative of {op} at {where} is {trouble_text(birth.trouble)}"
+    if inside is not None:
+        verdict = f"the backward of {call.name} gave {trouble_text(birth.trouble)} in {op}"
+    chain: tuple[Hop, ...] = ()
+    why = f"The loss is finite; the gradient is {trouble_text(birth.trouble)} at {place_text(birth.index)} of the operand of {op}."
+    fix = f"Keep the operand of {op} off that point before the call: add an epsilon inside, or clamp it."
+    if guard is not None and guard.site is not None:
+        hidden = Spot.of_site(guard.site)
+        chain = (hidden.hop(f"{guard.name} hides that element from the loss, not from the gradient"),)
+        why += f" {guard.name} throws the element away afterwards, so its gradient is 0; 0 times Inf is NaN."
+        fix = (
+            f"Put a harmless number in before {op} (`safe = torch.where(ok, x, 1.0)`), then select: "
+            f"`torch.where(ok, {op}(safe), ...)`. A mask after {op} does not stop the gradient."
+        )
+    counterfactual = _counterfactual(found)
+    if rows is not None:
+        cured = f"{rows.text()} all gradients are finite"
+        counterfactual = f"{cured}; {counterfactual}" if counterfactual else cured
+    operands: tuple[Operand, ...] = ()
+    if found.operand is not None and found.content is not None:
+        shown = describe(found.content) + f"  at {place_text(birth.index)}: {where}"
+        operands = (Operand(operand_name(call, found.operand), shown),)
+    earlier = found.operand.call if found.operand is not None else None
+    if earlier is not None and earlier.site is not None:
+        chain = (Spot.of_site(earlier.site).hop(f"{earlier.name} gave {where} there"), *chain)
+    return tell_trip(
+        trip,
+        "nonfinite/backward",
+        spot=spot,
+        verdict=verdict,
+        why=why,
+        fix=fix,
+        op=op,
+        phase="backward",
+        module=module_path(trip, call),
+        sample=rows.sample() if rows is not None else None,
+        chain=chain,
+        operands=operands,
+        counterfactual=counterfactual,
+    )
+
+
+def _finite_again(trip: Trip, run: Run) -> bool:
+    """Whether the weights of a run got finite gradients."""
+    gradients = [each.grad for each in run.leaves.values() if each.grad is not None]
+    return bool(gradients) and not any(trouble_in(each) for each in gradients)

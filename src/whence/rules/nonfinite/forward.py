@@ -1,0 +1,289 @@
+"""NaN or Inf made by a call of the forward pass from finite operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from whence.finding import Confidence, Finding, Hop, Operand, Severity
+from whence.lineage.births import UNINITIALISED, Born, Contents, attempt, first_bad
+from whence.lineage.gradients import InsideWatch
+from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
+from whence.rules.nonfinite.naming import operand_name
+from whence.rules.nonfinite.reasons import Reason, reason_of
+from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
+from whence.rules.rule import Rank, trip_rule
+from whence.rules.telling import describe
+from whence.source.spots import Spot
+from whence.tape.replay import Run, Unreplayable, trouble_in
+from whence.tape.tape import Call, Value
+from whence.tape.trip import Consequence, Trip
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(slots=True)
+class Scenario:
+    """A birth in the forward pass, with its operands as they were."""
+
+    trip: Trip
+    born: Born
+    call: Call
+    output: torch.Tensor
+    index: tuple[int, ...]
+    operands: list[tuple[Value, torch.Tensor]]
+    reason: Reason
+
+    @property
+    def spot(self) -> Spot | None:
+        return Spot.of_site(self.call.site) if self.call.site is not None else None
+
+
+def scenario_of(trip: Trip) -> Scenario | None:
+    born = trip.born
+    if born is None or born.call is None or born.output is None:
+        return None
+    call = born.call
+    before = _before(trip, call)
+    operands = [(each, tensor) for each in dict.fromkeys(call.operands) if (tensor := before(each)) is not None]
+    output = Contents(trip.tape, trip.run).of(born.output)
+    if output is None or not trouble_in(output):
+        output = attempt(call, before, born.output)
+    if output is None:
+        return None
+    index = first_bad(output, born.trouble)
+    return Scenario(trip, born, call, output, index, operands, reason_of(call, operands, output, index, born.mask))
+
+
+def _before(trip: Trip, call: Call) -> Callable[[Value], torch.Tensor | None]:
+    """What values contained just before a call: of what is changed in place later, nothing else will do."""
+    contents = Contents(trip.tape, trip.run)
+    if trip.plan is not None and call in trip.plan.calls and any(each.changed for each in trip.plan.calls):
+        try:
+            contents = Contents(trip.tape, trip.again(until=call))
+        except Unreplayable:
+            pass
+    return contents.of
+
+
+def _operands(scenario: Scenario) -> tuple[Operand, ...]:
+    shown = []
+    for value, tensor in scenario.operands[:4]:
+        element = at(tensor, scenario.index, scenario.output.shape) if scenario.index or not tensor.dim() else None
+        where = f"  at {place_text(scenario.index)}: {number_text(element)}" if element is not None else ""
+        shown.append(Operand(operand_name(scenario.call, value), describe(tensor) + where))
+    return tuple(shown)
+
+
+def _earlier(scenario: Scenario) -> tuple[Hop, ...]:
+    """The call that made the operand what it is: the exp that underflowed to the zero under the log."""
+    hops: list[Hop] = []
+    for value, tensor in scenario.operands:
+        call = value.call
+        element = at(tensor, scenario.index, scenario.output.shape)
+        if call is None or call.site is None or element is None or not scenario.reason.blames(element):
+            continue
+        spot = Spot.of_site(call.site)
+        hops.append(spot.hop(f"{call.name} gave {number_text(element)} there"))
+    return tuple(hops[:2])
+
+
+def _cure(scenario: Scenario) -> tuple[str, torch.Tensor | None] | None:
+    """Run the step again with the operand kept where the operation is defined; what was done, and the outcome."""
+    trip, call, mend = scenario.trip, scenario.call, scenario.reason.mend
+    if mend is None or trip.plan is None or call not in trip.plan.calls:
+        return None
+
+    def alter(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        return mend(args, kwargs) if each is call else (args, kwargs)
+
+    try:
+        run = trip.again(alter=alter)
+    except (Unreplayable, RuntimeError, TypeError):
+        return None
+    outcome = trip.outcome(run)
+    return (scenario.reason.mending, outcome) if loss_text(outcome) is not None else None
+
+
+def _spared(scenario: Scenario) -> tuple[str, torch.Tensor | None] | None:
+    """Run the step with a harmless number in place of what the call gave."""
+    trip, call = scenario.trip, scenario.call
+    if trip.plan is None or call not in trip.plan.calls:
+        return None
+
+    def amend(each: Call, run: Run) -> None:
+        if each is call:
+            for value in call.outputs:
+                tensor = run.contents.get(value)
+                if tensor is not None and trouble_in(tensor):
+                    run.contents[value] = torch.nan_to_num(tensor, 0.0, 0.0, 0.0)
+
+    try:
+        run = trip.again(amend=amend)
+    except (Unreplayable, RuntimeError):
+        return None
+    outcome = trip.outcome(run)
+    return (f"with 0 in place of what {call.name} gave", outcome) if loss_text(outcome) is not None else None
+
+
+def _rows(scenario: Scenario) -> Rows | None:
+    trip = scenario.trip
+    if trip.run is None or not scenario.output.dim():
+        return None
+    return blamed_rows(trip, ~torch.isfinite(scenario.output), lambda run: is_finite_outcome(trip, run))
+
+
+def _counterfactual(scenario: Scenario, rows: Rows | None) -> str | None:
+    said = []
+    if rows is not None:
+        said.append(f"{rows.text()} the loss is {loss_text(rows.outcome)}")
+    for way in (_cure, _spared):
+        if (cured := way(scenario)) is not None:
+            said.append(f"{cured[0]} the loss is {loss_text(cured[1])}")
+            break
+    return "; ".join(said) or None
+
+
+def _inside(scenario: Scenario) -> tuple[str, Spot] | None:
+    """For a custom Function: the line of its forward that did it."""
+    trip = scenario.trip
+    if trip.plan is None or not scenario.call.func.__module__.startswith("whence"):
+        return None
+    watch = InsideWatch()
+    try:
+        trip.again(during=watch, until=None)
+    except Unreplayable:
+        return None
+    return (watch.found[0], Spot.of_site(watch.found[1])) if watch.found is not None else None
+
+
+def tell_forward(rule: str, scenario: Scenario, *, severity: Severity | None = None) -> Finding | None:
+    """The finding of a birth in the forward pass."""
+    trip, call, reason = scenario.trip, scenario.call, scenario.reason
+    rows = _rows(scenario)
+    inside = _inside(scenario)
+    op, spot = inside if inside is not None else (call.name, scenario.spot)
+    counterfactual = _counterfactual(scenario, rows)
+    many = int((~torch.isfinite(scenario.output)).sum())
+    share = f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
+    mask: tuple[Hop, ...] = ()
+    if scenario.born.mask is not None and (made := scenario.born.mask.call) is not None and made.site is not None:
+        mask = (Spot.of_site(made.site).hop(f"{made.name} writes the -inf"),)
+    return tell_trip(
+        trip,
+        rule,
+        spot=spot,
+        verdict=reason.verdict,
+        why=f"{reason.why}{share}",
+        fix=reason.fix,
+        op=op,
+        phase=call.phase,
+        module=module_path(trip, call),
+        sample=rows.sample() if rows is not None else None,
+        chain=(*mask, *_earlier(scenario), *operand_hops(scenario.born.path, spot)),
+        operands=_operands(scenario),
+        counterfactual=counterfactual,
+        severity=severity,
+        confidence=None if trip.run is not None else Confidence.PROVEN,
+    )
+
+
+@trip_rule("nonfinite/overflow", Rank.CAUSE)
+def overflow(trip: Trip) -> Finding | None:
+    """A half-precision operation overflowed where float32 would not.
+
+    What happened
+        A call gave Inf or NaN in float16 or bfloat16. The same call on the same numbers in float32 is finite.
+    Why it matters
+        float16 ends at 65504: attention scores, sums and squared errors get there quickly.
+    How it is detected
+        The step is replayed, the first call with finite operands and a result that is not is run again in float32.
+    How to fix it
+        Do this one operation in float32, or scale before it. bfloat16 has the range of float32.
+    When it stays silent
+        Under a GradScaler that skips the step, and where float32 is not finite either.
+    Cost
+        None until a loss or a gradient is not finite.
+    """
+    scenario = scenario_of(trip)
+    if scenario is None or scenario.output.dtype not in HALVES:
+        return None
+    wide = dict(scenario.operands)
+    result = attempt(
+        scenario.call, lambda value: wide[value].float() if wide[value].dtype in HALVES else wide[value]
+    )
+    if result is None or trouble_in(result):
+        return None
+    largest = float(result.detach().abs().max())
+    kind = str(scenario.output.dtype).removeprefix("torch.")
+    top = torch.finfo(scenario.output.dtype).max
+    scenario.reason = Reason(
+        verdict=f"{scenario.call.name} overflowed in {kind}",
+        why=f"The same call in float32 gives up to {largest:.4g}; {kind} ends at {top:.4g}.",
+        fix=f"Do this operation in float32 (`.float()` on its operands), or scale them before it.",
+    )
+    finding = tell_forward(
+        "nonfinite/overflow",
+        scenario,
+        severity=Severity.INFO if trip.consequence is Consequence.SKIPPED else None,
+    )
+    return finding
+
+
+@trip_rule("nonfinite/uninitialised", Rank.CAUSE)
+def uninitialised(trip: Trip) -> Finding | None:
+    """Memory that was never written was read.
+
+    What happened
+        `torch.empty` (or a relative of it) gives whatever was in memory. Something computed with it before writing to it.
+    Why it matters
+        The result changes from run to run, and is now and then NaN or huge.
+    How it is detected
+        The NaN or Inf is followed back to the call that made the tensor, with no write in between.
+    How to fix it
+        `torch.zeros`, or an initialisation right after it.
+    When it stays silent
+        Where the memory is written before it is read.
+    Cost
+        None until a loss or a gradient is not finite.
+    """
+    scenario = scenario_of(trip)
+    if scenario is None or scenario.call.name not in UNINITIALISED:
+        return None
+    scenario.reason = Reason(
+        verdict=f"memory from {scenario.call.name} is used before anything was written to it",
+        why=f"{scenario.call.name} does not set its elements: it holds what was in memory.",
+        fix="Use torch.zeros, or initialise it before use.",
+    )
+    return tell_forward("nonfinite/uninitialised", scenario)
+
+
+@trip_rule("nonfinite/forward")
+def forward(trip: Trip) -> Finding | None:
+    """An operation with finite inputs gave NaN or Inf in the forward pass.
+
+    What happened
+        The loss is not finite. The step was replayed call by call, and this is the first call whose operands are finite
+        and whose result is not: log of zero, a division by zero, an exp that overflowed, a mean over nothing, a softmax
+        over a row that is masked as a whole.
+    Why it matters
+        Everything that it touches becomes NaN: the loss, all gradients, and after one update all weights.
+    How it is detected
+        The loss is looked at when backward begins, the gradients before an optimizer uses them. Then the step is replayed
+        from its leaves, certified by its loss bit for bit, and the NaN is followed back; at each call, mending one operand
+        tells whether it is the carrier.
+    How to fix it
+        Keep the operand where the operation is defined, before the operation: clamp, an epsilon, logsumexp,
+        log_softmax, a count of at least one.
+    When it stays silent
+        Masks of -inf that do their work, NaN that never reaches a weight, steps that a GradScaler skips.
+    Cost
+        One look at the loss and one at the gradients in each step; the rest only after a trip.
+    """
+    scenario = scenario_of(trip)
+    if scenario is None:
+        return None
+    return tell_forward("nonfinite/forward", scenario)

@@ -1,0 +1,75 @@
+"""Sees gradients being computed: the losses that go in when backward begins, and what `torch.autograd.grad` gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
+from whence.tape.tape import flatten
+
+
+class Listener(Complaints, Protocol):
+    def backward_began(self, losses: list[torch.Tensor]) -> None: ...
+    def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None: ...
+
+
+class BackwardSensor(Sensor):
+    """Wraps `Tensor.backward`, `torch.autograd.backward` and `torch.autograd.grad`, which call each other."""
+
+    name = "backward"
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener)
+        self.listener = listener
+        self._running = False
+
+    def _attach(self) -> None:
+        self._wrap(torch.Tensor, "backward", self._watched)
+        self._wrap(torch.autograd, "backward", self._watched)
+        self._wrap(torch.autograd, "grad", self._watched_grad)
+
+    def _watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            return self._run(original, args, kwargs, [])
+
+        return backward
+
+    def _watched_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def grad(*args: Any, **kwargs: Any) -> Any:
+            return self._run(original, args, kwargs, args[1] if len(args) > 1 else kwargs.get("inputs", ()))
+
+        return grad
+
+    def _run(self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any) -> Any:
+        if self._running or torch.compiler.is_compiling():
+            try:
+                return original(*args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                hide_this_frame(exception)
+                raise
+        self._running = True
+        losses = _tensors(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ())))
+        result: Any = None
+        raised = True
+        try:
+            self._guarded(lambda: self.listener.backward_began(losses))
+            result = original(*args, **kwargs)
+            raised = False
+        except BaseException as exception:
+            hide_this_frame(exception)
+            hide_this_frame(exception)
+            raise
+        finally:
+            self._running = False
+            self._guarded(lambda: self.listener.backward_ended(_tensors(inputs), _tensors(result), raised))
+        return result
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    return [each for each in flatten(tuple(tree) if not isinstance(tree, dict | None) else ()) if isinstance(each, torch.Tensor)]

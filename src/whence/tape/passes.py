@@ -1,0 +1,230 @@
+"""A pass: what the program does between two updates of its weights, and what is kept so that it can be run again.
+
+A pass begins where an optimizer has stepped, or where a batch arrives after a backward. While the call sensor is on, its
+calls are on the tape. In every pass, recorded or not, its batches, the inputs of its outermost modules and the random
+state are kept until the next one begins.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.tape.batches import Batch, BatchLeaf, leaves_of
+from whence.tape.tape import Call, Tape, Value, flatten
+
+MOST_DELIVERIES = 16
+MOST_ENTRIES = 64
+MOST_SCORES = 8
+LARGEST_COPY = 64 * 2**20
+NEVER_CHANGED = frozenset({"__getitem__", "__add__", "__mul__", "__sub__", "__truediv__", "__matmul__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The random state at a point of a pass: its start, a batch's arrival, an outermost module's entry."""
+
+    kind: str
+    number: int
+    state: torch.Tensor
+
+
+@dataclass(eq=False, slots=True)
+class Pass:
+    step: int
+    first: int
+    recorded: bool
+    """Whether the call sensor was on from its start."""
+    marks: list[Mark] = field(default_factory=list)
+    deliveries: list[tuple[Batch, Any]] = field(default_factory=list)
+    entries: list[tuple[torch.Tensor, ...]] = field(default_factory=list)
+    """The tensors that were given to each outermost module, in order."""
+    before: dict[Value, torch.Tensor] = field(default_factory=dict)
+    """Contents of leaves that the recorded pass changed in place, from before it did."""
+    copies: dict[int, torch.Tensor] = field(default_factory=dict)
+    """The same for a pass that is not recorded, of those that earlier passes changed, by the tensor's identity."""
+    held: dict[Value, torch.Tensor] = field(default_factory=dict)
+    """What the recorded pass was given from outside, kept alive while it lasts."""
+    backwards: int = 0
+    trained: bool = False
+    """An outermost module ran in it with gradients on."""
+    version: int = -1
+    model: weakref.ref[nn.Module] | None = None
+
+    def is_leaf(self, value: Value) -> bool:
+        """True for what the pass was given and did not compute."""
+        call = value.call
+        return (
+            call is None
+            or call.forgotten
+            or call.number < self.first
+            or call.phase in ("data", "optimizer")
+            or isinstance(value.leaf, BatchLeaf)
+            or call.has_foreign
+        )
+
+
+@dataclass(eq=False, slots=True)
+class Score:
+    """A recorded pass that is over: its calls, and how to find in another pass what it was given."""
+
+    structure: int
+    step: int
+    first: int
+    calls: tuple[Call, ...]
+    marks: tuple[Mark, ...]
+    batches: tuple[Batch, ...]
+    entries: tuple[tuple[Value, ...], ...]
+    handles: dict[Value, tuple[CodeType, str]]
+    """Variables of the program that held a value when backward began."""
+    signature: tuple[Any, ...]
+
+
+class PassBook:
+    """The pass that is under way, and a few recorded ones that can stand for it."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.scores: list[Score] = []
+        self.current = Pass(0, 0, True)
+        self.begun = 0
+        self._handles: dict[Value, tuple[CodeType, str]] = {}
+
+    def begin(self, step: int, recording: bool) -> Pass:
+        """End the pass under way, keep it as a score if it was recorded and trained, and begin the next."""
+        ended = self.current
+        if ended.recorded and ended.backwards and recording:
+            self._keep(ended)
+        self._handles = {}
+        self.begun += 1
+        self.current = Pass(step, self.tape.count, recording)
+        if not recording:
+            self.current.copies = {
+                id(tensor): tensor.detach().clone() for tensor in self._changed_leaves() if _bytes(tensor) < LARGEST_COPY
+            }
+        self.mark("start")
+        return self.current
+
+    def mark(self, kind: str) -> None:
+        self.current.marks.append(Mark(kind, self.tape.count, torch.get_rng_state()))
+
+    def deliver(self, batch: Batch, data: Any) -> None:
+        self.current.deliveries.append((batch, data))
+        self.mark("batch")
+
+    def enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        now = self.current
+        now.entries.append(tuple(each for each in flatten(args) if isinstance(each, torch.Tensor)))
+        now.trained = now.trained or torch.is_grad_enabled()
+        now.model = weakref.ref(module)
+        now.version = version_of(module)
+        self.mark("entry")
+
+    def note_operands(self, call: Call, tensors: list[torch.Tensor]) -> None:
+        """A call is about to run: keep what it was given from outside, and copy what it may be about to change."""
+        now = self.current
+        if call.phase in ("data", "optimizer", "backward"):
+            return
+        changes = changes_something(call.name)
+        for value, tensor in zip(call.operands, tensors, strict=True):
+            if now.is_leaf(value):
+                now.held.setdefault(value, tensor)
+                is_weight = tensor.requires_grad and tensor.is_leaf
+                if changes and value not in now.before and not is_weight and _bytes(tensor) < LARGEST_COPY:
+                    now.before[value] = tensor.detach().clone()
+
+    def note_handles(self, frames: list[FrameType]) -> None:
+        """Backward begins: remember which variables hold what the pass was given, for passes that are not recorded."""
+        wanted = {id(value.tensor): value for value in self.current.held}
+        for call in self.calls():
+            if not call.grad_mode or call.phase != "forward":
+                wanted.update((id(value.tensor), value) for value in call.outputs if not value.requires_grad)
+        wanted.pop(id(None), None)
+        for frame in frames:
+            for name, thing in frame.f_locals.items():
+                if isinstance(thing, torch.Tensor) and id(thing) in wanted:
+                    self._handles.setdefault(wanted[id(thing)], (frame.f_code, name))
+
+    def calls(self) -> list[Call]:
+        """The calls of the pass under way that are on the tape."""
+        found: list[Call] = []
+        for call in reversed(self.tape.calls):
+            if call.number < self.current.first:
+                break
+            found.append(call)
+        return found[::-1]
+
+    def _keep(self, ended: Pass) -> None:
+        calls = tuple(call for call in self.calls() if call.phase != "data")
+        structure = hash(tuple((call.name, call.site) for call in calls if call.phase != "optimizer"))
+        known = {value: None for value in ended.held}
+        by_tensor = {id(tensor): value for value, tensor in ended.held.items()}
+        entries = tuple(
+            tuple(value for each in entry if (value := by_tensor.get(id(each))) is not None and value in known)
+            for entry in ended.entries
+        )
+        score = Score(
+            structure,
+            ended.step,
+            ended.first,
+            calls,
+            tuple(ended.marks),
+            tuple(batch for batch, _ in ended.deliveries),
+            entries,
+            self._handles,
+            tuple(batch.signature for batch, _ in ended.deliveries),
+        )
+        self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
+
+    def _changed_leaves(self) -> Iterator[torch.Tensor]:
+        """Tensors from outside that recorded passes change in place before backward: running statistics, states."""
+        seen: set[int] = set()
+        for score in self.scores:
+            for call in score.calls:
+                if call.name == "backward":
+                    break
+                for value in call.changed:
+                    tensor = value.tensor
+                    from_outside = value.call is None or value.call.number < score.first
+                    if tensor is not None and from_outside and id(tensor) not in seen and not tensor.requires_grad:
+                        seen.add(id(tensor))
+                        yield tensor
+
+
+def version_of(module: nn.Module) -> int:
+    """A number that changes when the module's weights are changed in place."""
+    first = next(module.parameters(), None)
+    try:
+        return first._version if first is not None else -1
+    except (RuntimeError, ValueError):
+        return -1
+
+
+def changes_something(name: str) -> bool:
+    """Whether a call of this name may change an operand in place."""
+    return (
+        (name.endswith("_") and not name.endswith("__"))
+        or name in ("__setitem__", "batch_norm", "instance_norm", "data.__set__")
+        or (name.startswith("__i") and name.endswith("__"))
+    )
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.numel() * tensor.element_size()
+    except (RuntimeError, ValueError):
+        return LARGEST_COPY
+
+
+def delivered(deliveries: list[tuple[Batch, Any]], number: int, path: str) -> torch.Tensor | None:
+    """The tensor at a place of the n-th batch of a pass."""
+    if number >= len(deliveries):
+        return None
+    leaf = dict(leaves_of(deliveries[number][1])).get(path)
+    return leaf if isinstance(leaf, torch.Tensor) else None

@@ -1,0 +1,301 @@
+"""Replay: run a recorded pass again, with its own leaves or with those of another pass, and look at every call.
+
+Nothing of the program is touched. Weights and batches are stood in for by tensors that share their memory and have
+gradients of their own; what the pass changes in place is copied first; the random state is put back afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from whence.tape.batches import BatchLeaf
+from whence.tape.passes import Mark, Pass, Score, changes_something, delivered
+from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
+
+BACKWARDS = ("backward", "grad")
+RANDOM = ("rand", "normal", "bernoulli", "dropout", "multinomial", "uniform", "exponential", "poisson", "random_", "rrelu")
+
+Resolve = Callable[[Value], torch.Tensor]
+Alter = Callable[[Call, Any, Any], tuple[Any, Any]]
+
+
+class Unreplayable(Exception):
+    """Something that the pass was given is gone, or was never seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which calls to run, in order, and where to find what they were given."""
+
+    calls: tuple[Call, ...]
+    resolve: Resolve
+    marks: tuple[Mark, ...]
+    own: bool
+    """True if the calls are those of the step itself, and not of an earlier one that stands for it."""
+    recorded_at: int
+
+    def backwards(self) -> list[Call]:
+        return [call for call in self.calls if call.name in BACKWARDS]
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """What a replay computed."""
+
+    contents: dict[Value, torch.Tensor] = field(default_factory=dict)
+    troubles: dict[Value, str] = field(default_factory=dict)
+    """For each value that was not finite when it was made: "nan" or "inf"."""
+    leaves: dict[Value, torch.Tensor] = field(default_factory=dict)
+    newest: list[tuple[int, Call]] = field(default_factory=list)
+    """Autograd's number of the newest node after each call."""
+    raised: tuple[Call, Exception] | None = None
+
+    def call_of(self, sequence: int) -> Call | None:
+        return next((call for number, call in self.newest if number >= sequence), None)
+
+
+def trouble_in(tensor: Any) -> str:
+    """Empty if all elements are finite; else "nan" if one is NaN, else "inf"."""
+    if not isinstance(tensor, torch.Tensor) or not (tensor.is_floating_point() or tensor.is_complex()):
+        return ""
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided:
+        tensor = tensor.coalesce()._values() if tensor.layout is torch.sparse_coo else tensor.values()
+    if tensor.is_meta or tensor.numel() == 0 or bool(torch.isfinite(tensor).all()):
+        return ""
+    return "nan" if bool(torch.isnan(tensor).any()) else "inf"
+
+
+def plan_for(book_calls: Sequence[Call], now: Pass, tape: Tape, targets: Sequence[Value], *, backward: bool) -> Plan:
+    """The plan of the recorded pass under way, up to its targets."""
+
+    def resolve(value: Value) -> torch.Tensor:
+        if value in now.before:
+            return now.before[value]
+        tensor = now.held.get(value)
+        if tensor is None:
+            tensor = value.tensor
+        if tensor is None:
+            raise Unreplayable(f"a tensor {tuple(value.shape)} is gone")
+        if tape.known_value(tensor) not in (value, None) and not tensor.requires_grad:
+            raise Unreplayable(f"a tensor {tuple(value.shape)} was changed since")
+        return tensor
+
+    calls = _needed(book_calls, targets, now.is_leaf, backward=backward)
+    return Plan(calls, resolve, tuple(now.marks), own=True, recorded_at=now.step)
+
+
+def plan_from(
+    score: Score, now: Pass, frames: Sequence[FrameType], targets: Sequence[Value], *, backward: bool
+) -> Plan:
+    """The plan of an unrecorded pass, after a score."""
+    entered = {value: (n, k) for n, entry in enumerate(score.entries) for k, value in enumerate(entry)}
+    given: dict[Value, torch.Tensor] = {}
+
+    def find(value: Value) -> torch.Tensor | None:
+        if isinstance(value.leaf, BatchLeaf) and value.leaf.batch in score.batches:
+            return delivered(now.deliveries, score.batches.index(value.leaf.batch), value.leaf.path)
+        if value in entered:
+            number, place = entered[value]
+            if number < len(now.entries) and place < len(now.entries[number]):
+                return now.entries[number][place]
+        if value in score.handles:
+            return _variable(score.handles[value], frames)
+        return None
+
+    for value in {*score.handles, *entered, *(each for call in score.calls for each in call.operands)}:
+        tensor = find(value)
+        if tensor is not None and tuple(tensor.shape) == value.shape and tensor.dtype == value.dtype:
+            given[value] = tensor
+
+    def is_given(value: Value) -> bool:
+        call = value.call
+        return value in given or call is None or call.number < score.first or call.phase in ("data", "optimizer")
+
+    def resolve(value: Value) -> torch.Tensor:
+        if value in given:
+            return given[value]
+        tensor = value.tensor
+        if tensor is None or (value.call is not None and value.call.has_foreign):
+            raise Unreplayable(f"a tensor {tuple(value.shape)} of this step is not known")
+        return now.copies.get(id(tensor), tensor)
+
+    calls = _needed(score.calls, targets, is_given, backward=backward)
+    return Plan(calls, resolve, _aligned(score.marks, now.marks), own=False, recorded_at=score.step)
+
+
+def _variable(handle: tuple[CodeType, str], frames: Sequence[FrameType]) -> torch.Tensor | None:
+    code, name = handle
+    for frame in frames:
+        if frame.f_code is code:
+            thing = frame.f_locals.get(name)
+            return thing if isinstance(thing, torch.Tensor) else None
+    return None
+
+
+def _aligned(recorded: Sequence[Mark], now: Sequence[Mark]) -> tuple[Mark, ...]:
+    """The marks of the pass under way, at the places where the score has the like."""
+    seen: dict[str, int] = {}
+    found: list[Mark] = []
+    for mark in recorded:
+        ordinal = seen.get(mark.kind, 0)
+        seen[mark.kind] = ordinal + 1
+        like = [each for each in now if each.kind == mark.kind]
+        if ordinal < len(like):
+            found.append(Mark(mark.kind, mark.number, like[ordinal].state))
+    return tuple(found)
+
+
+def _needed(
+    calls: Sequence[Call], targets: Sequence[Value], is_given: Callable[[Value], bool], *, backward: bool
+) -> tuple[Call, ...]:
+    """The calls that targets depend on, the backward passes among them if these are wanted, and draws of random numbers."""
+    wanted = set(targets)
+    memory = {value.storage for value in targets if value.storage}
+    found: list[Call] = []
+    last = max((value.call.number for value in targets if value.call is not None), default=-1)
+    for call in reversed(calls):
+        if call.inner or call.phase in ("data", "optimizer") or (call.number > last and not backward):
+            continue
+        is_wanted = (
+            any(value in wanted and not is_given(value) for value in call.outputs)
+            or any(value.storage in memory for value in call.changed)
+            or (backward and call.name in BACKWARDS)
+            or any(word in call.name for word in RANDOM)
+        )
+        if is_wanted:
+            found.append(call)
+            wanted.update(call.operands)
+            memory.update(value.storage for value in call.operands if value.storage and not is_given(value))
+    return tuple(reversed(found))
+
+
+@contextmanager
+def leaving_no_trace() -> Iterator[None]:
+    """Random state, grad mode, warnings and what custom Functions print are as before."""
+    state = torch.get_rng_state()
+    try:
+        with torch.enable_grad(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_rng_state(state)
+
+
+def replay(
+    plan: Plan,
+    *,
+    substitute: Mapping[Value, torch.Tensor] | None = None,
+    alter: Alter | None = None,
+    amend: Callable[[Call, Run], None] | None = None,
+    at_backward: Callable[[Call, Run], None] | None = None,
+    until: Call | None = None,
+    during: AbstractContextManager[Any] | None = None,
+) -> Run:
+    """Run a plan. `substitute` puts other tensors in place of leaves, `alter` changes the arguments of a call,
+    `amend` what it gave. `until` is the first call that is not run."""
+    run = Run()
+    changed = {value for call in plan.calls for value in call.changed}
+    changed_memory = {value.storage for value in changed if value.storage}
+
+    def content(value: Value) -> torch.Tensor:
+        if value not in run.contents:
+            tensor = (substitute or {}).get(value)
+            if tensor is None:
+                tensor = plan.resolve(value)
+            tensor = tensor.detach()
+            if value in changed or value.storage in changed_memory:
+                tensor = tensor.clone()
+            if value.requires_grad and (tensor.is_floating_point() or tensor.is_complex()):
+                tensor.requires_grad_(True)
+            run.leaves[value] = run.contents[value] = tensor
+            if trouble := trouble_in(tensor):
+                run.troubles[value] = trouble
+        return run.contents[value]
+
+    def argument(thing: Any) -> Any:
+        if isinstance(thing, Value):
+            return content(thing)
+        if isinstance(thing, Foreign):
+            raise Unreplayable(thing.description)
+        return thing
+
+    marks = list(plan.marks)
+    with leaving_no_trace(), during or nullcontext(), ExitStack() as precision:
+        autocast = None
+        for call in plan.calls:
+            if until is not None and call.number > until.number:
+                break
+            while marks and marks[0].number <= call.number:
+                torch.set_rng_state(marks.pop(0).state)
+            if call.autocast != autocast:
+                precision.close()
+                autocast = call.autocast
+                if autocast is not None:
+                    precision.enter_context(torch.autocast(autocast[0], dtype=autocast[1]))
+            try:
+                args, kwargs = map_leaves(argument, call.args), map_leaves(argument, call.kwargs)
+            except Unreplayable:
+                if call.name not in BACKWARDS and any(word in call.name for word in RANDOM):
+                    continue
+                raise
+            if alter is not None:
+                args, kwargs = alter(call, args, kwargs)
+            if call is until:
+                break
+            if at_backward is not None and call.name in BACKWARDS:
+                at_backward(call, run)
+            with torch.set_grad_enabled(call.grad_mode):
+                try:
+                    result = call.func(*args, **kwargs)
+                except Exception as exception:
+                    run.raised = call, exception.with_traceback(None)
+                    break
+            _enter(run, call, result)
+            if amend is not None:
+                amend(call, run)
+    return run
+
+
+def _enter(run: Run, call: Call, result: Any) -> None:
+    operands = [run.contents[value] for value in call.operands if value in run.contents]
+    for before, after in zip(call.changed, call.outputs, strict=False):
+        if before in run.contents:
+            run.contents[after] = run.contents[before]
+    made = call.outputs[len(call.changed) :]
+    results = [
+        each
+        for each in flatten(result)
+        if isinstance(each, torch.Tensor) and not any(each is operand for operand in operands)
+    ]
+    run.contents.update(zip(made, results, strict=False))
+    for value in call.outputs:
+        tensor = run.contents.get(value)
+        if tensor is None:
+            continue
+        if trouble := trouble_in(tensor):
+            run.troubles[value] = trouble
+        node = tensor.grad_fn
+        if node is not None:
+            run.newest.append((node._sequence_nr(), call))
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Equal bit for bit; any NaN is equal to any other."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    one, other = one.detach(), other.detach()
+    return bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def is_in_place(call: Call) -> bool:
+    return bool(call.changed) or changes_something(call.name)

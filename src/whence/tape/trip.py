@@ -1,0 +1,87 @@
+"""A tripwire went: something that is not finite has reached the loss, a gradient, or the program's own check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from whence.source.sites import Site
+from whence.tape.passes import Pass
+from whence.tape.replay import Plan, Run, replay, same_bits
+from whence.tape.scene import Scene
+from whence.tape.tape import Value
+
+if TYPE_CHECKING:
+    from whence.lineage.births import Born
+    from whence.lineage.gradients import GradientBirth
+
+
+class Notice(Enum):
+    """What was not finite when it was noticed."""
+
+    LOSS = auto()
+    GRADIENT = auto()
+    OPERAND = auto()
+    INPUT = auto()
+
+
+class Consequence(Enum):
+    APPLIED = auto()
+    """An optimizer is about to use it."""
+    SKIPPED = auto()
+    """The program went on without using it."""
+    ENDED = auto()
+    """The program stopped there, by its own check or by an exception."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Trip(Scene):
+    """Handed to the rules of NaN and Inf while the step's leaves are still there."""
+
+    notice: Notice
+    consequence: Consequence
+    step: int
+    stack: tuple[Site, ...]
+    """Where it was noticed."""
+    now: Pass
+    observed: torch.Tensor | None
+    """The loss, or the operand, that was not finite; the loss of the step where a gradient was not."""
+    exception: BaseException | None = None
+    target: Value | None = None
+    """What stands for it in the plan."""
+    plan: Plan | None = None
+    run: Run | None = None
+    could_not: str = ""
+    """Why the step could not be replayed."""
+    born: Born | None = None
+    gradient: GradientBirth | None = None
+    weights: list[str] = field(default_factory=list)
+    """Names of the weights whose gradients are not finite."""
+    bad_gradients: list[torch.Tensor] = field(default_factory=list)
+    optimizer: Any = None
+    built: tuple[Site, ...] = ()
+    """Where the optimizer was built."""
+    poisoned: list[str] = field(default_factory=list)
+    """Buffers and optimizer state that are not finite either."""
+    losses: list[float] = field(default_factory=list)
+    """The losses of the steps before, as far as they are kept."""
+
+    @property
+    def certified(self) -> bool:
+        """The replay gave the loss that was observed, bit for bit."""
+        if self.run is None or self.observed is None or self.target is None:
+            return False
+        tensor = self.run.contents.get(self.target)
+        return tensor is not None and same_bits(tensor, self.observed)
+
+    def again(self, **changes: Any) -> Run:
+        """Run the step again with something changed."""
+        assert self.plan is not None
+        return replay(self.plan, **changes)
+
+    def outcome(self, run: Run) -> torch.Tensor | None:
+        """What a run gives for the value that was not finite."""
+        return run.contents.get(self.target) if self.target is not None and run.raised is None else None

@@ -1,0 +1,404 @@
+"""The tripwires: a cheap look at the loss when backward begins, and at all gradients before they are used.
+
+What is not finite is diagnosed at once, while the step's leaves are there, and told when it has consequences: an optimizer
+uses it, the weights are no longer finite, or the program ends. A loss scale that is too large, a line search that tried a
+bad point, and a gradient that nobody uses have none.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from whence.diagnosing import Diagnoser
+from whence.finding import Finding, Severity
+from whence.source.sites import Site, frames_from, is_library, user_stack
+from whence.tape.passes import PassBook, version_of
+from whence.lineage.births import mended
+from whence.tape.replay import leaving_no_trace, trouble_in
+from whence.tape.tape import flatten
+from whence.tape.trial import try_values
+from whence.tape.trip import Consequence, Notice, Trip
+
+MOST_LOSSES = 256
+MOST_DIAGNOSES = 12
+HALVES = (torch.float16, torch.bfloat16)
+
+
+class Host(Protocol):
+    """Whom the tripwires belong to."""
+
+    step: int
+
+    def recording(self) -> bool: ...
+    def diagnose(self, ask: Callable[[], list[Finding]]) -> list[Finding]: ...
+    def say(self, findings: list[Finding]) -> None: ...
+    def record_next_step(self, why: str) -> None: ...
+    def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]: ...
+
+
+@dataclass(slots=True)
+class Bad:
+    """A loss that was not finite when backward began, or gradients that are not, and what was found out about them."""
+
+    findings: list[Finding]
+    weights: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
+
+
+class Tripwires:
+    def __init__(self, host: Host, passes: PassBook, diagnoser: Diagnoser) -> None:
+        self.host = host
+        self.passes = passes
+        self.diagnoser = diagnoser
+        self.losses: deque[float] = deque(maxlen=MOST_LOSSES)
+        self.trained = False
+        self._bad_loss: tuple[torch.Tensor, tuple[Site, ...]] | None = None
+        self._loss: torch.Tensor | None = None
+        self._diagnosed: list[Finding] | None = None
+        self._pending: Bad | None = None
+        self._count = 0
+        self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._weights: list[weakref.ref[torch.Tensor]] = []
+        self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
+        self._poisoned = False
+
+    # passes
+
+    def next_pass(self) -> None:
+        """The pass under way is over: what was bad in it and not used was skipped."""
+        self._settle()
+        bad, self._bad_loss = self._bad_loss, None
+        if bad is not None and self._diagnosed is None:
+            self._skipped(*bad)
+        elif self.passes.current.trained and not self.passes.current.backwards:
+            self._abandoned(Consequence.SKIPPED, _users(sys._getframe(1)))
+        self._loss = self._diagnosed = None
+        self.passes.begin(self.host.step, self.host.recording())
+
+    def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
+        """Look at what the program left behind."""
+        self._settle()
+        bad, self._bad_loss = self._bad_loss, None
+        if bad is not None and self._diagnosed is None:
+            return self._tell(self._trip(Notice.LOSS, Consequence.ENDED, bad[0], bad[1], frames, exception=exception))
+        now = self.passes.current
+        if now.trained and not now.backwards and self._diagnosed is None:
+            found = self._abandoned(Consequence.ENDED, frames, exception)
+            if found:
+                return found
+        if not self.trained:
+            return self._untrained(frames)
+        return []
+
+    # the loss
+
+    def backward_began(self, losses: list[torch.Tensor]) -> None:
+        self.trained = True
+        now = self.passes.current
+        now.backwards += 1
+        self._settle()
+        for loss in losses:
+            number = _number(loss)
+            if number is not None:
+                self.losses.append(number)
+            self._loss = loss.detach() if self._loss is None or number is not None else self._loss
+            if number is None or number - number != 0:
+                if trouble_in(loss) and self._bad_loss is None:
+                    self._bad_loss = loss, user_stack(sys._getframe(1))
+            else:
+                self._loss = loss
+        if now.recorded:
+            self.passes.note_handles(_users(sys._getframe(1)))
+
+    def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor]) -> None:
+        """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
+        if self._diagnosed is not None:
+            return
+        weights = [each for each in inputs if each.is_leaf and each.requires_grad]
+        if inputs and len(weights) == len(inputs):
+            bad = [weight for weight, each in zip(weights, gradients, strict=False) if trouble_in(each)]
+            if bad:
+                self._suspect(bad, [each for each in gradients if trouble_in(each)])
+        elif not inputs and not self._optimizers:
+            bad = [each for each in self._leaves() if each.grad is not None and trouble_in(each.grad)]
+            if bad:
+                self._suspect(bad, [each.grad for each in bad if each.grad is not None])
+
+    def _leaves(self) -> list[torch.Tensor]:
+        """The weights of the pass, remembered from when it was recorded."""
+        now = self.passes.current
+        if now.recorded:
+            found = [each for each in now.held.values() if each.requires_grad and each.is_leaf]
+            self._weights = [weakref.ref(each) for each in found]
+            return found
+        return [each for ref in self._weights if (each := ref()) is not None]
+
+    def _suspect(self, weights: list[torch.Tensor], gradients: list[torch.Tensor]) -> None:
+        """Gradients are not finite; whether that matters shows when somebody uses them."""
+        if self._bad_loss is None:
+            trip = self._trip(
+                Notice.GRADIENT,
+                Consequence.APPLIED,
+                self._loss,
+                user_stack(sys._getframe(1)),
+                _users(sys._getframe(1)),
+                weights=self._names(weights),
+                bad_gradients=gradients,
+            )
+        else:
+            trip = self._trip(
+                Notice.LOSS, Consequence.APPLIED, *self._bad_loss, _users(sys._getframe(1)), weights=self._names(weights)
+            )
+        self._diagnosed = self._ask(trip)
+        self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights])
+
+    def _settle(self) -> None:
+        """What was suspected is true if the weights are no longer finite."""
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            weights = [each for ref in pending.weights if (each := ref()) is not None]
+            if any(trouble_in(each) for each in weights):
+                self._poisoned = True
+                self.host.say(pending.findings)
+
+    # the gradients
+
+    def step_began(self, optimizer: Optimizer) -> None:
+        """An optimizer is about to use its gradients."""
+        self._optimizers.add(optimizer)
+        weights = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+        if all_finite([each.grad for each in weights]):
+            if self._bad_loss is not None and self._diagnosed is None:
+                loss, stack = self._bad_loss
+                self._bad_loss = None
+                self._tell(
+                    self._trip(
+                        Notice.LOSS,
+                        Consequence.SKIPPED,
+                        loss,
+                        stack,
+                        _users(sys._getframe(1)),
+                        optimizer=optimizer,
+                        built=self.host.built_at(optimizer),
+                    )
+                )
+            return
+        found_inf = getattr(optimizer, "found_inf", None)
+        if isinstance(found_inf, torch.Tensor) and bool(found_inf):
+            # A fused optimizer under a GradScaler skips this step by itself.
+            return
+        self._apply(optimizer, [each for each in weights if trouble_in(each.grad)])
+
+    def _apply(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None and pending.findings:
+            self._poisoned = True
+            self.host.say(pending.findings)
+            return
+        more = {
+            "weights": self._names(weights),
+            "bad_gradients": [each.grad for each in weights],
+            "optimizer": optimizer,
+            "built": self.host.built_at(optimizer),
+        }
+        stack, frames = user_stack(sys._getframe(1)), _users(sys._getframe(1))
+        if self._bad_loss is not None:
+            loss, where = self._bad_loss
+            self._bad_loss = None
+            trip = self._trip(Notice.LOSS, Consequence.APPLIED, loss, where, frames, **more)
+        else:
+            trip = self._trip(Notice.GRADIENT, Consequence.APPLIED, self._loss, stack, frames, **more)
+        if type(optimizer).__module__.startswith("torch.optim"):
+            self._tell(trip)
+        else:
+            # Somebody's own optimizer may know what to do with it.
+            self._diagnosed = self._ask(trip)
+            self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights])
+
+    def step_ended(self) -> None:
+        self._settle()
+
+    def evaluation_ended(self, optimizer: Optimizer) -> None:
+        """A closure has computed gradients at a point that may be a trial: what it means shows when the step has ended."""
+        weights = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+        if not all_finite([each.grad for each in weights]) and self._pending is None:
+            self._suspect([each for each in weights if trouble_in(each.grad)], [each.grad for each in weights])
+
+    # steps that did not end
+
+    def _skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
+        self._tell(self._trip(Notice.LOSS, Consequence.SKIPPED, loss, stack, _users(sys._getframe(2))))
+
+    def _abandoned(
+        self, consequence: Consequence, frames: list[FrameType], exception: BaseException | None = None
+    ) -> list[Finding]:
+        """A forward pass with gradients on, and no backward: did the program find its loss wanting?"""
+        for frame in frames:
+            for thing in frame.f_locals.values():
+                if isinstance(thing, torch.Tensor) and thing.requires_grad and thing.numel() == 1 and trouble_in(thing):
+                    stack = (Site.of(frame), *user_stack(frame.f_back))
+                    return self._tell(self._trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception))
+        return []
+
+    # validators
+
+    def operand_refused(
+        self,
+        exception: BaseException,
+        frames: list[FrameType],
+        users: list[FrameType],
+        stack: tuple[Site, ...],
+        tensors: list[torch.Tensor] | None,
+    ) -> list[Finding]:
+        """Something raised: because of what is not finite? `frames` are those of the traceback, innermost first."""
+        for tensor in tensors if tensors is not None else _in_library(frames):
+            if trouble_in(tensor):
+                trip = self._trip(Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception)
+                found = self._diagnosed = self._ask(trip)
+                if found:
+                    return found
+        return []
+
+    # programs that do not train
+
+    def module_given(self, args: Iterable[Any]) -> None:
+        """The inputs of an outermost module, in a program that has not called backward yet."""
+        if self.trained or len(self._inputs) >= 8:
+            return
+        for each in flatten(tuple(args)):
+            if isinstance(each, torch.Tensor) and trouble_in(each):
+                self._inputs.append((weakref.ref(each), user_stack(sys._getframe(2))))
+
+    def _untrained(self, frames: list[FrameType]) -> list[Finding]:
+        for ref, stack in self._inputs:
+            tensor = ref()
+            if tensor is not None:
+                found = self._tell(self._trip(Notice.INPUT, Consequence.ENDED, tensor, stack, frames))
+                if found:
+                    return found
+        return []
+
+    # telling
+
+    def _trip(
+        self,
+        notice: Notice,
+        consequence: Consequence,
+        observed: torch.Tensor | None,
+        stack: tuple[Site, ...],
+        frames: list[FrameType],
+        **more: Any,
+    ) -> Trip:
+        return self.diagnoser.trip(
+            notice,
+            consequence,
+            step=self.host.step,
+            stack=stack,
+            frames=frames,
+            observed=observed,
+            losses=list(self.losses),
+            poisoned=self._poison(),
+            **more,
+        )
+
+    def _poison(self) -> list[str]:
+        """Buffers of the model that are not finite."""
+        ref = self.passes.current.model
+        model = ref() if ref is not None else None
+        if model is None:
+            return []
+        return [name for name, each in model.named_buffers() if trouble_in(each) == "nan"]
+
+    def _names(self, weights: list[torch.Tensor]) -> list[str]:
+        return [self.diagnoser.modules.name_of(each) for each in weights]
+
+    def _ask(self, trip: Trip) -> list[Finding]:
+        self._count += 1
+        if self._count > MOST_DIAGNOSES or self._poisoned:
+            return []
+        found = self.host.diagnose(lambda: self.diagnoser.diagnose(trip))
+        if not found and trip.could_not and not trip.now.recorded:
+            self.host.record_next_step(trip.could_not)
+        return found
+
+    def _tell(self, trip: Trip) -> list[Finding]:
+        found = self._diagnosed = self._ask(trip)
+        if trip.consequence is Consequence.APPLIED and any(each.severity is Severity.ERROR for each in found):
+            self._poisoned = True
+        self.host.say(found)
+        return found
+
+
+def _users(frame: FrameType | None) -> list[FrameType]:
+    return [each for each in frames_from(frame) if not is_library(each.f_code.co_filename)]
+
+
+def _in_library(frames: list[FrameType]) -> Iterable[torch.Tensor]:
+    """Tensors that the library code which raised was working on."""
+    for frame in frames:
+        if not is_library(frame.f_code.co_filename):
+            return
+        things = list(frame.f_locals.values())
+        me = frame.f_locals.get("self")
+        things += [each for each in getattr(me, "__dict__", {}).values() if not isinstance(me, nn.Module)]
+        yield from (each for each in things if isinstance(each, torch.Tensor))
+
+
+def refused_operands(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """Operands that are not finite, if the call goes well with them mended."""
+    with leaving_no_trace():
+        bad = [each for each in flatten((args, kwargs)) if isinstance(each, torch.Tensor) and trouble_in(each)]
+        return bad if bad and try_values(func, args, kwargs, mended_operand).ran else []
+
+
+def mended_operand(tensor: torch.Tensor) -> torch.Tensor:
+    return mended(tensor) if tensor.is_floating_point() else tensor
+
+
+def _number(loss: torch.Tensor) -> float | None:
+    """A loss as a number, or None where it has no single one."""
+    if loss.numel() != 1 or loss.is_complex() or loss.is_meta:
+        return None
+    return float(loss.detach().item())
+
+
+def all_finite(tensors: list[torch.Tensor | None]) -> bool:
+    """One fused look at many tensors.
+
+    torch's own check for loss scaling reads each tensor once and writes back what it read: with a scale of one that
+    changes no bit, and on `.data` it counts as no change. Where it cannot look, each tensor is looked at by itself.
+    """
+    plain = [each.data for each in tensors if each is not None]
+    groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
+    for each in plain:
+        if each.layout is torch.strided and each.is_floating_point() and not each.is_meta:
+            groups.setdefault((each.device, each.dtype), []).append(each)
+        elif trouble_in(each):
+            return False
+    for (device, _), group in groups.items():
+        found = torch.zeros((), device=device)
+        try:
+            torch._amp_foreach_non_finite_check_and_unscale_(group, found, torch.ones((), device=device))
+        except RuntimeError:
+            # An expanded gradient shares its memory, and cannot be written back.
+            if any(trouble_in(each) for each in group):
+                return False
+            continue
+        if found.item():
+            return False
+    return True
+
+
+def is_new_pass(module: nn.Module, passes: PassBook) -> bool:
+    """Weights have changed since the last forward pass, and no optimizer said so: the program updates them by itself."""
+    now = passes.current
+    return bool(now.backwards) and now.model is not None and now.model() is module and now.version != version_of(module)
