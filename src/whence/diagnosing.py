@@ -67,7 +67,8 @@ class Diagnoser:
 
     def diagnose(self, trip: Trip) -> list[Finding]:
         """Find the birth and ask the rules; the first that knows it has the word."""
-        self._replay(trip)
+        if trip.notice not in (Notice.UPDATE, Notice.RATE):
+            self._replay(trip)
         if trip.born is None and trip.gradient is None:
             self._look_without_replay(trip)
         for ask in trip_rules():
@@ -82,6 +83,18 @@ class Diagnoser:
                 return [found]
         return []
 
+    def plan_of_loss(self, loss: torch.Tensor, frames: list[FrameType]) -> tuple[Value, Plan] | None:
+        """A plan that computes the loss of the pass under way, if there is one."""
+        trip = self.trip(Notice.LOSS, Consequence.APPLIED, step=0, stack=(), frames=frames, observed=loss)
+        for prepare in self._ways(trip):
+            try:
+                target, plan = prepare()
+                if _faithful(replay(plan), target, loss):
+                    return target, plan
+            except Unreplayable:
+                continue
+        return None
+
     # the replay
 
     def _replay(self, trip: Trip) -> None:
@@ -92,6 +105,8 @@ class Diagnoser:
                 run = replay(plan, at_backward=watch if trip.notice is Notice.GRADIENT else None)
             except Unreplayable as reason:
                 trip.could_not = trip.could_not or str(reason)
+                continue
+            if target not in run.contents and trip.notice is not Notice.GRADIENT:
                 continue
             if not _faithful(run, target, trip.observed):
                 trip.could_not = trip.could_not or "the replay gave another loss"
@@ -107,7 +122,7 @@ class Diagnoser:
         """The pass itself where it is on the tape; else each score that can stand for it."""
         now, backward = trip.now, trip.notice is Notice.GRADIENT
         if now.recorded:
-            value = self.tape.known_value(trip.observed) if trip.observed is not None else None
+            value = trip.target or (self.tape.known_value(trip.observed) if trip.observed is not None else None)
             if value is None:
                 return []
             calls = self.passes.calls()
@@ -116,6 +131,8 @@ class Diagnoser:
         ways = []
         for score in self.passes.scores:
             target = _nth_loss(score.calls, max(now.backwards, 1))
+            if trip.notice is Notice.STATE:
+                target = next((value for value, tensor in score.changed if tensor is trip.observed), None)
             if target is not None and score.signature == signature:
                 ways.append(
                     lambda score=score, target=target: (  # type: ignore[misc]
@@ -131,6 +148,24 @@ class Diagnoser:
             trip.born = self._birth(trip.target, run, trip.plan.calls)
         elif trip.notice is Notice.GRADIENT:
             trip.gradient = watch.find(run)
+            if trip.gradient is None and trip.plan.own:
+                self._spoilt_gradient(trip)
+
+    def _spoilt_gradient(self, trip: Trip) -> None:
+        """Backward gave finite gradients: what did the program do with them?"""
+        for tensor in trip.bad_gradients:
+            value = self.tape.known_value(tensor)
+            if value is None or value.call is None:
+                continue
+            try:
+                plan = plan_for(self.passes.calls(), trip.now, self.tape, [value], backward=True)
+                run = replay(plan)
+            except Unreplayable:
+                continue
+            if value in run.troubles:
+                trip.target, trip.plan, trip.run, trip.observed = value, plan, run, tensor
+                trip.born = self._birth(value, run, plan.calls)
+                return
 
     def _look_without_replay(self, trip: Trip) -> None:
         """What is still alive, and what can be computed again from the tape, without running the step."""

@@ -128,6 +128,9 @@ class Session:
                 if (finding := notice(call)) is not None:
                     self._noticed.add(call.site)
                     self._say([finding])
+        if call.phase == "optimizer" and self.tripwires.watches_calls and not call.inner:
+            with self._looking():
+                self.tripwires.update_made(call)
         if self._explained is not None:
             # The program got on: whatever was raised has been caught.
             self._explained = None
@@ -202,6 +205,8 @@ class Session:
     # what the optimizer sensor reports
 
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
+        if self._looking_now:
+            return
         if not evaluates:
             with self._looking():
                 self.tripwires.step_began(optimizer)
@@ -219,12 +224,14 @@ class Session:
         with self._looking():
             self.tripwires.evaluation_ended(optimizer)
 
-    def step_ended(self, _optimizer: Optimizer, steps: int) -> None:
+    def step_ended(self, optimizer: Optimizer, steps: int) -> None:
+        if self._looking_now:
+            return
         while self._phases:
             if self._phases.pop() == "optimizer":
                 break
         with self._looking():
-            self.tripwires.step_ended()
+            self.tripwires.step_ended(optimizer)
             self.step = steps
             allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
             if steps >= RECORDED_STEPS and self.cost() > allowed:
@@ -235,11 +242,15 @@ class Session:
     # what the backward sensor reports
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
+        if self._looking_now:
+            return
         with self._looking():
             self.tripwires.backward_began(losses)
         self._phases.append("backward")
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
+        if self._looking_now:
+            return
         if self._phases and self._phases[-1] == "backward":
             self._phases.pop()
         if not raised:
@@ -254,6 +265,9 @@ class Session:
 
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]:
         return self.optimizers.built_at(optimizer)
+
+    def known_optimizers(self) -> list[Optimizer]:
+        return self.optimizers.known()
 
     def diagnose(self, ask: Callable[[], list[Finding]]) -> list[Finding]:
         return ask()

@@ -24,12 +24,15 @@ from whence.finding import Finding, Severity
 from whence.source.sites import Site, frames_from, is_library, user_stack
 from whence.tape.passes import PassBook, version_of
 from whence.lineage.births import mended
+from whence.lineage.looking import names_of
 from whence.tape.replay import leaving_no_trace, trouble_in
-from whence.tape.tape import flatten
+from whence.tape.tape import Call, flatten
 from whence.tape.trial import try_values
-from whence.tape.trip import Consequence, Notice, Trip
+from whence.tape.trip import BadState, BadUpdate, Consequence, Notice, Trip
+from whence.updates import ABSURD, RateProbe, bad_state, dry_run, is_sudden, is_torchs
 
 MOST_LOSSES = 256
+MOST_RATE_TRIALS = 4
 MOST_DIAGNOSES = 12
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -44,6 +47,7 @@ class Host(Protocol):
     def say(self, findings: list[Finding]) -> None: ...
     def record_next_step(self, why: str) -> None: ...
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]: ...
+    def known_optimizers(self) -> list[Optimizer]: ...
 
 
 @dataclass(slots=True)
@@ -52,6 +56,8 @@ class Bad:
 
     findings: list[Finding]
     weights: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
+    waits_for: weakref.ref[Optimizer] | None = None
+    """The optimizer that will use them, where another one steps first."""
 
 
 class Tripwires:
@@ -70,19 +76,52 @@ class Tripwires:
         self._weights: list[weakref.ref[torch.Tensor]] = []
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
         self._poisoned = False
+        self._told_update = self._told_state = False
+        self._rates_tried = 0
+        self._rate: RateProbe | None = None
+        self._stepping: weakref.ref[Optimizer] | None = None
+        self._pending_update: Trip | None = None
+        self.watches_calls = False
+        self._healthy_buffers = True
 
     # passes
 
     def next_pass(self) -> None:
         """The pass under way is over: what was bad in it and not used was skipped."""
-        self._settle()
+        self._settle(everything=False)
+        told = self._look_at_buffers()
         bad, self._bad_loss = self._bad_loss, None
-        if bad is not None and self._diagnosed is None:
+        if told:
+            pass
+        elif bad is not None and self._diagnosed is None:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
             self._abandoned(Consequence.SKIPPED, _users(sys._getframe(1)))
         self._loss = self._diagnosed = None
         self.passes.begin(self.host.step, self.host.recording())
+
+    def _look_at_buffers(self) -> bool:
+        """Running statistics that the pass has made not finite: they outlive it, whatever becomes of its loss."""
+        if not self._healthy_buffers or self._poisoned:
+            return False
+        changed = self.passes.changed_leaves()
+        if not changed or all_finite([tensor for _, tensor in changed]):
+            return False
+        self._healthy_buffers = False
+        for value, tensor in changed:
+            if trouble_in(tensor):
+                name = self._names([tensor])[0]
+                trip = self._trip(
+                    Notice.STATE,
+                    Consequence.SKIPPED,
+                    tensor,
+                    (),
+                    _users(sys._getframe(2)),
+                    evidence=BadState((name,), name.rpartition(".")[0]),
+                    target=value,
+                )
+                return bool(self._tell(trip))
+        return False
 
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""
@@ -142,7 +181,12 @@ class Tripwires:
             return found
         return [each for ref in self._weights if (each := ref()) is not None]
 
-    def _suspect(self, weights: list[torch.Tensor], gradients: list[torch.Tensor]) -> None:
+    def _suspect(
+        self,
+        weights: list[torch.Tensor],
+        gradients: list[torch.Tensor],
+        waits_for: weakref.ref[Optimizer] | None = None,
+    ) -> None:
         """Gradients are not finite; whether that matters shows when somebody uses them."""
         if self._bad_loss is None:
             trip = self._trip(
@@ -159,11 +203,11 @@ class Tripwires:
                 Notice.LOSS, Consequence.APPLIED, *self._bad_loss, _users(sys._getframe(1)), weights=self._names(weights)
             )
         self._diagnosed = self._ask(trip)
-        self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights])
+        self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights], waits_for)
 
-    def _settle(self) -> None:
+    def _settle(self, everything: bool = True) -> None:
         """What was suspected is true if the weights are no longer finite."""
-        if self._pending is not None:
+        if self._pending is not None and (everything or self._pending.waits_for is None):
             pending, self._pending = self._pending, None
             weights = [each for ref in pending.weights if (each := ref()) is not None]
             if any(trouble_in(each) for each in weights):
@@ -175,9 +219,13 @@ class Tripwires:
     def step_began(self, optimizer: Optimizer) -> None:
         """An optimizer is about to use its gradients."""
         self._optimizers.add(optimizer)
-        weights = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+        self._stepping = weakref.ref(optimizer)
+        self.watches_calls = not is_torchs(optimizer) and not self._poisoned and not self._told_update
+        weights = weights_of(optimizer)
         if all_finite([each.grad for each in weights]):
-            if self._bad_loss is not None and self._diagnosed is None:
+            self._look_at_others(optimizer)
+            self._before_update(optimizer, weights)
+            if self._bad_loss is not None and self._diagnosed is None and self._pending is None:
                 loss, stack = self._bad_loss
                 self._bad_loss = None
                 self._tell(
@@ -198,6 +246,68 @@ class Tripwires:
             return
         self._apply(optimizer, [each for each in weights if trouble_in(each.grad)])
 
+    def _look_at_others(self, optimizer: Optimizer) -> None:
+        """Before the first of several optimizers changes anything: the gradients that the others will use."""
+        if self._diagnosed is not None or not self.passes.current.backwards:
+            return
+        for other in self.host.known_optimizers():
+            if other is not optimizer:
+                weights = weights_of(other)
+                if not all_finite([each.grad for each in weights]):
+                    self._suspect(
+                        [each for each in weights if trouble_in(each.grad)],
+                        [each.grad for each in weights if trouble_in(each.grad)],
+                        weakref.ref(other),
+                    )
+                    return
+
+    def _before_update(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
+        """Gradients are finite. Is the update?"""
+        if self._poisoned or self._told_update:
+            return
+        update = dry_run(optimizer, weights, lambda each: self._names([each])[0])
+        if update is not None:
+            self._told_update = True
+            self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
+        elif self._rates_tried < MOST_RATE_TRIALS and is_sudden(self.losses):
+            self._rates_tried += 1
+            self._rate = self._rate_probe(optimizer, weights)
+
+    def update_made(self, call: Call) -> None:
+        """A call of somebody's own optimizer: did it make something not finite of what was?"""
+        made = [each for each in call.outputs if each.tensor is not None and trouble_in(each.tensor)]
+        given = [each.tensor for each in call.operands if each not in call.changed and each.tensor is not None]
+        optimizer = self._stepping() if self._stepping is not None else None
+        if not made or optimizer is None or any(trouble_in(each) for each in given) or call.site is None:
+            return
+        self.watches_calls = False
+        self._pending_update = self._update_trip(
+            optimizer,
+            Notice.UPDATE,
+            BadUpdate(type(optimizer).__name__, (), made[0].dtype, None, in_float32=False, call=call),
+        )
+
+    def _rate_probe(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> RateProbe | None:
+        loss = self._loss
+        found = self.diagnoser.plan_of_loss(loss, _users(sys._getframe(1))) if loss is not None else None
+        if found is None or loss is None:
+            return None
+        target, plan = found
+        copies = [(each, each.detach().clone()) for each in weights]
+        return RateProbe(weakref.ref(optimizer), plan, target, loss.detach().clone(), copies)
+
+    def _update_trip(self, optimizer: Optimizer, notice: Notice, evidence: Any) -> Trip:
+        return self._trip(
+            notice,
+            Consequence.APPLIED,
+            self._loss,
+            user_stack(sys._getframe(1)),
+            _users(sys._getframe(1)),
+            optimizer=optimizer,
+            built=self.host.built_at(optimizer),
+            evidence=evidence,
+        )
+
     def _apply(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
         pending, self._pending = self._pending, None
         if pending is not None and pending.findings:
@@ -217,19 +327,32 @@ class Tripwires:
             trip = self._trip(Notice.LOSS, Consequence.APPLIED, loss, where, frames, **more)
         else:
             trip = self._trip(Notice.GRADIENT, Consequence.APPLIED, self._loss, stack, frames, **more)
-        if type(optimizer).__module__.startswith("torch.optim"):
+        if is_torchs(optimizer):
             self._tell(trip)
         else:
             # Somebody's own optimizer may know what to do with it.
             self._diagnosed = self._ask(trip)
             self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights])
 
-    def step_ended(self) -> None:
-        self._settle()
+    def step_ended(self, optimizer: Optimizer) -> None:
+        self._settle(everything=False)
+        update, self._pending_update = self._pending_update, None
+        if update is not None and not self._poisoned and not all_finite(list(weights_of(optimizer))):
+            self._told_update = True
+            self._tell(update)
+        probe, self._rate = self._rate, None
+        trial = probe.settle() if probe is not None else None
+        if trial is not None:
+            self._tell(self._update_trip(optimizer, Notice.RATE, trial))
+        elif self.losses and abs(self.losses[-1]) > ABSURD and not self._poisoned and not self._told_state:
+            state = bad_state(optimizer)
+            if state is not None and all_finite(weights_of(optimizer)):
+                self._told_state = True
+                self._tell(self._update_trip(optimizer, Notice.STATE, state))
 
     def evaluation_ended(self, optimizer: Optimizer) -> None:
         """A closure has computed gradients at a point that may be a trial: what it means shows when the step has ended."""
-        weights = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+        weights = weights_of(optimizer)
         if not all_finite([each.grad for each in weights]) and self._pending is None:
             self._suspect([each for each in weights if trouble_in(each.grad)], [each.grad for each in weights])
 
@@ -319,7 +442,13 @@ class Tripwires:
         return [name for name, each in model.named_buffers() if trouble_in(each) == "nan"]
 
     def _names(self, weights: list[torch.Tensor]) -> list[str]:
-        return [self.diagnoser.modules.name_of(each) for each in weights]
+        """Weights as the user knows them: by their place in a model, or by a variable."""
+        frames = _users(sys._getframe(1))
+        return [
+            self.diagnoser.modules.name_of(each) or next((name for name, _ in names_of(each, frames)), "")
+            or f"a weight of shape {tuple(each.shape)}"
+            for each in weights
+        ]
 
     def _ask(self, trip: Trip) -> list[Finding]:
         self._count += 1
@@ -369,6 +498,11 @@ def _number(loss: torch.Tensor) -> float | None:
     if loss.numel() != 1 or loss.is_complex() or loss.is_meta:
         return None
     return float(loss.detach().item())
+
+
+def weights_of(optimizer: Optimizer) -> list[torch.Tensor]:
+    """The weights that an optimizer is about to change."""
+    return [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
 
 
 def all_finite(tensors: list[torch.Tensor | None]) -> bool:

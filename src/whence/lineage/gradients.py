@@ -125,6 +125,11 @@ class InsideWatch(TorchFunctionMode):
         self.found: tuple[str, Site] | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") == "backward":
+            # Within its own handler a mode is off: what backward runs must be seen as well.
+            with self:
+                torch.autograd.backward(args[0], *args[1:], **(kwargs or {}))
+            return None
         result = func(*args, **(kwargs or {}))
         if self.found is None:
             site = _inner_site(sys._getframe(1))

@@ -15,7 +15,7 @@ from torch.utils._device import DeviceContext
 
 from whence.sensors.sensor import Complaints, hide_this_frame
 from whence.source.sites import user_stack
-from whence.tape.tape import Call, Tape, flatten
+from whence.tape.tape import Call, CustomFunction, Tape, flatten
 
 # Reads of metadata: more than half of all events, and never of interest.
 QUIET = frozenset(
@@ -24,6 +24,10 @@ QUIET = frozenset(
      "__format__", "is_tensor", "is_inference", "_is_view", "untyped_storage", "type", "register_hook", "is_shared",
      "_record_function_enter_new", "_has_compatible_shallow_copy_type", "is_signed", "is_conj", "is_neg"}
 )  # fmt: skip
+
+
+# In training they write running statistics, and torch does not count that as a change.
+WRITES_STATISTICS = frozenset({"batch_norm", "instance_norm"})
 
 
 class Listener(Complaints, Protocol):
@@ -89,6 +93,8 @@ class CallSensor(TorchFunctionMode):
 
     def _finish(self, call: Call, versions: list[tuple[torch.Tensor, int]], result: Any) -> None:
         changed = [tensor for tensor, version in versions if _version(tensor) != version]
+        if call.name in WRITES_STATISTICS and True in call.args + tuple(call.kwargs.values()):
+            changed += [tensor for tensor, _ in versions[1:] if not tensor.requires_grad]
         self.listener.tape.finish(call, result, changed)
         self.listener.call_made(call, result)
 
@@ -154,14 +160,10 @@ class CallSensor(TorchFunctionMode):
 
         @functools.wraps(plain)
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            def run(*args: Any, **kwargs: Any) -> Any:
-                return plain(cls, *args, **kwargs)
-
-            if self.muted or self.failed or torch.compiler.is_compiling():
-                return run(*args, **kwargs)
-            run.__name__ = cls.__name__
             try:
-                return self._see_whole(run, args, kwargs)
+                if self.muted or self.failed or torch.compiler.is_compiling():
+                    return plain(cls, *args, **kwargs)
+                return self._see_whole(CustomFunction(cls, plain), args, kwargs)
             except BaseException as exception:
                 hide_this_frame(exception)
                 raise
@@ -180,7 +182,8 @@ class CallSensor(TorchFunctionMode):
             result = run(*args, **kwargs)
         except BaseException as exception:
             hide_this_frame(exception)
-            hide_this_frame(exception)
+            if exception.__traceback__ is not None:
+                hide_this_frame(exception)
             raise
         finally:
             tape.depth -= 1

@@ -33,6 +33,9 @@ class OptimizerSensor(Sensor):
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]:
         return self._built.get(optimizer, ())
 
+    def known(self) -> list[Optimizer]:
+        return list(self._built)
+
     def _attach(self) -> None:
         self._wrap(Optimizer, "__init__", self._wrap_init)
         before = register_optimizer_step_pre_hook(self._before)

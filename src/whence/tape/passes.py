@@ -8,7 +8,7 @@ state are kept until the next one begins.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -84,6 +84,8 @@ class Score:
     handles: dict[Value, tuple[CodeType, str]]
     """Variables of the program that held a value when backward began."""
     signature: tuple[Any, ...]
+    changed: list[tuple[Value, torch.Tensor]]
+    """What the pass was given and changed in place, with the value that it had afterwards."""
 
 
 class PassBook:
@@ -106,7 +108,9 @@ class PassBook:
         self.current = Pass(step, self.tape.count, recording)
         if not recording:
             self.current.copies = {
-                id(tensor): tensor.detach().clone() for tensor in self._changed_leaves() if _bytes(tensor) < LARGEST_COPY
+                id(tensor): tensor.detach().clone()
+                for _, tensor in self.changed_leaves()
+                if _bytes(tensor) < LARGEST_COPY
             }
         self.mark("start")
         return self.current
@@ -179,22 +183,31 @@ class PassBook:
             entries,
             self._handles,
             tuple(batch.signature for batch, _ in ended.deliveries),
+            _changed_from_outside(calls, ended.first),
         )
         self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
 
-    def _changed_leaves(self) -> Iterator[torch.Tensor]:
-        """Tensors from outside that recorded passes change in place before backward: running statistics, states."""
-        seen: set[int] = set()
-        for score in self.scores:
-            for call in score.calls:
-                if call.name == "backward":
-                    break
-                for value in call.changed:
-                    tensor = value.tensor
-                    from_outside = value.call is None or value.call.number < score.first
-                    if tensor is not None and from_outside and id(tensor) not in seen and not tensor.requires_grad:
-                        seen.add(id(tensor))
-                        yield tensor
+    def changed_leaves(self) -> list[tuple[Value, torch.Tensor]]:
+        """Tensors from outside that passes change in place before backward: running statistics, states."""
+        now = self.current
+        if now.recorded:
+            calls, first = self.calls() if now.before else [], now.first
+            return _changed_from_outside(calls, first)
+        return [each for score in self.scores for each in score.changed if each[0].tensor is not None]
+
+
+def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value, torch.Tensor]]:
+    """Each with the value that it has after its last change."""
+    found: dict[int, tuple[Value, torch.Tensor]] = {}
+    for call in calls:
+        if call.inner or call.phase in ("data", "optimizer", "backward"):
+            continue
+        for before, after in zip(call.changed, call.outputs, strict=False):
+            tensor = after.tensor
+            from_outside = before.call is None or before.call.number < first or id(tensor) in found
+            if tensor is not None and from_outside and not tensor.requires_grad and tensor.is_floating_point():
+                found[id(tensor)] = after, tensor
+    return list(found.values())
 
 
 def version_of(module: nn.Module) -> int:

@@ -42,9 +42,7 @@ class Plan:
     own: bool
     """True if the calls are those of the step itself, and not of an earlier one that stands for it."""
     recorded_at: int
-
-    def backwards(self) -> list[Call]:
-        return [call for call in self.calls if call.name in BACKWARDS]
+    is_given: Callable[[Value], bool]
 
 
 @dataclass(eq=False, slots=True)
@@ -90,8 +88,17 @@ def plan_for(book_calls: Sequence[Call], now: Pass, tape: Tape, targets: Sequenc
             raise Unreplayable(f"a tensor {tuple(value.shape)} was changed since")
         return tensor
 
-    calls = _needed(book_calls, targets, now.is_leaf, backward=backward)
-    return Plan(calls, resolve, tuple(now.marks), own=True, recorded_at=now.step)
+    def is_given(value: Value) -> bool:
+        if now.is_leaf(value):
+            return True
+        if now.first > 0:
+            return False
+        # The first pass has the whole beginning of the program in it: what still stands is taken as it is.
+        tensor = value.tensor
+        return tensor is not None and tape.known_value(tensor) is value and (not value.requires_grad or tensor.is_leaf)
+
+    calls = _needed(book_calls, targets, is_given, backward=backward)
+    return Plan(calls, resolve, tuple(now.marks), own=True, recorded_at=now.step, is_given=is_given)
 
 
 def plan_from(
@@ -130,7 +137,7 @@ def plan_from(
         return now.copies.get(id(tensor), tensor)
 
     calls = _needed(score.calls, targets, is_given, backward=backward)
-    return Plan(calls, resolve, _aligned(score.marks, now.marks), own=False, recorded_at=score.step)
+    return Plan(calls, resolve, _aligned(score.marks, now.marks), own=False, recorded_at=score.step, is_given=is_given)
 
 
 def _variable(handle: tuple[CodeType, str], frames: Sequence[FrameType]) -> torch.Tensor | None:
@@ -200,9 +207,11 @@ def replay(
     at_backward: Callable[[Call, Run], None] | None = None,
     until: Call | None = None,
     during: AbstractContextManager[Any] | None = None,
+    with_hooks: bool = False,
 ) -> Run:
     """Run a plan. `substitute` puts other tensors in place of leaves, `alter` changes the arguments of a call,
-    `amend` what it gave. `until` is the first call that is not run."""
+    `amend` what it gave. `until` is the first call that is not run. The weights' own hooks are code of the program: they run
+    only `with_hooks`, which belongs into a child process."""
     run = Run()
     changed = {value for call in plan.calls for value in call.changed}
     changed_memory = {value.storage for value in changed if value.storage}
@@ -212,11 +221,13 @@ def replay(
             tensor = (substitute or {}).get(value)
             if tensor is None:
                 tensor = plan.resolve(value)
-            tensor = tensor.detach()
+            live, tensor = tensor, tensor.detach()
             if value in changed or value.storage in changed_memory:
                 tensor = tensor.clone()
             if value.requires_grad and (tensor.is_floating_point() or tensor.is_complex()):
                 tensor.requires_grad_(True)
+                if with_hooks:
+                    _adopt_hooks(live, tensor)
             run.leaves[value] = run.contents[value] = tensor
             if trouble := trouble_in(tensor):
                 run.troubles[value] = trouble
@@ -260,13 +271,20 @@ def replay(
                 except Exception as exception:
                     run.raised = call, exception.with_traceback(None)
                     break
-            _enter(run, call, result)
+            _enter(run, call, result, plan.is_given)
             if amend is not None:
                 amend(call, run)
     return run
 
 
-def _enter(run: Run, call: Call, result: Any) -> None:
+def _adopt_hooks(live: torch.Tensor, stand_in: torch.Tensor) -> None:
+    for hook in (getattr(live, "_backward_hooks", None) or {}).values():
+        stand_in.register_hook(hook)
+    for hook in (getattr(live, "_post_accumulate_grad_hooks", None) or {}).values():
+        stand_in.register_post_accumulate_grad_hook(hook)
+
+
+def _enter(run: Run, call: Call, result: Any, is_given: Callable[[Value], bool]) -> None:
     operands = [run.contents[value] for value in call.operands if value in run.contents]
     for before, after in zip(call.changed, call.outputs, strict=False):
         if before in run.contents:
@@ -277,7 +295,8 @@ def _enter(run: Run, call: Call, result: Any) -> None:
         for each in flatten(result)
         if isinstance(each, torch.Tensor) and not any(each is operand for operand in operands)
     ]
-    run.contents.update(zip(made, results, strict=False))
+    # A draw that was only made for the sake of the random state is not what the pass was given.
+    run.contents.update((value, each) for value, each in zip(made, results, strict=False) if not is_given(value))
     for value in call.outputs:
         tensor = run.contents.get(value)
         if tensor is None:

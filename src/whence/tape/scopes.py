@@ -72,11 +72,9 @@ class ModuleBook:
         return None
 
     def name_of(self, tensor: torch.Tensor) -> str:
-        """A weight as the user knows it: `Net.fc1.weight`; its shape where no module has it."""
+        """A weight by its place in a model, `Net.fc1.weight`; empty where no module has it."""
         owner = self.owner_of(tensor)
-        if owner is None:
-            return f"a weight of shape {tuple(tensor.shape)}"
-        return f"{self.path_of(owner[0])}.{owner[1]}"
+        return f"{self.path_of(owner[0])}.{owner[1]}" if owner is not None else ""
 
     def holder_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
         """The module that keeps a tensor as a plain attribute, unknown to `parameters()`, `buffers()` and `to()`."""

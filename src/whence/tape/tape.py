@@ -85,6 +85,18 @@ class Call:
         return self.stack[0] if self.stack else None
 
 
+class CustomFunction:
+    """A custom autograd Function, to be applied as a whole."""
+
+    def __init__(self, kind: type, apply: Callable[..., Any]) -> None:
+        self.__name__ = kind.__name__
+        self.kind = kind
+        self._apply = apply
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._apply(self.kind, *args, **kwargs)
+
+
 def operation_name(func: Callable[..., Any]) -> str:
     """The name people know: `linear`, `cross_entropy`, `grad.__set__`."""
     name = getattr(func, "__name__", type(func).__name__)
@@ -223,7 +235,8 @@ class Tape:
         for thing in flatten(result):
             if isinstance(thing, torch.Tensor) and not any(thing is each for each in changed):
                 known = self.known_value(thing)
-                if known is not None and known in call.operands:
+                if known is not None and (known in call.operands or call.name.endswith(".__get__")):
+                    # A call that gives back what it was given, or reads what is there, makes nothing new.
                     continue
                 outputs.append(self._enter(thing, call))
                 _note_node(call, thing)

@@ -26,6 +26,43 @@ class Notice(Enum):
     GRADIENT = auto()
     OPERAND = auto()
     INPUT = auto()
+    UPDATE = auto()
+    STATE = auto()
+    RATE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class BadUpdate:
+    """An optimizer's step that makes weights not finite from finite gradients."""
+
+    optimizer: str
+    weights: tuple[str, ...]
+    dtype: torch.dtype
+    eps: float | None
+    in_float32: bool
+    """Whether the same step in float32 is finite."""
+    call: Any = None
+    """The call of somebody's own optimizer that did it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadState:
+    """Numbers that outlive the step and are not finite."""
+
+    names: tuple[str, ...]
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class RateTrial:
+    """One update, tried at other rates on the same batch."""
+
+    rate: float
+    before: float
+    after: float
+    factor: float
+    smaller: float
+    """The loss after the same update times `factor`."""
 
 
 class Consequence(Enum):
@@ -68,6 +105,7 @@ class Trip(Scene):
     """Buffers and optimizer state that are not finite either."""
     losses: list[float] = field(default_factory=list)
     """The losses of the steps before, as far as they are kept."""
+    evidence: BadUpdate | BadState | RateTrial | None = None
 
     @property
     def certified(self) -> bool:

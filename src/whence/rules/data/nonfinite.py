@@ -19,7 +19,7 @@ from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Value
-from whence.tape.trip import Trip
+from whence.tape.trip import Notice, Trip
 
 SPREADS = ("std", "var", "ptp", "std_mean", "var_mean", "amax", "max")
 
@@ -37,7 +37,7 @@ class Source:
 
 def _source(trip: Trip) -> Source | None:
     born = trip.born
-    if born is None or born.leaf is None:
+    if born is None or born.leaf is None or trip.notice is Notice.GRADIENT:
         return None
     value = born.leaf
     tensor = Contents(trip.tape, trip.run).of(value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from whence.finding import Confidence, Finding, Operand
 from whence.lineage.births import Contents, first_bad
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.gradients import InsideWatch
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.rules.nonfinite.telling import number_text, place_text, tell_trip
@@ -11,6 +13,22 @@ from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.trip import Notice, Trip
+
+
+def _in_a_hook(trip: Trip) -> tuple[str, Spot] | None:
+    """Run backward again with the program's own hooks on the weights, in a child process, and watch their lines."""
+    if trip.plan is None:
+        return None
+
+    def ask() -> tuple[str, Spot] | None:
+        watch = InsideWatch()
+        trip.again(during=watch, with_hooks=True)
+        return (watch.found[0], Spot.of_site(watch.found[1])) if watch.found is not None else None
+
+    try:
+        return run_elsewhere(ask)
+    except NotPossible:
+        return None
 
 
 @trip_rule("nonfinite/gradient-applied", Rank.GENERAL)
@@ -40,7 +58,7 @@ def gradient_applied(trip: Trip) -> Finding | None:
     operands: tuple[Operand, ...] = ()
     if born is not None and born.call is not None and born.call.site is not None:
         spot, op, phase = Spot.of_site(born.call.site), born.call.name, born.call.phase
-        made = Contents(trip.tape).of(born.output) if born.output is not None else None
+        made = Contents(trip.tape, trip.run).of(born.output) if born.output is not None else None
         if made is not None:
             operands = (Operand(op, describe(made)),)
         hops = tuple(
@@ -49,6 +67,9 @@ def gradient_applied(trip: Trip) -> Finding | None:
     elif born is not None and born.leaf is not None:
         trail = trace(born.leaf, NotFinite(trip.tape), trip)
         spot, op, hops = trail.spot, trail.op, trail.hops
+    elif (inside := _in_a_hook(trip)) is not None:
+        op, spot = inside
+        phase = "backward"
     names = ", ".join(trip.weights[:3]) + (f" and {len(trip.weights) - 3} more" if len(trip.weights) > 3 else "")
     if gradient is None:
         return None

@@ -18,7 +18,7 @@ from whence.rules.rule import trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
-from whence.tape.tape import Call, Value, map_leaves
+from whence.tape.tape import Call, CustomFunction, Value, map_leaves
 from whence.tape.trip import Trip
 
 SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
@@ -119,7 +119,7 @@ def _gradients_finite(trip: Trip, **changes: Any) -> bool:
 
 def _inside(found: Derivative) -> tuple[str, Spot] | None:
     """For a custom Function: the line of its backward that did it."""
-    if not getattr(found.call.func, "__module__", "").startswith("whence"):
+    if not isinstance(found.call.func, CustomFunction):
         return None
     watch = InsideWatch()
     try:

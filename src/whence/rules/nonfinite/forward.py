@@ -19,8 +19,8 @@ from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
-from whence.tape.tape import Call, Value
-from whence.tape.trip import Consequence, Trip
+from whence.tape.tape import Call, CustomFunction, Value
+from whence.tape.trip import Consequence, Notice, Trip
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -44,7 +44,7 @@ class Scenario:
 
 def scenario_of(trip: Trip) -> Scenario | None:
     born = trip.born
-    if born is None or born.call is None or born.output is None:
+    if born is None or born.call is None or born.output is None or trip.notice is Notice.GRADIENT:
         return None
     call = born.call
     before = _before(trip, call)
@@ -111,7 +111,7 @@ def _cure(scenario: Scenario) -> tuple[str, torch.Tensor | None] | None:
 def _spared(scenario: Scenario) -> tuple[str, torch.Tensor | None] | None:
     """Run the step with a harmless number in place of what the call gave."""
     trip, call = scenario.trip, scenario.call
-    if trip.plan is None or call not in trip.plan.calls:
+    if trip.plan is None or call not in trip.plan.calls or trip.target in call.outputs:
         return None
 
     def amend(each: Call, run: Run) -> None:
@@ -150,7 +150,7 @@ def _counterfactual(scenario: Scenario, rows: Rows | None) -> str | None:
 def _inside(scenario: Scenario) -> tuple[str, Spot] | None:
     """For a custom Function: the line of its forward that did it."""
     trip = scenario.trip
-    if trip.plan is None or not scenario.call.func.__module__.startswith("whence"):
+    if trip.plan is None or not isinstance(scenario.call.func, CustomFunction):
         return None
     watch = InsideWatch()
     try:

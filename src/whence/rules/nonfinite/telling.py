@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from whence.finding import Confidence, Finding, Hop, Operand, Origin, Proof, Sample, Severity, Symptom
-from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.replay import trouble_in
 from whence.tape.tape import Call
@@ -32,10 +31,6 @@ def place_text(index: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, index))}]" if index else "its only element"
 
 
-def is_anothers(site: Site) -> bool:
-    return False
-
-
 def symptom_of(trip: Trip) -> Symptom | None:
     """Where it was noticed, in the program's words."""
     if not trip.stack:
@@ -52,6 +47,8 @@ def what_of(trip: Trip) -> str:
         names = trip.weights
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"the gradient of {names[0] if names else 'a weight'}{more} is not finite"
+    if trip.notice is Notice.STATE:
+        return "nothing shows here: the step's loss may be finite"
     if trip.notice is Notice.INPUT:
         return "the model is given NaN or Inf"
     number = trip.observed.detach().reshape(-1)[0].item() if trip.observed is not None and trip.observed.numel() == 1 else math.nan
@@ -92,7 +89,7 @@ def module_path(trip: Trip, call: Call | None) -> str | None:
 
 
 def severity_of(trip: Trip) -> Severity:
-    if trip.consequence is Consequence.SKIPPED:
+    if trip.consequence is Consequence.SKIPPED and trip.notice is not Notice.STATE:
         return Severity.WARNING
     return Severity.ERROR
 

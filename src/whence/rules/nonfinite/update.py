@@ -1,0 +1,112 @@
+"""Weights that an update, and not a gradient, made NaN or Inf."""
+
+from __future__ import annotations
+
+from whence.finding import Confidence, Finding
+from whence.lineage.births import Contents
+from whence.lineage.properties import NotFinite
+from whence.lineage.trail import trace
+from whence.rules.nonfinite.telling import tell_trip
+from whence.rules.rule import Rank, trip_rule
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.tape.batches import BatchLeaf
+from whence.tape.tape import Call
+from whence.tape.trip import BadUpdate, Notice, Trip
+
+
+@trip_rule("nonfinite/update", Rank.CAUSE)
+def update(trip: Trip) -> Finding | None:
+    """The optimizer's own arithmetic made the weights NaN or Inf.
+
+    What happened
+        All gradients are finite, and the update is not. In float16 Adam's eps of 1e-8 rounds to 0 and the squares of small
+        gradients do too: 0 divided by 0. In a hand-written optimizer, a division by a second moment that is 0.
+    Why it matters
+        The weights are lost in one step, and the loss of that step looked healthy.
+    How it is detected
+        Where weights are float16 and eps rounds to 0, the step is made on copies first. In somebody's own optimizer each call
+        is looked at while it is recorded. Else: weights that are not finite although every gradient was.
+    How to fix it
+        float32 weights with autocast for the forward pass (a GradScaler for float16). A larger eps only hides it.
+    When it stays silent
+        autocast with float32 weights.
+    Cost
+        None for float32 weights.
+    """
+    if isinstance(trip.evidence, BadUpdate):
+        return _tell(trip, trip.evidence)
+    return _found_later(trip)
+
+
+def _tell(trip: Trip, bad: BadUpdate) -> Finding | None:
+    names = ", ".join(bad.weights[:3]) + (f" and {len(bad.weights) - 3} more" if len(bad.weights) > 3 else "")
+    if isinstance(bad.call, Call) and bad.call.site is not None:
+        return tell_trip(
+            trip,
+            "nonfinite/update",
+            spot=Spot.of_site(bad.call.site),
+            verdict=f"{bad.call.name} in {bad.optimizer}'s step made weights NaN or Inf; the gradients are finite",
+            why="Its operands are finite and what it writes into the weight is not: a divisor is zero, or a square overflowed.",
+            fix="Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division.",
+            op=bad.call.name,
+            phase="optimizer",
+            confidence=Confidence.PROVEN,
+            replayed=False,
+        )
+    spot = Spot.of_site(trip.built[0]) if trip.built else None
+    return tell_trip(
+        trip,
+        "nonfinite/update",
+        spot=spot,
+        verdict=f"{bad.optimizer}'s step makes {names} NaN or Inf in float16; the gradients are finite",
+        why=f"eps={bad.eps:g} rounds to 0 in float16, and so do the squares of small gradients: the update divides by zero.",
+        fix="Keep the weights in float32 and use autocast (with a GradScaler for float16) instead of `.half()`.",
+        op=bad.optimizer,
+        phase="optimizer",
+        counterfactual="the same step made in float32 is finite" if bad.in_float32 else None,
+        confidence=Confidence.PROVEN if bad.in_float32 else Confidence.LIKELY,
+        replayed=False,
+    )
+
+
+def _found_later(trip: Trip) -> Finding | None:
+    """The forward pass began with weights that were not finite."""
+    born = trip.born
+    if born is None or born.leaf is None or trip.notice is Notice.GRADIENT or isinstance(born.leaf.leaf, BatchLeaf):
+        return None
+    tensor = born.leaf.tensor
+    if tensor is None or not tensor.requires_grad or not tensor.is_leaf or not Contents(trip.tape, trip.run).trouble(born.leaf):
+        return None
+    name = trip.modules.name_of(tensor) or "a weight"
+    if trip.step == 0:
+        trail = trace(born.leaf, NotFinite(trip.tape), trip)
+        return tell_trip(
+            trip,
+            "nonfinite/uninitialised",
+            spot=trail.spot,
+            verdict=f"{name} is not finite before the first step",
+            why="No update has been made yet: the weight was created, initialised or loaded with NaN or Inf in it.",
+            fix="Initialise the weight: torch.empty and torch.Tensor(n) do not.",
+            op=trail.op,
+            module=trail.module,
+            chain=trail.hops,
+        )
+    site = _last_update(trip)
+    return tell_trip(
+        trip,
+        "nonfinite/update",
+        spot=Spot.of_site(site) if site is not None else None,
+        verdict=f"{name} was not finite any more before this step, although every gradient was",
+        why="The gradients of all steps before were looked at and finite: the update itself, or code that writes weights, did it.",
+        fix="Look at what the update divides by and at its types; print the weights around `step()`.",
+        phase="optimizer",
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _last_update(trip: Trip) -> Site | None:
+    for call in reversed(trip.tape.calls):
+        if call.phase == "optimizer" and call.stack:
+            return call.stack[0]
+    return trip.built[0] if trip.built else None

@@ -1,0 +1,136 @@
+"""Looks at updates: one that would make weights not finite, one that raises the loss it was to lower, and what it leaves behind."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from whence.tape.replay import Plan, Run, Unreplayable, replay, same_bits, trouble_in
+from whence.tape.tape import Value
+from whence.tape.trip import BadState, BadUpdate, RateTrial
+
+ABSURD = 1e12
+SUDDEN = 30.0
+RAISED = 3.0
+FACTORS = (0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
+
+
+def is_torchs(optimizer: Optimizer) -> bool:
+    return type(optimizer).__module__.startswith("torch.optim")
+
+
+def dry_run(optimizer: Optimizer, weights: Sequence[torch.Tensor], name: Callable[[torch.Tensor], str]) -> BadUpdate | None:
+    """In float16 Adam's eps rounds to zero. Where it does, the step is made on copies first, before it destroys the weights."""
+    halves = [each for each in weights if each.dtype is torch.float16]
+    eps = optimizer.defaults.get("eps")
+    if not halves or not is_torchs(optimizer) or not isinstance(eps, float) or float(torch.tensor(eps).half()) > 0:
+        return None
+    after = _stepped(optimizer, torch.float16)
+    if after is None or not (bad := [weight for weight, each in after if trouble_in(each)]):
+        return None
+    wide = _stepped(optimizer, torch.float32)
+    finite = wide is not None and not any(trouble_in(each) for _, each in wide)
+    return BadUpdate(type(optimizer).__name__, tuple(map(name, bad)), torch.float16, eps, finite)
+
+
+def _stepped(optimizer: Optimizer, dtype: torch.dtype) -> list[tuple[torch.Tensor, torch.Tensor]] | None:
+    """What the weights would be after this step, computed on copies in another type."""
+    pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
+    groups: list[dict[str, Any]] = []
+    for group in optimizer.param_groups:
+        copies = []
+        for weight in group["params"]:
+            if weight.grad is not None:
+                copy = weight.detach().to(dtype, copy=True).requires_grad_()
+                copy.grad = weight.grad.detach().to(dtype, copy=True)
+                copies.append(copy)
+                pairs.append((weight, copy))
+        groups.append({**group, "params": copies})
+    try:
+        twin = type(optimizer)([each for each in groups if each["params"]])
+        for weight, copy in pairs:
+            if weight in optimizer.state:
+                twin.state[copy] = {
+                    key: each.detach().to(dtype if each.is_floating_point() and each.dim() else each.dtype, copy=True)
+                    if isinstance(each, torch.Tensor)
+                    else each
+                    for key, each in optimizer.state[weight].items()
+                }
+        twin.step()
+    except Exception:
+        return None
+    return pairs
+
+
+def bad_state(optimizer: Optimizer) -> BadState | None:
+    """Moments and the like that are not finite."""
+    bad = {
+        key
+        for state in optimizer.state.values()
+        for key, each in state.items()
+        if isinstance(each, torch.Tensor) and trouble_in(each)
+    }
+    return BadState(tuple(sorted(bad)), type(optimizer).__name__) if bad else None
+
+
+def is_sudden(losses: Sequence[float]) -> bool:
+    """The loss has jumped far above where it was."""
+    if len(losses) < 2 or not math.isfinite(losses[-1]):
+        return False
+    usual = statistics.median(abs(each) for each in list(losses)[-11:-1])
+    return abs(losses[-1]) > SUDDEN * max(usual, 1e-6) and losses[-1] > losses[-2]
+
+
+@dataclass(slots=True)
+class RateProbe:
+    """An update that was suspected before it was made: the weights from before it, and the step to run again."""
+
+    optimizer: weakref.ref[Optimizer]
+    plan: Plan
+    target: Value
+    observed: torch.Tensor
+    before: list[tuple[torch.Tensor, torch.Tensor]]
+
+    def settle(self) -> RateTrial | None:
+        """The update is made. Does it raise the loss of its own batch, and does a smaller one lower it?"""
+        optimizer = self.optimizer()
+        if optimizer is None:
+            return None
+        old = {id(live): copy for live, copy in self.before}
+        try:
+            start = self._loss(old, 0.0)
+            after = self._loss(old, 1.0)
+            if start is None or not same_bits(start, self.observed):
+                return None
+            low, high = float(start.item()), float(after.item()) if after is not None else math.inf
+            if math.isfinite(high) and (high < RAISED * abs(low) or high <= low):
+                return None
+            for factor in FACTORS:
+                tried = self._loss(old, factor)
+                if tried is not None and float(tried.item()) < low:
+                    return RateTrial(float(optimizer.param_groups[0]["lr"]), low, high, factor, float(tried.item()))
+        except (Unreplayable, RuntimeError, KeyError):
+            pass
+        return None
+
+    def _loss(self, old: dict[int, torch.Tensor], share: float) -> torch.Tensor | None:
+        """The loss of the same step with this share of the update made."""
+        leaves = {
+            value: old[id(live)] + share * (live.detach() - old[id(live)])
+            for call in self.plan.calls
+            for value in call.operands
+            if (live := value.tensor) is not None and id(live) in old
+        }
+        if share == 0.0:
+            leaves = {value: old[id(value.tensor)] for value in leaves}
+        elif share == 1.0:
+            leaves = {value: value.tensor.detach() for value in leaves if value.tensor is not None}
+        run: Run = replay(self.plan, substitute=leaves)
+        return run.contents.get(self.target) if run.raised is None else None
