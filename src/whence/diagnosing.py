@@ -10,10 +10,9 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch.optim import Optimizer
 
 from whence.finding import Finding, described
-from whence.lineage.births import Born, Contents, find_birth
+from whence.lineage.births import Born, Contents, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
 from whence.rules.rule import trip_rules
 from whence.source.sites import Site
@@ -108,7 +107,11 @@ class Diagnoser:
                 continue
             if target not in run.contents and trip.notice is not Notice.GRADIENT:
                 continue
-            if not _faithful(run, target, trip.observed):
+            if trip.observed is None:
+                # The program kept nothing of this step: what the replay gives is all there is.
+                if target not in run.troubles:
+                    continue
+            elif not _faithful(run, target, trip.observed):
                 trip.could_not = trip.could_not or "the replay gave another loss"
                 if not plan.own:
                     continue
@@ -146,10 +149,33 @@ class Diagnoser:
         assert trip.plan is not None and trip.target is not None
         if trip.target in run.troubles:
             trip.born = self._birth(trip.target, run, trip.plan.calls)
+            if trip.born is not None and trip.born.call is not None and trip.born.call.name in BACKWARDS:
+                self._within_backward(trip, trip.born.call)
         elif trip.notice is Notice.GRADIENT:
             trip.gradient = watch.find(run)
             if trip.gradient is None and trip.plan.own:
                 self._spoilt_gradient(trip)
+            elif trip.gradient is not None and trip.gradient.call is not None:
+                self._bad_constant(trip, trip.gradient.call, run)
+
+    def _bad_constant(self, trip: Trip, call: Call, run: Run) -> None:
+        """The derivative is not finite because of another operand, which some call has made so: that call is the birth."""
+        assert trip.plan is not None
+        for value in call.operands:
+            if value in run.troubles and not value.requires_grad:
+                born = self._birth(value, run, trip.plan.calls)
+                if born is not None and born.call is not None and not is_deliberate(born.call):
+                    trip.born, trip.gradient, trip.target = born, None, value
+                    trip.notice, trip.observed = Notice.LOSS, run.contents[value]
+                return
+
+    def _within_backward(self, trip: Trip, call: Call) -> None:
+        """A gradient that is part of the loss (create_graph) is not finite: which node made it so?"""
+        watch = GradientWatch()
+        run = trip.again(at_backward=lambda each, run: watch(each, run) if each is call else None)
+        trip.gradient = watch.find(run)
+        if trip.gradient is not None:
+            trip.born = None
 
     def _spoilt_gradient(self, trip: Trip) -> None:
         """Backward gave finite gradients: what did the program do with them?"""
@@ -175,7 +201,7 @@ class Diagnoser:
                 trip.born = self._birth(value, Run(), ())
                 return
 
-    def _birth(self, value: Value, run: Run, calls: tuple[Call, ...]) -> Born:
+    def _birth(self, value: Value, run: Run, calls: tuple[Call, ...]) -> Born | None:
         """Back over the replayed calls, and on over earlier ones as far as their operands can be had again."""
         contents, replayed = Contents(self.tape, run), set(calls)
 
@@ -188,7 +214,17 @@ class Diagnoser:
                 or (call not in replayed and (call.has_foreign or call.inner or not contents.knows_operands(call)))
             )
 
-        return find_birth(value, contents, is_leaf)
+        born = find_birth(value, contents, is_leaf)
+        if born.leaf is not None and not _from_outside(born.leaf):
+            return None
+        return born
+
+
+def _from_outside(leaf: Value) -> bool:
+    """Whether the tape does not know how a value was made, rather than that it cannot make it again."""
+    call = leaf.call
+    weight = leaf.tensor is not None and leaf.tensor.is_leaf and leaf.requires_grad
+    return call is None or call.has_foreign or weight or isinstance(leaf.leaf, BatchLeaf) or call.phase == "optimizer"
 
 
 def _faithful(run: Run, target: Value, observed: torch.Tensor | None) -> bool:

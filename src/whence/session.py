@@ -36,7 +36,8 @@ from whence.tape.tape import Call, Tape
 from whence.tripwires import Tripwires, is_new_pass, refused_operands
 
 RECORDED_STEPS = 3
-GRACE_SECONDS = 1.0
+GRACE_SECONDS = 2.0
+READINGS = frozenset({"item", "__float__", "tolist", "isnan", "isfinite", "isinf"})
 EVALUATION = "evaluation"
 """A closure that an optimizer calls: not the optimizer's own doing."""
 
@@ -69,6 +70,8 @@ class Session:
         self.step = 0
         self._began = perf_counter()
         self._seconds = 0.0
+        self._diagnosing = 0.0
+        """Of these, what diagnoses took: they do not count against the budget of recording."""
         self._looking_now = False
         self._phases: list[str] = []
         self._signatures: set[Any] = set()
@@ -119,7 +122,9 @@ class Session:
         return {"module": self.scope, "step": self.step, "phase": phase}
 
     def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None:
-        if not call.inner:
+        if transforming():
+            self.tape.has_gaps = True
+        elif not call.inner:
             self.passes.note_operands(call, tensors)
 
     def call_made(self, call: Call, _result: Any) -> None:
@@ -128,6 +133,9 @@ class Session:
                 if (finding := notice(call)) is not None:
                     self._noticed.add(call.site)
                     self._say([finding])
+        if call.name in READINGS and call.phase != "optimizer" and not transforming():
+            with self._looking():
+                self.tripwires.value_read(call)
         if call.phase == "optimizer" and self.tripwires.watches_calls and not call.inner:
             with self._looking():
                 self.tripwires.update_made(call)
@@ -144,18 +152,26 @@ class Session:
             tensors = refused_operands(func, args, kwargs)
             self._explain(
                 exception,
-                lambda: (self._bad_operand(exception, tensors) if tensors else [])
-                or self.explainer.failed_call(call, func, args, kwargs, exception, frames),
+                lambda: (
+                    (self._bad_operand(exception, tensors) if tensors else [])
+                    or self.explainer.failed_call(call, func, args, kwargs, exception, frames)
+                ),
             )
 
     # what the module sensor reports
 
     def module_entered(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        if self.scope is not None and self.scope.parent is None:
+        if self.scope is not None and self.scope.parent is None and not transforming():
             with self._looking():
                 now = self.passes.current
                 trial = not torch.is_grad_enabled() and len(now.entries) >= MOST_DELIVERIES
-                if self.passes.begun == 0 or is_new_pass(module, self.passes) or trial or len(now.entries) >= MOST_ENTRIES:
+                if (
+                    self.tripwires.asked
+                    or self.passes.begun == 0
+                    or is_new_pass(module, self.passes)
+                    or trial
+                    or len(now.entries) >= MOST_ENTRIES
+                ):
                     self.tripwires.next_pass()
                 self.passes.enter(module, args)
                 self.tripwires.module_given(args)
@@ -234,22 +250,23 @@ class Session:
             self.tripwires.step_ended(optimizer)
             self.step = steps
             allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
-            if steps >= RECORDED_STEPS and self.cost() > allowed:
+            if steps >= RECORDED_STEPS and self.cost() - self._diagnosing > allowed and self.calls.on:
                 self.calls.stop()
+                self.tape.has_gaps = True
             self.tripwires.next_pass()
         self._stop_if_asked()
 
     # what the backward sensor reports
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
-        if self._looking_now:
+        if self._looking_now or transforming():
             return
         with self._looking():
             self.tripwires.backward_began(losses)
         self._phases.append("backward")
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
-        if self._looking_now:
+        if self._looking_now or transforming():
             return
         if self._phases and self._phases[-1] == "backward":
             self._phases.pop()
@@ -270,7 +287,11 @@ class Session:
         return self.optimizers.known()
 
     def diagnose(self, ask: Callable[[], list[Finding]]) -> list[Finding]:
-        return ask()
+        began = perf_counter()
+        try:
+            return ask()
+        finally:
+            self._diagnosing += perf_counter() - began
 
     def say(self, findings: list[Finding]) -> None:
         said = self._say(findings)
@@ -298,7 +319,9 @@ class Session:
         if exception is not self._explained:
             state: dict[str, Any] = {"scope": None, "step": self.step, "phase": "program"}
             self._said = []
-            self._explain(exception, lambda: self._bad_operand(exception) or self.explainer.traceback(exception, [], **state))
+            self._explain(
+                exception, lambda: self._bad_operand(exception) or self.explainer.traceback(exception, [], **state)
+            )
         with self._looking():
             if not self._said:
                 self._said = self._end(frames_in(exception.__traceback__), exception)
@@ -328,7 +351,9 @@ class Session:
             return
         if is_new:
             self._signatures.add(signature)
-            self.calls.start()
+            if not self.calls.on:
+                self.calls.start()
+                self.passes.record_from_here()
 
     def _explain(self, exception: Exception, ask: Callable[[], list[Finding]]) -> None:
         if exception is self._explained or self._looking_now:
@@ -377,6 +402,11 @@ class Session:
             yield
         finally:
             sensor.stop()
+
+
+def transforming() -> bool:
+    """Within `torch.func`: tensors have no values of their own there."""
+    return bool(torch._C._are_functorch_transforms_active())
 
 
 class _Aside:

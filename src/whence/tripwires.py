@@ -11,7 +11,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Protocol
 
@@ -21,10 +21,10 @@ from torch.optim import Optimizer
 
 from whence.diagnosing import Diagnoser
 from whence.finding import Finding, Severity
-from whence.source.sites import Site, frames_from, is_library, user_stack
-from whence.tape.passes import PassBook, version_of
 from whence.lineage.births import mended
 from whence.lineage.looking import names_of
+from whence.source.sites import Site, frames_from, is_library, user_stack
+from whence.tape.passes import PassBook, version_of
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, flatten
 from whence.tape.trial import try_values
@@ -83,6 +83,15 @@ class Tripwires:
         self._pending_update: Trip | None = None
         self.watches_calls = False
         self._healthy_buffers = True
+        self._buffers: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
+        self._held: list[Finding] | None = None
+        """What the program's own check has brought up in this pass."""
+        self._read: list[Finding] | None = None
+        """The same in a program that has not trained."""
+
+    @property
+    def asked(self) -> bool:
+        return self._held is not None
 
     # passes
 
@@ -91,8 +100,11 @@ class Tripwires:
         self._settle(everything=False)
         told = self._look_at_buffers()
         bad, self._bad_loss = self._bad_loss, None
-        if told:
+        held, self._held = self._held, None
+        if told or not self._healthy_buffers:
             pass
+        elif held is not None and not self.passes.current.backwards:
+            self.host.say([as_skipped(each) for each in held])
         elif bad is not None and self._diagnosed is None:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
@@ -104,7 +116,7 @@ class Tripwires:
         """Running statistics that the pass has made not finite: they outlive it, whatever becomes of its loss."""
         if not self._healthy_buffers or self._poisoned:
             return False
-        changed = self.passes.changed_leaves()
+        changed = [each for each in self.passes.changed_leaves() if self._is_buffer(each[1])]
         if not changed or all_finite([tensor for _, tensor in changed]):
             return False
         self._healthy_buffers = False
@@ -123,10 +135,20 @@ class Tripwires:
                 return bool(self._tell(trip))
         return False
 
+    def _is_buffer(self, tensor: torch.Tensor) -> bool:
+        """Registered by a module: what is no buffer may hold whatever the program likes."""
+        known = self._buffers.get(id(tensor))
+        if known is None or known[0]() is not tensor:
+            known = self._buffers[id(tensor)] = weakref.ref(tensor), self.diagnoser.modules.owner_of(tensor) is not None
+        return known[1]
+
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""
         self._settle()
         bad, self._bad_loss = self._bad_loss, None
+        if self._held is not None and not self.passes.current.backwards:
+            self.host.say(self._held)
+            return self._held
         if bad is not None and self._diagnosed is None:
             return self._tell(self._trip(Notice.LOSS, Consequence.ENDED, bad[0], bad[1], frames, exception=exception))
         now = self.passes.current
@@ -135,7 +157,11 @@ class Tripwires:
             if found:
                 return found
         if not self.trained:
-            return self._untrained(frames)
+            found = self._untrained(frames)
+            if not found and self._read:
+                found = [as_skipped(each) for each in self._read]
+                self.host.say(found)
+            return found
         return []
 
     # the loss
@@ -167,7 +193,7 @@ class Tripwires:
             bad = [weight for weight, each in zip(weights, gradients, strict=False) if trouble_in(each)]
             if bad:
                 self._suspect(bad, [each for each in gradients if trouble_in(each)])
-        elif not inputs and not self._optimizers:
+        elif not inputs and not self.host.known_optimizers():
             bad = [each for each in self._leaves() if each.grad is not None and trouble_in(each.grad)]
             if bad:
                 self._suspect(bad, [each.grad for each in bad if each.grad is not None])
@@ -200,7 +226,11 @@ class Tripwires:
             )
         else:
             trip = self._trip(
-                Notice.LOSS, Consequence.APPLIED, *self._bad_loss, _users(sys._getframe(1)), weights=self._names(weights)
+                Notice.LOSS,
+                Consequence.APPLIED,
+                *self._bad_loss,
+                _users(sys._getframe(1)),
+                weights=self._names(weights),
             )
         self._diagnosed = self._ask(trip)
         self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights], waits_for)
@@ -231,7 +261,7 @@ class Tripwires:
                 self._tell(
                     self._trip(
                         Notice.LOSS,
-                        Consequence.SKIPPED,
+                        Consequence.REPORTED,
                         loss,
                         stack,
                         _users(sys._getframe(1)),
@@ -310,6 +340,8 @@ class Tripwires:
 
     def _apply(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
         pending, self._pending = self._pending, None
+        if pending is None and self._held:
+            pending = Bad(self._held)
         if pending is not None and pending.findings:
             self._poisoned = True
             self.host.say(pending.findings)
@@ -370,7 +402,28 @@ class Tripwires:
                 if isinstance(thing, torch.Tensor) and thing.requires_grad and thing.numel() == 1 and trouble_in(thing):
                     stack = (Site.of(frame), *user_stack(frame.f_back))
                     return self._tell(self._trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception))
+        if consequence is Consequence.ENDED and not self.passes.current.recorded:
+            # Nothing of it is left to look at; the step itself can still be run.
+            return self._tell(self._trip(Notice.LOSS, consequence, None, (), frames, exception=exception))
         return []
+
+    # the program's own check
+
+    def value_read(self, call: Call) -> None:
+        """The program reads a number, or asks whether it is finite: the answer is no. What it makes of that shows later."""
+        value = call.operands[0] if call.operands else None
+        tensor = value.tensor if value is not None else None
+        if tensor is None or tensor.numel() > 4096 or self._diagnosed is not None or not trouble_in(tensor):
+            return
+        trained = tensor.requires_grad and tensor.numel() == 1
+        if not trained and (self.trained or self._read is not None or trouble_in(tensor) != "nan"):
+            return
+        frames = _users(sys._getframe(1))
+        trip = self._trip(Notice.LOSS, Consequence.ENDED, tensor, call.stack, frames)
+        if trained:
+            self._diagnosed = self._held = self._ask(trip)
+        else:
+            self._read = self._ask(trip)
 
     # validators
 
@@ -445,7 +498,8 @@ class Tripwires:
         """Weights as the user knows them: by their place in a model, or by a variable."""
         frames = _users(sys._getframe(1))
         return [
-            self.diagnoser.modules.name_of(each) or next((name for name, _ in names_of(each, frames)), "")
+            self.diagnoser.modules.name_of(each)
+            or next((name for name, _ in names_of(each, frames)), "")
             or f"a weight of shape {tuple(each.shape)}"
             for each in weights
         ]
@@ -467,6 +521,13 @@ class Tripwires:
         return found
 
 
+def as_skipped(finding: Finding) -> Finding:
+    """The program saw it and went on without it: no weight was harmed."""
+    if finding.rule == "nonfinite/overflow":
+        return replace(finding, severity=Severity.INFO)
+    return replace(finding, severity=Severity.WARNING) if finding.severity is Severity.ERROR else finding
+
+
 def _users(frame: FrameType | None) -> list[FrameType]:
     return [each for each in frames_from(frame) if not is_library(each.f_code.co_filename)]
 
@@ -486,11 +547,19 @@ def refused_operands(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
     """Operands that are not finite, if the call goes well with them mended."""
     with leaving_no_trace():
         bad = [each for each in flatten((args, kwargs)) if isinstance(each, torch.Tensor) and trouble_in(each)]
-        return bad if bad and try_values(func, args, kwargs, mended_operand).ran else []
+        cures = (mended_operand, _as_identity)
+        return bad if bad and any(try_values(func, args, kwargs, cure).ran for cure in cures) else []
 
 
 def mended_operand(tensor: torch.Tensor) -> torch.Tensor:
     return mended(tensor) if tensor.is_floating_point() else tensor
+
+
+def _as_identity(tensor: torch.Tensor) -> torch.Tensor:
+    """What a factorisation accepts."""
+    if trouble_in(tensor) and tensor.dim() > 1 and tensor.shape[-1] == tensor.shape[-2]:
+        return torch.eye(tensor.shape[-1], dtype=tensor.dtype).expand(tensor.shape)
+    return mended_operand(tensor)
 
 
 def _number(loss: torch.Tensor) -> float | None:

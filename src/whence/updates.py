@@ -26,7 +26,9 @@ def is_torchs(optimizer: Optimizer) -> bool:
     return type(optimizer).__module__.startswith("torch.optim")
 
 
-def dry_run(optimizer: Optimizer, weights: Sequence[torch.Tensor], name: Callable[[torch.Tensor], str]) -> BadUpdate | None:
+def dry_run(
+    optimizer: Optimizer, weights: Sequence[torch.Tensor], name: Callable[[torch.Tensor], str]
+) -> BadUpdate | None:
     """In float16 Adam's eps rounds to zero. Where it does, the step is made on copies first, before it destroys the weights."""
     halves = [each for each in weights if each.dtype is torch.float16]
     eps = optimizer.defaults.get("eps")

@@ -162,7 +162,11 @@ def _carrier(call: Call, output: Value, contents: Contents) -> Value | None:
 
 def _mended_if(value: Value, cured: list[Value], contents: Contents) -> torch.Tensor | None:
     tensor = contents.of(value)
-    return mended(tensor) if tensor is not None and value in cured else tensor
+    if tensor is None:
+        return None
+    # What was finite when it was made, and is not any more, was changed in place since: by this call, or a later one.
+    changed_since = not contents.trouble(value) and bool(trouble_in(tensor))
+    return mended(tensor) if value in cured or changed_since else tensor
 
 
 def first_bad(tensor: torch.Tensor, trouble: str) -> tuple[int, ...]:

@@ -414,7 +414,32 @@ class SourceTrace:
             and node.func.value.id == "self"
         ):
             name = node.func.attr
-        return (find_function(name, tree) if tree is not None and name else None), ground.filename
+        found = find_function(name, tree) if tree is not None and name else None
+        if found is None and isinstance(node.func, ast.Attribute):
+            found = _only_method(node.func.attr, tree)
+        if found is None and name:
+            return _imported_function(name, tree, ground.filename)
+        return found, ground.filename
+
+
+def _only_method(name: str, tree: ast.Module | None) -> FunctionNode | None:
+    """The method of that name, if one class of the file has it and no other."""
+    kinds = [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)] if tree is not None else []
+    methods = [each for kind in kinds for each in kind.body if isinstance(each, FunctionNode) and each.name == name]
+    return methods[0] if len(methods) == 1 else None
+
+
+def _imported_function(name: str, tree: ast.Module | None, filename: str) -> tuple[FunctionNode | None, str]:
+    """A function that another file of the program defines."""
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.ImportFrom):
+            for each in node.names:
+                module = sys.modules.get(node.module or "")
+                source = getattr(module, "__file__", None)
+                if (each.asname or each.name) == name and source and not is_library(source):
+                    inner = tree_of(source)
+                    return (find_function(each.name, inner) if inner is not None else None), source
+    return None, filename
 
 
 def _outer_sites(frame: FrameType) -> tuple[Site, ...]:

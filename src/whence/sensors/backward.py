@@ -39,12 +39,15 @@ class BackwardSensor(Sensor):
 
     def _watched_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def grad(*args: Any, **kwargs: Any) -> Any:
-            return self._run(original, args, kwargs, args[1] if len(args) > 1 else kwargs.get("inputs", ()))
+            # With create_graph the gradient is part of a loss to come, and no update.
+            differentiable = kwargs.get("create_graph", args[4] if len(args) > 4 else False)
+            inputs = () if differentiable else args[1] if len(args) > 1 else kwargs.get("inputs", ())
+            return self._run(original, args, kwargs, inputs, final=not differentiable)
 
         return grad
 
-    def _run(self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any) -> Any:
-        if self._running or torch.compiler.is_compiling():
+    def _run(self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any, final: bool = True) -> Any:
+        if self._running or not final or torch.compiler.is_compiling():
             try:
                 return original(*args, **kwargs)
             except BaseException as exception:
@@ -72,4 +75,8 @@ class BackwardSensor(Sensor):
 def _tensors(tree: Any) -> list[torch.Tensor]:
     if isinstance(tree, torch.Tensor):
         return [tree]
-    return [each for each in flatten(tuple(tree) if not isinstance(tree, dict | None) else ()) if isinstance(each, torch.Tensor)]
+    return [
+        each
+        for each in flatten(tuple(tree) if not isinstance(tree, dict | None) else ())
+        if isinstance(each, torch.Tensor)
+    ]

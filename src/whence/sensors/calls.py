@@ -153,7 +153,6 @@ class CallSensor(TorchFunctionMode):
         shown.__module__, shown.__doc__ = "torch", func.__doc__
         return shown
 
-
     def _whole(self, original: Any) -> Any:
         """A custom Function as one call: modes are shown only what its forward does, which has lost its backward."""
         plain = original.__func__

@@ -51,6 +51,8 @@ class Pass:
     """The same for a pass that is not recorded, of those that earlier passes changed, by the tensor's identity."""
     held: dict[Value, torch.Tensor] = field(default_factory=dict)
     """What the recorded pass was given from outside, kept alive while it lasts."""
+    late: bool = False
+    """Recording began within it: what it was given may have been made in it."""
     backwards: int = 0
     trained: bool = False
     """An outermost module ran in it with gradients on."""
@@ -115,6 +117,12 @@ class PassBook:
         self.mark("start")
         return self.current
 
+    def record_from_here(self) -> None:
+        """Recording has begun within a pass: what was made in it before now is given to the rest."""
+        if not self.current.backwards:
+            self.current.recorded = self.current.late = True
+            self.current.first = self.tape.count
+
     def mark(self, kind: str) -> None:
         self.current.marks.append(Mark(kind, self.tape.count, torch.get_rng_state()))
 
@@ -167,7 +175,7 @@ class PassBook:
     def _keep(self, ended: Pass) -> None:
         calls = tuple(call for call in self.calls() if call.phase != "data")
         structure = hash(tuple((call.name, call.site) for call in calls if call.phase != "optimizer"))
-        known = {value: None for value in ended.held}
+        known = dict.fromkeys(ended.held)
         by_tensor = {id(tensor): value for value, tensor in ended.held.items()}
         entries = tuple(
             tuple(value for each in entry if (value := by_tensor.get(id(each))) is not None and value in known)

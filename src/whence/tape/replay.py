@@ -22,7 +22,18 @@ from whence.tape.passes import Mark, Pass, Score, changes_something, delivered
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
 
 BACKWARDS = ("backward", "grad")
-RANDOM = ("rand", "normal", "bernoulli", "dropout", "multinomial", "uniform", "exponential", "poisson", "random_", "rrelu")
+RANDOM = (
+    "rand",
+    "normal",
+    "bernoulli",
+    "dropout",
+    "multinomial",
+    "uniform",
+    "exponential",
+    "poisson",
+    "random_",
+    "rrelu",
+)
 
 Resolve = Callable[[Value], torch.Tensor]
 Alter = Callable[[Call, Any, Any], tuple[Any, Any]]

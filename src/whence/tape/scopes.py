@@ -32,27 +32,46 @@ class Scope:
 
 
 class ModuleBook:
-    """What is known of each module beside the module itself. Keeps none alive."""
+    """What is known of each module beside the module itself. Keeps none alive, and asks none for its hash."""
 
     def __init__(self) -> None:
-        self._built: weakref.WeakKeyDictionary[nn.Module, tuple[Site, ...]] = weakref.WeakKeyDictionary()
-        self._roots: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._stacks: dict[int, tuple[Site, ...]] = {}
+        self._known: dict[int, weakref.ref[nn.Module]] = {}
+        self._root_ids: set[int] = set()
+
+    def _know(self, module: nn.Module) -> None:
+        key, known = id(module), self._known
+
+        def forget(reference: weakref.ref[nn.Module]) -> None:
+            if known.get(key) is reference:
+                del known[key]
+                self._stacks.pop(key, None)
+                self._root_ids.discard(key)
+
+        if key not in known or known[key]() is not module:
+            known[key] = weakref.ref(module, forget)
 
     def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
-        self._built[module] = stack
+        self._know(module)
+        self._stacks[id(module)] = stack
 
     def note_root(self, module: nn.Module) -> None:
-        self._roots.add(module)
+        self._know(module)
+        self._root_ids.add(id(module))
 
     def built_at(self, module: nn.Module) -> tuple[Site, ...]:
-        return self._built.get(module, ())
+        return self._stacks.get(id(module), ())
+
+    @property
+    def _built(self) -> list[nn.Module]:
+        return [module for ref in list(self._known.values()) if (module := ref()) is not None]
 
     def path_of(self, module: nn.Module) -> str:
         """The module's dotted name below the outermost model that has it, with the model's class in front."""
         parents = {
             id(child): (parent, name)
-            for root in (*self._built, *self._roots)
-            for parent in (root.modules() if root in self._roots else (root,))
+            for root in self._built
+            for parent in (root.modules() if id(root) in self._root_ids else (root,))
             for name, child in parent._modules.items()
             if child is not None
         }

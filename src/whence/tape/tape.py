@@ -147,6 +147,8 @@ class Tape:
         self.calls: deque[Call] = deque()
         self.most_calls = most_calls
         self.count = 0
+        self.has_gaps = False
+        """True once calls went by that are not on the tape."""
         self.depth = 0
         """How many calls that are on the tape as one are running around the present one."""
         self._values: dict[int, Value] = {}

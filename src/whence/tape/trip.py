@@ -68,6 +68,8 @@ class RateTrial:
 class Consequence(Enum):
     APPLIED = auto()
     """An optimizer is about to use it."""
+    REPORTED = auto()
+    """Only the number is wrong: the gradients that an optimizer uses are finite."""
     SKIPPED = auto()
     """The program went on without using it."""
     ENDED = auto()

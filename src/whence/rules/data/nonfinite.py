@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -12,7 +12,8 @@ from whence.lineage.births import Contents, first_bad
 from whence.lineage.properties import NotFinite
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import Birth, Trail, trace
-from whence.rules.nonfinite.forward import Scenario, scenario_of
+from whence.rules.nonfinite.forward import Scenario, scenario_of, tell_forward
+from whence.rules.nonfinite.reasons import Reason
 from whence.rules.nonfinite.telling import loss_text, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
@@ -20,8 +21,6 @@ from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Value
 from whence.tape.trip import Notice, Trip
-
-SPREADS = ("std", "var", "ptp", "std_mean", "var_mean", "amax", "max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,9 @@ def _source(trip: Trip) -> Source | None:
     if tensor is None or (tensor.requires_grad and value.leaf is None):
         return None
     trail = trace(_of_this_step(value, trip), NotFinite(trip.tape), trip)
+    if value.leaf is None and (trail.spot is None or trip.now.late or trip.tape.has_gaps):
+        # Not seen being made: it need not have come from outside.
+        return None
     rows = None
     if tensor.dim():
         rows = blamed_rows(trip, ~torch.isfinite(tensor), lambda run: is_finite_outcome(trip, run))
@@ -58,8 +60,6 @@ def _of_this_step(value: Value, trip: Trip) -> Value:
     like = [batch for batch, _ in trip.now.deliveries if batch.info is recorded.batch.info]
     if not like:
         return value
-    from dataclasses import replace
-
     return replace(value, leaf=BatchLeaf(like[-1], recorded.path), call=None)
 
 
@@ -180,9 +180,6 @@ def zero_variance(trip: Trip) -> Finding | None:
 
 
 def _constant_column(trip: Trip, scenario: Scenario) -> Finding | None:
-    from whence.rules.nonfinite.forward import tell_forward
-    from whence.rules.nonfinite.reasons import Reason
-
     column = f", column {scenario.index[-1]}" if len(scenario.index) > 1 else ""
     scenario.reason = Reason(
         verdict=f"the data are divided by a spread that is 0{column}",
@@ -217,7 +214,9 @@ def nonfinite(trip: Trip) -> Finding | None:
         return None
     sample = _sample(source)
     which = f" in sample {sample.dataset_index}" if sample is not None and sample.dataset_index is not None else ""
-    leaf = f" of {source.value.leaf.path}" if isinstance(source.value.leaf, BatchLeaf) and source.value.leaf.path else ""
+    leaf = (
+        f" of {source.value.leaf.path}" if isinstance(source.value.leaf, BatchLeaf) and source.value.leaf.path else ""
+    )
     many = int((~torch.isfinite(source.content)).sum())
     return _tell(
         trip,

@@ -8,11 +8,25 @@ from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.gradients import InsideWatch
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
-from whence.rules.nonfinite.telling import number_text, place_text, tell_trip
+from whence.rules.nonfinite.telling import number_text, place_text, tell_trip, what_of
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
-from whence.tape.trip import Notice, Trip
+from whence.tape.trip import Consequence, Notice, Trip
+
+
+def _unexplained(trip: Trip) -> Finding | None:
+    """The loss is not finite and the step could not be replayed: say what is known."""
+    return tell_trip(
+        trip,
+        "nonfinite/gradient-applied",
+        spot=None,
+        verdict=f"{what_of(trip)}, and the optimizer is about to use its gradients",
+        why="Where it was born is not known: this step was not recorded, and no recorded step could stand for it.",
+        fix="Run again with the watch on from the start of the epoch; the next step of this kind is recorded.",
+        phase="optimizer",
+        confidence=Confidence.LIKELY,
+    )
 
 
 def _in_a_hook(trip: Trip) -> tuple[str, Spot] | None:
@@ -50,6 +64,8 @@ def gradient_applied(trip: Trip) -> Finding | None:
     Cost
         One look at the gradients in each step.
     """
+    if trip.notice is Notice.LOSS and trip.consequence is Consequence.APPLIED:
+        return _unexplained(trip)
     if trip.notice is not Notice.GRADIENT or trip.gradient is not None:
         return None
     gradient = trip.bad_gradients[0] if trip.bad_gradients else None
@@ -86,7 +102,7 @@ def gradient_applied(trip: Trip) -> Finding | None:
         if known
         else "Look at what writes this gradient between backward and the optimizer's step: hooks, scaling, `.grad`.",
         op=op,
-        phase=phase,
+        phase=phase if known else "optimizer",
         chain=hops,
         operands=operands,
         confidence=Confidence.PROVEN if known else Confidence.LIKELY,

@@ -50,7 +50,9 @@ def _derivative(trip: Trip) -> Derivative | None:
             contents = Contents(trip.tape, trip.again(until=call))
         except Unreplayable:
             pass
-    alike = [each for each in call.operands if each.shape == tuple(birth.gradient.shape) and each.dtype.is_floating_point]
+    alike = [
+        each for each in call.operands if each.shape == tuple(birth.gradient.shape) and each.dtype.is_floating_point
+    ]
     operand = next((each for each in alike if each.requires_grad), alike[0] if alike else None)
     content = contents.of(operand) if operand is not None else None
     element = at(content, birth.index, birth.gradient.shape) if content is not None else None
@@ -131,7 +133,11 @@ def _inside(found: Derivative) -> tuple[str, Spot] | None:
 
 def _counterfactual(found: Derivative) -> str | None:
     return next(
-        (f"{words} all gradients are finite" for words, changes in _cures(found) if _gradients_finite(found.trip, **changes)),
+        (
+            f"{words} all gradients are finite"
+            for words, changes in _cures(found)
+            if _gradients_finite(found.trip, **changes)
+        ),
         None,
     )
 

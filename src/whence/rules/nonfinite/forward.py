@@ -212,9 +212,7 @@ def overflow(trip: Trip) -> Finding | None:
     if scenario is None or scenario.output.dtype not in HALVES:
         return None
     wide = dict(scenario.operands)
-    result = attempt(
-        scenario.call, lambda value: wide[value].float() if wide[value].dtype in HALVES else wide[value]
-    )
+    result = attempt(scenario.call, lambda value: wide[value].float() if wide[value].dtype in HALVES else wide[value])
     if result is None or trouble_in(result):
         return None
     largest = float(result.detach().abs().max())
@@ -223,7 +221,7 @@ def overflow(trip: Trip) -> Finding | None:
     scenario.reason = Reason(
         verdict=f"{scenario.call.name} overflowed in {kind}",
         why=f"The same call in float32 gives up to {largest:.4g}; {kind} ends at {top:.4g}.",
-        fix=f"Do this operation in float32 (`.float()` on its operands), or scale them before it.",
+        fix="Do this operation in float32 (`.float()` on its operands), or scale them before it.",
     )
     finding = tell_forward(
         "nonfinite/overflow",

@@ -28,7 +28,9 @@ class Reason:
 
 
 LOGS = frozenset({"log", "log2", "log10", "log_"})
-DIVISIONS = frozenset({"div", "__truediv__", "true_divide", "__itruediv__", "div_", "__rtruediv__", "__rdiv__", "divide", "reciprocal"})
+DIVISIONS = frozenset(
+    {"div", "__truediv__", "true_divide", "__itruediv__", "div_", "__rtruediv__", "__rdiv__", "divide", "reciprocal"}
+)
 ROOTS = frozenset({"sqrt", "rsqrt", "sqrt_"})
 POWERS = frozenset({"pow", "__pow__", "pow_", "float_power"})
 EXPONENTIALS = frozenset({"exp", "exp_", "expm1", "exp2", "sinh", "cosh"})
@@ -73,7 +75,19 @@ def reason_of(
     tensors = [tensor for _, tensor in operands]
     elements = [at(each, index, output.shape) for each in tensors]
     gave = number_text(float(output.detach()[index].item())) if output.numel() else "nothing"
-    for explain in (_nothing, _ignored, _single, _masked, _logarithm, _division, _root, _power, _arc, _exponential, _too_large):
+    for explain in (
+        _nothing,
+        _ignored,
+        _single,
+        _masked,
+        _logarithm,
+        _division,
+        _root,
+        _power,
+        _arc,
+        _exponential,
+        _too_large,
+    ):
         reason = explain(call, tensors, elements, output, index, gave, mask)
         if reason is not None:
             return reason
@@ -86,7 +100,9 @@ def reason_of(
     )
 
 
-def _nothing(call: Call, tensors: Any, _elements: Any, output: Any, _index: Any, gave: str, _mask: Any) -> Reason | None:
+def _nothing(
+    call: Call, tensors: Any, _elements: Any, output: Any, _index: Any, gave: str, _mask: Any
+) -> Reason | None:
     if not tensors or tensors[0].numel() or call.name in ("cat", "stack"):
         return None
     return Reason(
@@ -97,7 +113,9 @@ def _nothing(call: Call, tensors: Any, _elements: Any, output: Any, _index: Any,
     )
 
 
-def _ignored(call: Call, tensors: Any, _elements: Any, output: Any, _index: Any, gave: str, _mask: Any) -> Reason | None:
+def _ignored(
+    call: Call, tensors: Any, _elements: Any, output: Any, _index: Any, gave: str, _mask: Any
+) -> Reason | None:
     if call.name not in CLASS_LOSSES or len(tensors) < 2 or tensors[1].is_floating_point():
         return None
     ignored = call.kwargs.get("ignore_index", -100)
@@ -141,7 +159,9 @@ def _masked(call: Call, tensors: Any, _elements: Any, output: Any, index: Any, g
     )
 
 
-def _logarithm(call: Call, _tensors: Any, elements: Any, _output: Any, _index: Any, gave: str, _mask: Any) -> Reason | None:
+def _logarithm(
+    call: Call, _tensors: Any, elements: Any, _output: Any, _index: Any, gave: str, _mask: Any
+) -> Reason | None:
     if call.name not in LOGS or not elements or elements[0] is None or elements[0] > 0:
         return None
     value = number_text(elements[0])
@@ -225,7 +245,9 @@ def _arc(call: Call, _tensors: Any, elements: Any, _output: Any, _index: Any, ga
     )
 
 
-def _exponential(call: Call, tensors: Any, elements: Any, output: Any, _index: Any, gave: str, _mask: Any) -> Reason | None:
+def _exponential(
+    call: Call, tensors: Any, elements: Any, output: Any, _index: Any, gave: str, _mask: Any
+) -> Reason | None:
     if call.name not in EXPONENTIALS or not elements or elements[0] is None or elements[0] < 1:
         return None
     return Reason(
@@ -238,7 +260,9 @@ def _exponential(call: Call, tensors: Any, elements: Any, output: Any, _index: A
     )
 
 
-def _too_large(call: Call, tensors: Any, elements: Any, output: Any, index: Any, gave: str, _mask: Any) -> Reason | None:
+def _too_large(
+    call: Call, tensors: Any, elements: Any, output: Any, index: Any, gave: str, _mask: Any
+) -> Reason | None:
     floats = [each for each in tensors if each.is_floating_point() and each.numel()]
     if not floats or torch.isnan(output).any():
         return None

@@ -80,5 +80,3 @@ def _changer(trip: Trip) -> Call | None:
 
 def _input(call: Call | None, trip: Trip) -> torch.Tensor | None:
     return Contents(trip.tape, trip.run).of(call.operands[0]) if call is not None and call.operands else None
-
-

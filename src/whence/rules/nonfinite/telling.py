@@ -51,10 +51,15 @@ def what_of(trip: Trip) -> str:
         return "nothing shows here: the step's loss may be finite"
     if trip.notice is Notice.INPUT:
         return "the model is given NaN or Inf"
-    number = trip.observed.detach().reshape(-1)[0].item() if trip.observed is not None and trip.observed.numel() == 1 else math.nan
+    number = (
+        trip.observed.detach().reshape(-1)[0].item()
+        if trip.observed is not None and trip.observed.numel() == 1
+        else math.nan
+    )
     after = {
         Consequence.APPLIED: "",
-        Consequence.SKIPPED: " (the step was not taken)" if not trip.optimizer else " (its gradients are finite)",
+        Consequence.REPORTED: " (its gradients are finite)",
+        Consequence.SKIPPED: " (the step was not taken)",
         Consequence.ENDED: " (the program stopped here)",
     }[trip.consequence]
     return f"the loss is {number_text(float(number))}{after}"
@@ -89,7 +94,7 @@ def module_path(trip: Trip, call: Call | None) -> str | None:
 
 
 def severity_of(trip: Trip) -> Severity:
-    if trip.consequence is Consequence.SKIPPED and trip.notice is not Notice.STATE:
+    if trip.consequence in (Consequence.SKIPPED, Consequence.REPORTED) and trip.notice is not Notice.STATE:
         return Severity.WARNING
     return Severity.ERROR
 
@@ -137,7 +142,7 @@ def tell_trip(
             line=spot.line,
             code=spot.code,
             function=spot.function,
-            op=op,
+            op=op.removeprefix("special_") if op is not None else None,
             module=module,
             phase=phase,
             step=trip.step,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from whence.finding import Confidence, Finding
 from whence.lineage.births import Contents
 from whence.lineage.properties import NotFinite
@@ -76,7 +78,12 @@ def _found_later(trip: Trip) -> Finding | None:
     if born is None or born.leaf is None or trip.notice is Notice.GRADIENT or isinstance(born.leaf.leaf, BatchLeaf):
         return None
     tensor = born.leaf.tensor
-    if tensor is None or not tensor.requires_grad or not tensor.is_leaf or not Contents(trip.tape, trip.run).trouble(born.leaf):
+    if (
+        tensor is None
+        or not tensor.requires_grad
+        or not tensor.is_leaf
+        or not Contents(trip.tape, trip.run).trouble(born.leaf)
+    ):
         return None
     name = trip.modules.name_of(tensor) or "a weight"
     if trip.step == 0:
@@ -88,7 +95,7 @@ def _found_later(trip: Trip) -> Finding | None:
             verdict=f"{name} is not finite before the first step",
             why="No update has been made yet: the weight was created, initialised or loaded with NaN or Inf in it.",
             fix="Initialise the weight: torch.empty and torch.Tensor(n) do not.",
-            op=trail.op,
+            op=trail.op or _called(trail.spot),
             module=trail.module,
             chain=trail.hops,
         )
@@ -103,6 +110,13 @@ def _found_later(trip: Trip) -> Finding | None:
         phase="optimizer",
         confidence=Confidence.LIKELY,
     )
+
+
+def _called(spot: Spot | None) -> str | None:
+    """The innermost function that an expression calls."""
+    node = spot.node() if spot is not None else None
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
+    return ast.unparse(calls[-1].func).rpartition(".")[2] if calls else None
 
 
 def _last_update(trip: Trip) -> Site | None:
