@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -14,10 +15,11 @@ import torch
 from whence.finding import Finding, described
 from whence.lineage.births import Born, Contents, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
+from whence.repro import Repro, repro_of
 from whence.rules.rule import trip_rules
 from whence.source.sites import Site
 from whence.tape.batches import BatchLeaf, LoaderBook
-from whence.tape.passes import PassBook
+from whence.tape.passes import PassBook, Score
 from whence.tape.replay import BACKWARDS, Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
 from whence.tape.scopes import ModuleBook
 from whence.tape.tape import Call, Tape, Value
@@ -37,6 +39,8 @@ class Diagnoser:
         self.modules = modules
         self.loaders = loaders
         self.record = record
+        self.repros: dict[Finding, Repro | None] = {}
+        """For findings that were made and not yet told."""
 
     def trip(
         self,
@@ -79,6 +83,7 @@ class Diagnoser:
                     traceback.print_exc()
                 continue
             if found is not None:
+                self.repros[found] = repro_of(trip, found)
                 return [found]
         return []
 
@@ -131,22 +136,18 @@ class Diagnoser:
             calls = self.passes.calls()
             return [lambda: (value, plan_for(calls, now, self.tape, [value], backward=backward))]
         signature = tuple(batch.signature for batch, _ in now.deliveries)
-        ways = []
+        ways: list[Callable[[], tuple[Value, Plan]]] = []
         for score in self.passes.scores:
             target = _nth_loss(score.calls, max(now.backwards, 1))
             if trip.notice is Notice.STATE:
                 target = next((value for value, tensor in score.changed if tensor is trip.observed), None)
             if target is not None and score.signature == signature:
-                ways.append(
-                    lambda score=score, target=target: (  # type: ignore[misc]
-                        target,
-                        plan_from(score, now, trip.frames, [target], backward=backward),
-                    )
-                )
+                ways.append(partial(_after, score, target, trip, backward))
         return ways
 
     def _find(self, trip: Trip, run: Run, watch: GradientWatch) -> None:
-        assert trip.plan is not None and trip.target is not None
+        assert trip.plan is not None
+        assert trip.target is not None
         if trip.target in run.troubles:
             trip.born = self._birth(trip.target, run, trip.plan.calls)
             if trip.born is not None and trip.born.call is not None and trip.born.call.name in BACKWARDS:
@@ -218,6 +219,10 @@ class Diagnoser:
         if born.leaf is not None and not _from_outside(born.leaf):
             return None
         return born
+
+
+def _after(score: Score, target: Value, trip: Trip, backward: bool) -> tuple[Value, Plan]:
+    return target, plan_from(score, trip.now, trip.frames, [target], backward=backward)
 
 
 def _from_outside(leaf: Value) -> bool:

@@ -7,7 +7,7 @@ import os
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from whence.config import UsageError
 from whence.finding import (
@@ -65,12 +65,19 @@ def new_run_folder(name: str, root: Path = RUNS) -> Path:
     raise FileExistsError(stem)
 
 
+class Writable(Protocol):
+    """What can write itself into a run folder, under a number."""
+
+    def write(self, folder: Path, number: int) -> str: ...
+
+
 class Record:
     """Grows while the program runs."""
 
     def __init__(self, command: tuple[str, ...] = (), folder: Path | None = None) -> None:
         self.report = Report(command=command)
         self.folder = folder
+        self.repros = 0
 
     def add(self, finding: Finding) -> bool:
         """Take a finding; False if it is one that is there already, which is then counted."""
@@ -83,6 +90,16 @@ class Record:
         self.report = replace(self.report, findings=(*self.report.findings, finding))
         self.save()
         return True
+
+    def keep_repro(self, repro: Writable) -> None:
+        """Keep a script that reproduces a finding beside the report."""
+        if self.folder is None or not self.folder.is_dir():
+            return
+        self.repros += 1
+        try:
+            repro.write(self.folder, self.repros)
+        except OSError as error:
+            self.not_watched(f"the run folder: a repro could not be written ({error.strerror})")
 
     def not_watched(self, what: str) -> None:
         if what not in self.report.not_watched:

@@ -65,7 +65,8 @@ class Session:
         self.passes = PassBook(self.tape)
         books = (self.modules, self.loaders, self._recording_aside)
         self.explainer = Explainer(self.tape, *books)
-        self.tripwires = Tripwires(self, self.passes, Diagnoser(self.tape, self.passes, *books))
+        self.diagnoser = Diagnoser(self.tape, self.passes, *books)
+        self.tripwires = Tripwires(self, self.passes, self.diagnoser)
         self.scope: Scope | None = None
         self.step = 0
         self._began = perf_counter()
@@ -372,7 +373,10 @@ class Session:
         """Record and show what the user wants to hear of."""
         wanted = [each for each in findings if self.config.wants(each.rule) and not is_suppressed(each)]
         for finding in wanted:
+            repro = self.diagnoser.repros.pop(finding, None)
             if self.record.add(finding):
+                if repro is not None:
+                    self.record.keep_repro(repro)
                 self.screen.hold(finding)
         return wanted
 

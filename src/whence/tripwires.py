@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Protocol
@@ -104,7 +104,7 @@ class Tripwires:
         if told or not self._healthy_buffers:
             pass
         elif held is not None and not self.passes.current.backwards:
-            self.host.say([as_skipped(each) for each in held])
+            self.host.say(self._as_skipped(held))
         elif bad is not None and self._diagnosed is None:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
@@ -159,7 +159,7 @@ class Tripwires:
         if not self.trained:
             found = self._untrained(frames)
             if not found and self._read:
-                found = [as_skipped(each) for each in self._read]
+                found = self._as_skipped(self._read)
                 self.host.say(found)
             return found
         return []
@@ -196,7 +196,7 @@ class Tripwires:
         elif not inputs and not self.host.known_optimizers():
             bad = [each for each in self._leaves() if each.grad is not None and trouble_in(each.grad)]
             if bad:
-                self._suspect(bad, [each.grad for each in bad if each.grad is not None])
+                self._suspect(bad, gradients_of(bad))
 
     def _leaves(self) -> list[torch.Tensor]:
         """The weights of the pass, remembered from when it was recorded."""
@@ -284,11 +284,8 @@ class Tripwires:
             if other is not optimizer:
                 weights = weights_of(other)
                 if not all_finite([each.grad for each in weights]):
-                    self._suspect(
-                        [each for each in weights if trouble_in(each.grad)],
-                        [each.grad for each in weights if trouble_in(each.grad)],
-                        weakref.ref(other),
-                    )
+                    bad = [each for each in weights if trouble_in(each.grad)]
+                    self._suspect(bad, gradients_of(bad), weakref.ref(other))
                     return
 
     def _before_update(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
@@ -369,7 +366,7 @@ class Tripwires:
     def step_ended(self, optimizer: Optimizer) -> None:
         self._settle(everything=False)
         update, self._pending_update = self._pending_update, None
-        if update is not None and not self._poisoned and not all_finite(list(weights_of(optimizer))):
+        if update is not None and not self._poisoned and not all_finite(weights_of(optimizer)):
             self._told_update = True
             self._tell(update)
         probe, self._rate = self._rate, None
@@ -386,7 +383,8 @@ class Tripwires:
         """A closure has computed gradients at a point that may be a trial: what it means shows when the step has ended."""
         weights = weights_of(optimizer)
         if not all_finite([each.grad for each in weights]) and self._pending is None:
-            self._suspect([each for each in weights if trouble_in(each.grad)], [each.grad for each in weights])
+            bad = [each for each in weights if trouble_in(each.grad)]
+            self._suspect(bad, gradients_of(bad))
 
     # steps that did not end
 
@@ -513,6 +511,13 @@ class Tripwires:
             self.host.record_next_step(trip.could_not)
         return found
 
+    def _as_skipped(self, findings: list[Finding]) -> list[Finding]:
+        repros = self.diagnoser.repros
+        skipped = [(as_skipped(each), each) for each in findings]
+        for mild, each in skipped:
+            repros[mild] = repros.pop(each, None)
+        return [mild for mild, _ in skipped]
+
     def _tell(self, trip: Trip) -> list[Finding]:
         found = self._diagnosed = self._ask(trip)
         if trip.consequence is Consequence.APPLIED and any(each.severity is Severity.ERROR for each in found):
@@ -523,9 +528,8 @@ class Tripwires:
 
 def as_skipped(finding: Finding) -> Finding:
     """The program saw it and went on without it: no weight was harmed."""
-    if finding.rule == "nonfinite/overflow":
-        return replace(finding, severity=Severity.INFO)
-    return replace(finding, severity=Severity.WARNING) if finding.severity is Severity.ERROR else finding
+    severity = Severity.INFO if finding.rule == "nonfinite/overflow" else Severity.WARNING
+    return replace(finding, severity=min(severity, finding.severity, key=lambda each: each.rank))
 
 
 def _users(frame: FrameType | None) -> list[FrameType]:
@@ -574,7 +578,11 @@ def weights_of(optimizer: Optimizer) -> list[torch.Tensor]:
     return [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
 
 
-def all_finite(tensors: list[torch.Tensor | None]) -> bool:
+def gradients_of(weights: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    return [each.grad for each in weights if each.grad is not None]
+
+
+def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
     """One fused look at many tensors.
 
     torch's own check for loss scaling reads each tensor once and writes back what it read: with a scale of one that

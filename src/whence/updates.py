@@ -56,7 +56,8 @@ def _stepped(optimizer: Optimizer, dtype: torch.dtype) -> list[tuple[torch.Tenso
                 pairs.append((weight, copy))
         groups.append({**group, "params": copies})
     try:
-        twin = type(optimizer)([each for each in groups if each["params"]])
+        kind: Any = type(optimizer)
+        twin = kind([each for each in groups if each["params"]])
         for weight, copy in pairs:
             if weight in optimizer.state:
                 twin.state[copy] = {

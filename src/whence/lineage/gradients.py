@@ -127,9 +127,9 @@ class InsideWatch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") == "backward":
             # Within its own handler a mode is off: what backward runs must be seen as well.
-            given = {"grad_tensors" if key == "gradient" else key: each for key, each in (kwargs or {}).items()}
+            renamed = {"grad_tensors" if key == "gradient" else key: each for key, each in (kwargs or {}).items()}
             with self:
-                torch.autograd.backward(args[0], *args[1:], **given)
+                torch.autograd.backward(args[0], *args[1:], **renamed)
             return None
         result = func(*args, **(kwargs or {}))
         if self.found is None:

@@ -23,7 +23,7 @@ class Property:
     """What a property must say of itself; what it does not say has these answers."""
 
     __slots__ = ()
-    singles_out = False
+    singles_out: ClassVar[bool] = False
     """Whether it tells one sample of a batch from the others."""
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
@@ -196,7 +196,7 @@ PASSES_VALUES = KEEPS_SHAPE - {"abs", "log", "exp", "sqrt", "clip", "fit_transfo
 class HasElement(Property):
     """One element is `value`."""
 
-    singles_out: ClassVar = True
+    singles_out: ClassVar[bool] = True
     value: float
     index: tuple[int, ...] = ()
 
@@ -247,7 +247,7 @@ class HasElement(Property):
 class NotFinite(Property):
     """One element is NaN or Inf."""
 
-    singles_out: ClassVar = True
+    singles_out: ClassVar[bool] = True
     tape: Tape = field(compare=False, repr=False)
 
     def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:

@@ -290,9 +290,9 @@ def replay(
 
 def _adopt_hooks(live: torch.Tensor, stand_in: torch.Tensor) -> None:
     for hook in (getattr(live, "_backward_hooks", None) or {}).values():
-        stand_in.register_hook(hook)
+        stand_in.register_hook(hook)  # type: ignore[no-untyped-call]
     for hook in (getattr(live, "_post_accumulate_grad_hooks", None) or {}).values():
-        stand_in.register_post_accumulate_grad_hook(hook)
+        stand_in.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
 
 
 def _enter(run: Run, call: Call, result: Any, is_given: Callable[[Value], bool]) -> None:

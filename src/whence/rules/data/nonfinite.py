@@ -165,7 +165,7 @@ def zero_variance(trip: Trip) -> Finding | None:
     """
     scenario = scenario_of(trip)
     if scenario is not None and scenario.call.phase != "forward" and _torch_spread(scenario):
-        return _constant_column(trip, scenario)
+        return _constant_column(scenario)
     source = _source(trip)
     if source is None or not _divides_by_spread(source.trail.spot):
         return None
@@ -179,7 +179,7 @@ def zero_variance(trip: Trip) -> Finding | None:
     )
 
 
-def _constant_column(trip: Trip, scenario: Scenario) -> Finding | None:
+def _constant_column(scenario: Scenario) -> Finding | None:
     column = f", column {scenario.index[-1]}" if len(scenario.index) > 1 else ""
     scenario.reason = Reason(
         verdict=f"the data are divided by a spread that is 0{column}",
@@ -191,7 +191,7 @@ def _constant_column(trip: Trip, scenario: Scenario) -> Finding | None:
     return tell_forward("data/zero-variance", scenario)
 
 
-@trip_rule("data/nonfinite", Rank.CAUSE)
+@trip_rule("data/nonfinite")
 def nonfinite(trip: Trip) -> Finding | None:
     """NaN or Inf is in the data.
 

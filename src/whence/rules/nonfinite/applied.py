@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whence.finding import Confidence, Finding, Operand
+from whence.finding import Confidence, Finding, Hop, Operand
 from whence.lineage.births import Contents, first_bad
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.gradients import InsideWatch
@@ -70,7 +70,8 @@ def gradient_applied(trip: Trip) -> Finding | None:
         return None
     gradient = trip.bad_gradients[0] if trip.bad_gradients else None
     born = trip.born
-    spot, op, phase, hops = None, None, "program", ()
+    spot, op, phase = None, None, "program"
+    hops: tuple[Hop, ...] = ()
     operands: tuple[Operand, ...] = ()
     if born is not None and born.call is not None and born.call.site is not None:
         spot, op, phase = Spot.of_site(born.call.site), born.call.name, born.call.phase

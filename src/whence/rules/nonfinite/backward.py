@@ -173,7 +173,7 @@ def backward(trip: Trip) -> Finding | None:
     rows = None
     if birth.gradient.dim():
         bad = ~torch.isfinite(birth.gradient)
-        rows = blamed_rows(trip, bad, lambda run: _finite_again(trip, run))
+        rows = blamed_rows(trip, bad, _finite_again)
     where = number_text(found.element) if found.element is not None else "its operand"
     verdict = f"the derivative of {op} at {where} is {trouble_text(birth.trouble)}"
     if inside is not None:
@@ -217,7 +217,7 @@ def backward(trip: Trip) -> Finding | None:
     )
 
 
-def _finite_again(trip: Trip, run: Run) -> bool:
+def _finite_again(run: Run) -> bool:
     """Whether the weights of a run got finite gradients."""
     gradients = [each.grad for each in run.leaves.values() if each.grad is not None]
     return bool(gradients) and not any(trouble_in(each) for each in gradients)

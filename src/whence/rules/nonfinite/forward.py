@@ -13,7 +13,7 @@ from whence.lineage.births import UNINITIALISED, Born, Contents, attempt, first_
 from whence.lineage.gradients import InsideWatch
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.reasons import Reason, reason_of
+from whence.rules.nonfinite.reasons import Facts, Reason, reason_of
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
@@ -55,7 +55,8 @@ def scenario_of(trip: Trip) -> Scenario | None:
     if output is None:
         return None
     index = first_bad(output, born.trouble)
-    return Scenario(trip, born, call, output, index, operands, reason_of(call, operands, output, index, born.mask))
+    facts = Facts(call, [tensor for _, tensor in operands], output, index, born.mask)
+    return Scenario(trip, born, call, output, index, operands, reason_of(facts))
 
 
 def _before(trip: Trip, call: Call) -> Callable[[Value], torch.Tensor | None]:
@@ -223,12 +224,11 @@ def overflow(trip: Trip) -> Finding | None:
         why=f"The same call in float32 gives up to {largest:.4g}; {kind} ends at {top:.4g}.",
         fix="Do this operation in float32 (`.float()` on its operands), or scale them before it.",
     )
-    finding = tell_forward(
+    return tell_forward(
         "nonfinite/overflow",
         scenario,
         severity=Severity.INFO if trip.consequence is Consequence.SKIPPED else None,
     )
-    return finding
 
 
 @trip_rule("nonfinite/uninitialised", Rank.CAUSE)

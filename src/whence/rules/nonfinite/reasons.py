@@ -27,6 +27,21 @@ class Reason:
     blames: Callable[[float], bool] = lambda element: element == 0
 
 
+class Facts:
+    """A birth in numbers: the call, its operands, and the first element of its result that is not finite."""
+
+    def __init__(
+        self, call: Call, tensors: list[torch.Tensor], output: torch.Tensor, index: tuple[int, ...], mask: Value | None
+    ) -> None:
+        self.call = call
+        self.tensors = tensors
+        self.output = output
+        self.index = index
+        self.mask = mask
+        self.elements = [at(each, index, output.shape) for each in tensors]
+        self.gave = number_text(float(output.detach()[index].item())) if output.numel() else "nothing"
+
+
 LOGS = frozenset({"log", "log2", "log10", "log_"})
 DIVISIONS = frozenset(
     {"div", "__truediv__", "true_divide", "__itruediv__", "div_", "__rtruediv__", "__rdiv__", "divide", "reciprocal"}
@@ -64,138 +79,113 @@ def _off_zero(place: int) -> Mend:
     return mend
 
 
-def reason_of(
-    call: Call,
-    operands: list[tuple[Value, torch.Tensor]],
-    output: torch.Tensor,
-    index: tuple[int, ...],
-    mask: Value | None,
-) -> Reason:
+def reason_of(facts: Facts) -> Reason:
     """The first explanation that the numbers bear out."""
-    tensors = [tensor for _, tensor in operands]
-    elements = [at(each, index, output.shape) for each in tensors]
-    gave = number_text(float(output.detach()[index].item())) if output.numel() else "nothing"
     for explain in (
-        _nothing,
-        _ignored,
-        _single,
-        _masked,
-        _logarithm,
-        _division,
-        _root,
-        _power,
-        _arc,
-        _exponential,
-        _too_large,
-    ):
-        reason = explain(call, tensors, elements, output, index, gave, mask)
+        _nothing, _ignored, _single, _masked, _logarithm, _division, _root, _power, _arc, _exponential, _too_large,
+    ):  # fmt: skip
+        reason = explain(facts)
         if reason is not None:
             return reason
-    given = ", ".join(number_text(each) for each in elements if each is not None)
+    given = ", ".join(number_text(each) for each in facts.elements if each is not None)
     return Reason(
-        verdict=f"{call.name} gave {gave}" + (f" for {given}" if given else " from finite operands"),
-        why=f"The operands of {call.name} are finite at {place_text(index)}, and its result is not.",
+        verdict=f"{facts.call.name} gave {facts.gave}" + (f" for {given}" if given else " from finite operands"),
+        why=f"The operands of {facts.call.name} are finite at {place_text(facts.index)}, and its result is not.",
         fix="Keep the operands of this call in the range where it is defined, before the call.",
         blames=lambda element: abs(element) > 1e18 or element == 0,
     )
 
 
-def _nothing(
-    call: Call, tensors: Any, _elements: Any, output: Any, _index: Any, gave: str, _mask: Any
-) -> Reason | None:
-    if not tensors or tensors[0].numel() or call.name in ("cat", "stack"):
+def _nothing(facts: Facts) -> Reason | None:
+    if not facts.tensors or facts.tensors[0].numel() or facts.call.name in ("cat", "stack"):
         return None
     return Reason(
-        verdict=f"{call.name} over nothing gave {gave}: its input has no elements",
-        why=f"{call.name} was given a tensor of shape {tuple(tensors[0].shape)}: the selection before it is empty.",
+        verdict=f"{facts.call.name} over nothing facts.gave {facts.gave}: its input has no elements",
+        why=f"{facts.call.name} was given a tensor of shape {tuple(facts.tensors[0].shape)}: the selection before it is empty.",
         fix="Skip the term when the selection is empty, or divide the sum by `count.clamp(min=1)`.",
         blames=lambda _element: True,
     )
 
 
-def _ignored(
-    call: Call, tensors: Any, _elements: Any, output: Any, _index: Any, gave: str, _mask: Any
-) -> Reason | None:
-    if call.name not in CLASS_LOSSES or len(tensors) < 2 or tensors[1].is_floating_point():
+def _ignored(facts: Facts) -> Reason | None:
+    if facts.call.name not in CLASS_LOSSES or len(facts.tensors) < 2 or facts.tensors[1].is_floating_point():
         return None
-    ignored = call.kwargs.get("ignore_index", -100)
-    target = tensors[1]
+    ignored = facts.call.kwargs.get("ignore_index", -100)
+    target = facts.tensors[1]
     if not isinstance(ignored, int) or not bool((target == ignored).all()):
         return None
     return Reason(
-        verdict=f"all {target.numel()} labels are {ignored}, which {call.name} ignores: the mean over none of them is NaN",
-        why=f"{call.name} averages over the labels that are not {ignored}. In this batch there are none.",
+        verdict=f"all {target.numel()} labels are {ignored}, which {facts.call.name} ignores: the mean over none of them is NaN",
+        why=f"{facts.call.name} averages over the labels that are not {ignored}. In this batch there are none.",
         fix="Skip such a batch, or use reduction='sum' and divide by the number of labels, at least 1.",
     )
 
 
-def _single(call: Call, tensors: Any, _elements: Any, output: Any, _index: Any, gave: str, _mask: Any) -> Reason | None:
-    if call.name not in SPREADS or not tensors or tensors[0].numel() > max(output.numel(), 1):
+def _single(facts: Facts) -> Reason | None:
+    if facts.call.name not in SPREADS or not facts.tensors or facts.tensors[0].numel() > max(facts.output.numel(), 1):
         return None
     return Reason(
-        verdict=f"{call.name} of a single element gave {gave}",
+        verdict=f"{facts.call.name} of a single element facts.gave {facts.gave}",
         why="The spread of one element, with Bessel's correction, is 0 divided by 0.",
         fix="Skip the normalisation for one element, or pass `correction=0` and add an epsilon to the divisor.",
         blames=lambda _element: True,
     )
 
 
-def _masked(call: Call, tensors: Any, _elements: Any, output: Any, index: Any, gave: str, mask: Any) -> Reason | None:
-    if call.name not in SOFTMAXES:
+def _masked(facts: Facts) -> Reason | None:
+    if facts.call.name not in SOFTMAXES:
         return None
-    attention = "attention" in call.name
-    if call.name in ("softmax", "log_softmax"):
-        scores = tensors[0]
-        axis = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else -1)
+    attention = "attention" in facts.call.name
+    if facts.call.name in ("softmax", "log_softmax"):
+        scores = facts.tensors[0]
+        axis = facts.call.kwargs.get("dim", facts.call.args[1] if len(facts.call.args) > 1 else -1)
         if not isinstance(axis, int) or not bool((scores.max(dim=axis).values == -torch.inf).any()):
             return None
-    elif mask is None and not attention:
+    elif facts.mask is None and not attention:
         return None
-    row = index[:-1] if len(index) > 1 else index
+    row = facts.index[:-1] if len(facts.index) > 1 else facts.index
     return Reason(
-        verdict=f"{call.name} over a row that is masked as a whole gave {gave}",
+        verdict=f"{facts.call.name} over a row that is masked as a whole facts.gave {facts.gave}",
         why=f"Every score of row {place_text(row)} is -inf: there is nothing to attend to, and 0 divided by 0 is NaN.",
         fix="Leave at least one position unmasked in each row, or fill with a large negative number and zero the row afterwards.",
     )
 
 
-def _logarithm(
-    call: Call, _tensors: Any, elements: Any, _output: Any, _index: Any, gave: str, _mask: Any
-) -> Reason | None:
-    if call.name not in LOGS or not elements or elements[0] is None or elements[0] > 0:
+def _logarithm(facts: Facts) -> Reason | None:
+    if facts.call.name not in LOGS or not facts.elements or facts.elements[0] is None or facts.elements[0] > 0:
         return None
-    value = number_text(elements[0])
+    value = number_text(facts.elements[0])
     return Reason(
-        verdict=f"{call.name} of {value} gave {gave}",
+        verdict=f"{facts.call.name} of {value} facts.gave {facts.gave}",
         why="The logarithm of 0 is -inf, and that of a negative number is NaN.",
         fix="Compute in the log domain (log_softmax, logsigmoid, logsumexp), or clamp the operand before the log.",
         mend=_clamped(0, low=TINY),
-        mending=f"with the operand of {call.name} kept at {TINY:g} or more",
+        mending=f"with the operand of {facts.call.name} kept at {TINY:g} or more",
         blames=lambda element: element <= 0,
     )
 
 
-def _division(call: Call, tensors: Any, elements: Any, output: Any, index: Any, gave: str, _mask: Any) -> Reason | None:
-    if call.name not in DIVISIONS:
+def _division(facts: Facts) -> Reason | None:
+    if facts.call.name not in DIVISIONS:
         return None
-    place = 1 if len(call.args) > 1 else 0
-    reversed_ = call.name in ("__rtruediv__", "__rdiv__", "reciprocal")
+    place = 1 if len(facts.call.args) > 1 else 0
+    reversed_ = facts.call.name in ("__rtruediv__", "__rdiv__", "reciprocal")
     if reversed_:
         place = 0
-    divisor = call.args[place] if place < len(call.args) else call.kwargs.get("other")
+    divisor = facts.call.args[place] if place < len(facts.call.args) else facts.call.kwargs.get("other")
     number = None
-    if isinstance(divisor, Value) and divisor in call.operands:
-        unique = list(dict.fromkeys(call.operands))
-        number = elements[unique.index(divisor)] if unique.index(divisor) < len(elements) else None
+    if isinstance(divisor, Value) and divisor in facts.call.operands:
+        unique = list(dict.fromkeys(facts.call.operands))
+        number = facts.elements[unique.index(divisor)] if unique.index(divisor) < len(facts.elements) else None
     elif isinstance(divisor, int | float):
         number = float(divisor)
     if number != 0:
         return None
-    other = None if reversed_ else elements[0]
+    other = None if reversed_ else facts.elements[0]
     dividend = number_text(other) if other is not None else "a number"
-    where = f" at {place_text(index)}" if index else ""
+    where = f" at {place_text(facts.index)}" if facts.index else ""
     return Reason(
-        verdict=f"{dividend} divided by 0 gave {gave}{where}",
+        verdict=f"{dividend} divided by 0 facts.gave {facts.gave}{where}",
         why="A number divided by zero is Inf, and zero divided by zero is NaN.",
         fix="Keep the divisor away from zero before the division: `clamp(min=eps)`, or divide only where it is not zero.",
         mend=_off_zero(place),
@@ -203,27 +193,27 @@ def _division(call: Call, tensors: Any, elements: Any, output: Any, index: Any, 
     )
 
 
-def _root(call: Call, _tensors: Any, elements: Any, _output: Any, _index: Any, gave: str, _mask: Any) -> Reason | None:
-    if call.name not in ROOTS or not elements or elements[0] is None or elements[0] > 0:
+def _root(facts: Facts) -> Reason | None:
+    if facts.call.name not in ROOTS or not facts.elements or facts.elements[0] is None or facts.elements[0] > 0:
         return None
     return Reason(
-        verdict=f"{call.name} of {number_text(elements[0])} gave {gave}",
+        verdict=f"{facts.call.name} of {number_text(facts.elements[0])} facts.gave {facts.gave}",
         why="The square root of a negative number is NaN. A variance computed as E[x²] - E[x]² is often a little below zero.",
         fix="Clamp the operand to a small positive number before the root, or compute the variance with torch.var.",
         mend=_clamped(0, low=TINY),
-        mending=f"with the operand of {call.name} kept at {TINY:g} or more",
+        mending=f"with the operand of {facts.call.name} kept at {TINY:g} or more",
         blames=lambda element: element <= 0,
     )
 
 
-def _power(call: Call, _tensors: Any, elements: Any, output: Any, _index: Any, gave: str, _mask: Any) -> Reason | None:
-    if call.name not in POWERS or not elements or elements[0] is None or elements[0] > 0:
+def _power(facts: Facts) -> Reason | None:
+    if facts.call.name not in POWERS or not facts.elements or facts.elements[0] is None or facts.elements[0] > 0:
         return None
-    given = [each for each in call.args[1:] if isinstance(each, int | float)]
-    exponent = given[0] if given else elements[1] if len(elements) > 1 else None
+    given = [each for each in facts.call.args[1:] if isinstance(each, int | float)]
+    exponent = given[0] if given else facts.elements[1] if len(facts.elements) > 1 else None
     shown = f" to the power of {number_text(float(exponent))}" if exponent is not None else ""
     return Reason(
-        verdict=f"{number_text(elements[0])}{shown} gave {gave}",
+        verdict=f"{number_text(facts.elements[0])}{shown} facts.gave {facts.gave}",
         why="A negative number to a fractional power is NaN; zero to a negative power is Inf.",
         fix="Keep the base positive before the power: `clamp(min=eps)`, or `x.abs() + eps` where the sign does not matter.",
         mend=_clamped(0, low=TINY),
@@ -232,45 +222,41 @@ def _power(call: Call, _tensors: Any, elements: Any, output: Any, _index: Any, g
     )
 
 
-def _arc(call: Call, _tensors: Any, elements: Any, _output: Any, _index: Any, gave: str, _mask: Any) -> Reason | None:
-    if call.name not in ARCS or not elements or elements[0] is None or abs(elements[0]) < 1:
+def _arc(facts: Facts) -> Reason | None:
+    if facts.call.name not in ARCS or not facts.elements or facts.elements[0] is None or abs(facts.elements[0]) < 1:
         return None
     return Reason(
-        verdict=f"{call.name} of {elements[0]:.9g} gave {gave}",
-        why=f"{call.name} is defined between -1 and 1. Rounding takes a cosine of parallel vectors a little above 1.",
-        fix="Clamp the operand to [-1 + 1e-6, 1 - 1e-6] before the call.",
+        verdict=f"{facts.call.name} of {facts.elements[0]:.9g} facts.gave {facts.gave}",
+        why=f"{facts.call.name} is defined between -1 and 1. Rounding takes a cosine of parallel vectors a little above 1.",
+        fix="Clamp the operand to [-1 + 1e-6, 1 - 1e-6] before the facts.call.",
         mend=_clamped(0, low=-1 + 1e-6, high=1 - 1e-6),
-        mending=f"with the operand of {call.name} kept within ±(1 - 1e-6)",
+        mending=f"with the operand of {facts.call.name} kept within ±(1 - 1e-6)",
         blames=lambda element: abs(element) >= 1,
     )
 
 
-def _exponential(
-    call: Call, tensors: Any, elements: Any, output: Any, _index: Any, gave: str, _mask: Any
-) -> Reason | None:
-    if call.name not in EXPONENTIALS or not elements or elements[0] is None or elements[0] < 1:
+def _exponential(facts: Facts) -> Reason | None:
+    if facts.call.name not in EXPONENTIALS or not facts.elements or facts.elements[0] is None or facts.elements[0] < 1:
         return None
     return Reason(
-        verdict=f"{call.name} of {number_text(elements[0])} overflowed to {gave}",
-        why=f"{call.name} exceeds the largest {str(output.dtype).removeprefix('torch.')} from about 88 on (float16: 11).",
+        verdict=f"{facts.call.name} of {number_text(facts.elements[0])} overflowed to {facts.gave}",
+        why=f"{facts.call.name} exceeds the largest {str(facts.output.dtype).removeprefix('torch.')} from about 88 on (float16: 11).",
         fix="Subtract the maximum first (softmax, logsumexp do), or clamp the operand before the exponential.",
         mend=_clamped(0, high=20.0),
-        mending=f"with the operand of {call.name} kept at 20 or less",
+        mending=f"with the operand of {facts.call.name} kept at 20 or less",
         blames=lambda element: element > 1,
     )
 
 
-def _too_large(
-    call: Call, tensors: Any, elements: Any, output: Any, index: Any, gave: str, _mask: Any
-) -> Reason | None:
-    floats = [each for each in tensors if each.is_floating_point() and each.numel()]
-    if not floats or torch.isnan(output).any():
+def _too_large(facts: Facts) -> Reason | None:
+    floats = [each for each in facts.tensors if each.is_floating_point() and each.numel()]
+    if not floats or torch.isnan(facts.output).any():
         return None
     largest = max(float(each.detach().abs().max()) for each in floats)
     if largest < 1e12:
         return None
     return Reason(
-        verdict=f"{call.name} overflowed to {gave}: its operands reach {largest:.3g}",
+        verdict=f"{facts.call.name} overflowed to {facts.gave}: its operands reach {largest:.3g}",
         why=f"Numbers of {largest:.3g} went in. They are the end of an explosion: each step, or each layer, made them larger.",
         fix="Look at what makes the numbers grow: the learning rate, the initialisation, a recurrent product; clip gradients.",
         blames=lambda element: abs(element) > 1e6,
