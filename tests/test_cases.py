@@ -31,7 +31,9 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
     assert {each["rule"] for each in ran.loud} == {case.expected["rule"]}
     if "sample" in case.expected:
         assert origin["sample"]["dataset_index"] == case.expected["sample"]["dataset_index"]
-    if not case.expected.get("caught", False):
+    for key in ("op", "phase"):
+        assert origin[key] == case.expected.get(key, origin[key])
+    if "exception" in case.expected and not case.expected.get("caught", False):
         assert ran.document["outcome"]["exception"].startswith(case.expected["exception"])
     assert ran.document["not_watched"] == []
 
@@ -58,6 +60,24 @@ def test_patch_mends_the_program(case: Case, tmp_path: Path) -> None:
     again = whence_run(folder / "broken.py", cwd=tmp_path)
     assert again.loud == [], again.stderr
     assert again.code == 0, again.stderr
+
+
+BORN = [case for case in BROKEN if case.expected["rule"].split("/")[0] == "nonfinite"]
+
+
+@pytest.mark.parametrize("case", BORN, ids=lambda case: case.name)
+def test_repro_fails_in_the_same_way(case: Case, tmp_path: Path) -> None:
+    """The script needs torch alone, and fails with an assertion that names the operation."""
+    finding = _named(case, whence_run(case.folder / "broken.py", cwd=tmp_path))
+    script = next(tmp_path.glob(".whence/*/repro.py"), None)
+    if script is None:
+        assert case.expected.get("repro") is False, "the case does not say that it has no repro"
+        return
+    ran = plain_run(script, cwd=tmp_path)
+    assert ran.code == 1
+    assert "AssertionError" in ran.stderr
+    if finding["rule"] in ("nonfinite/forward", "nonfinite/backward", "nonfinite/overflow"):
+        assert finding["origin"]["op"] in ran.stderr or "custom" in case.name or "fake-quant" in case.name
 
 
 @pytest.mark.parametrize(

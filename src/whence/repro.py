@@ -127,7 +127,7 @@ class _Writer:
             for value in call.outputs:
                 tensor = run.contents.get(value)
                 if tensor is not None and tensor.requires_grad and each.number > call.number:
-                    tensor.register_hook(lambda gradient, value=value: gradients.__setitem__(value, gradient.detach()))  # type: ignore[no-untyped-call, misc]
+                    tensor.register_hook(lambda gradient, value=value: gradients.__setitem__(value, gradient.detach()))  # type: ignore[no-untyped-call]
 
         self.trip.again(at_backward=catch)
         before = self._before(call)

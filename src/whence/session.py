@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, Protocol
 
 import torch
@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
-from whence.finding import Finding, Outcome, Overhead, Report
+from whence.finding import Finding, Outcome, Overhead, Report, described
 from whence.record import Record
 from whence.rules.rule import call_rules
 from whence.sensors.backward import BackwardSensor
@@ -38,6 +38,8 @@ from whence.tripwires import Tripwires, is_new_pass, refused_operands
 RECORDED_STEPS = 3
 GRACE_SECONDS = 2.0
 READINGS = frozenset({"item", "__float__", "tolist", "isnan", "isfinite", "isinf"})
+HOOK_SECONDS = 4e-6
+PATIENT_STEPS = 20
 EVALUATION = "evaluation"
 """A closure that an optimizer calls: not the optimizer's own doing."""
 
@@ -83,7 +85,10 @@ class Session:
         self._over = False
         self.calls = CallSensor(self)
         self.optimizers = OptimizerSensor(self)
-        self.sensors = (ModuleSensor(self), LoaderSensor(self), BackwardSensor(self), self.optimizers)
+        self.module_sensor = ModuleSensor(self)
+        self.sensors = (self.module_sensor, LoaderSensor(self), BackwardSensor(self), self.optimizers)
+        self._step_began = 0.0
+        self._dear_steps = 0
 
     # its life
 
@@ -254,8 +259,25 @@ class Session:
             if steps >= RECORDED_STEPS and self.cost() - self._diagnosing > allowed and self.calls.on:
                 self.calls.stop()
                 self.tape.has_gaps = True
+                self._step_began = perf_counter()
+                self.module_sensor.calls = 0
+            elif not self.calls.on:
+                self._judge_hooks()
             self.tripwires.next_pass()
         self._stop_if_asked()
+
+    def _judge_hooks(self) -> None:
+        """Hooks on every module are dear where steps are short: take them off if loaders show new shapes as well."""
+        sensor = self.module_sensor
+        now = perf_counter()
+        if sensor.on and sensor.calls:
+            share = sensor.calls * HOOK_SECONDS / max(now - self._step_began, 1e-9)
+            self._dear_steps = self._dear_steps + 1 if share > self.config.budget else 0
+            if self._dear_steps >= PATIENT_STEPS:
+                sensor.stop()
+                self.scope = None
+        sensor.calls = 0
+        self._step_began = now
 
     # what the backward sensor reports
 
@@ -284,6 +306,9 @@ class Session:
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]:
         return self.optimizers.built_at(optimizer)
 
+    def optimizer_count(self) -> int:
+        return self.optimizers.count
+
     def known_optimizers(self) -> list[Optimizer]:
         return self.optimizers.known()
 
@@ -305,6 +330,7 @@ class Session:
 
     def record_next_step(self, why: str) -> None:
         self.record.not_watched(f"step {self.step} could not be replayed ({why}); the next one is recorded")
+        self.module_sensor.start()
         self.calls.start()
 
     def _stop_if_asked(self) -> None:
@@ -353,6 +379,7 @@ class Session:
         if is_new:
             self._signatures.add(signature)
             if not self.calls.on:
+                self.module_sensor.start()
                 self.calls.start()
                 self.passes.record_from_here()
 
@@ -380,22 +407,9 @@ class Session:
                 self.screen.hold(finding)
         return wanted
 
-    @contextmanager
-    def _looking(self) -> Iterator[None]:
+    def _looking(self) -> _Looking:
         """While Whence looks its call sensor does not, and a fault in looking goes no further."""
-        began = perf_counter()
-        nested, self._looking_now = self._looking_now, True
-        muted, self.calls.muted = self.calls.muted, True
-        try:
-            yield
-        except Exception as error:
-            if "WHENCE_DEBUG" in os.environ:
-                traceback.print_exc()
-            self.record.not_watched(f"a failure that could not be explained ({type(error).__name__}: {error})")
-        finally:
-            self.calls.muted = muted
-            self._looking_now = nested
-            self._seconds += perf_counter() - began
+        return _Looking(self)
 
     @contextmanager
     def _recording_aside(self) -> Iterator[None]:
@@ -406,6 +420,32 @@ class Session:
             yield
         finally:
             sensor.stop()
+
+
+class _Looking:
+    __slots__ = ("_began", "_muted", "_nested", "_session")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        session = self._session
+        self._nested, session._looking_now = session._looking_now, True
+        self._muted, session.calls.muted = session.calls.muted, True
+        self._began = perf_counter()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        session = self._session
+        session.calls.muted = self._muted
+        session._looking_now = self._nested
+        if not self._nested:
+            session._seconds += perf_counter() - self._began
+        if not isinstance(error, Exception):
+            return False
+        if "WHENCE_DEBUG" in os.environ:
+            traceback.print_exc()
+        session.record.not_watched(f"a failure that could not be explained ({described(error)})")
+        return True
 
 
 def transforming() -> bool:

@@ -29,10 +29,11 @@ from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, flatten
 from whence.tape.trial import try_values
 from whence.tape.trip import BadState, BadUpdate, Consequence, Notice, Trip
-from whence.updates import ABSURD, RateProbe, bad_state, dry_run, is_sudden, is_torchs
+from whence.updates import ABSURD, RateProbe, bad_state, dry_run, is_sudden, is_torchs, rounds_eps
 
 MOST_LOSSES = 256
 MOST_RATE_TRIALS = 4
+JUMP = 2.0
 MOST_DIAGNOSES = 12
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -48,6 +49,7 @@ class Host(Protocol):
     def record_next_step(self, why: str) -> None: ...
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]: ...
     def known_optimizers(self) -> list[Optimizer]: ...
+    def optimizer_count(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class Tripwires:
         self._poisoned = False
         self._told_update = self._told_state = False
         self._rates_tried = 0
+        self._jumped = False
         self._rate: RateProbe | None = None
         self._stepping: weakref.ref[Optimizer] | None = None
         self._pending_update: Trip | None = None
@@ -173,14 +176,13 @@ class Tripwires:
         self._settle()
         for loss in losses:
             number = _number(loss)
+            self._loss = loss
             if number is not None:
+                self._jumped = len(self.losses) > 0 and abs(number) > JUMP * abs(self.losses[-1])
                 self.losses.append(number)
-            self._loss = loss.detach() if self._loss is None or number is not None else self._loss
-            if number is None or number - number != 0:
-                if trouble_in(loss) and self._bad_loss is None:
-                    self._bad_loss = loss, user_stack(sys._getframe(1))
-            else:
-                self._loss = loss
+            # A number minus itself is zero unless it is NaN or Inf.
+            if (number is None or number - number != 0) and self._bad_loss is None and trouble_in(loss):
+                self._bad_loss = loss, user_stack(sys._getframe(1))
         if now.recorded:
             self.passes.note_handles(_users(sys._getframe(1)))
 
@@ -193,7 +195,7 @@ class Tripwires:
             bad = [weight for weight, each in zip(weights, gradients, strict=False) if trouble_in(each)]
             if bad:
                 self._suspect(bad, [each for each in gradients if trouble_in(each)])
-        elif not inputs and not self.host.known_optimizers():
+        elif not inputs and not self._optimizers and not self.host.optimizer_count():
             bad = [each for each in self._leaves() if each.grad is not None and trouble_in(each.grad)]
             if bad:
                 self._suspect(bad, gradients_of(bad))
@@ -248,9 +250,12 @@ class Tripwires:
 
     def step_began(self, optimizer: Optimizer) -> None:
         """An optimizer is about to use its gradients."""
-        self._optimizers.add(optimizer)
-        self._stepping = weakref.ref(optimizer)
-        self.watches_calls = not is_torchs(optimizer) and not self._poisoned and not self._told_update
+        if self._stepping is None or self._stepping() is not optimizer:
+            self._optimizers.add(optimizer)
+            self._stepping = weakref.ref(optimizer)
+            self._rounds_eps = rounds_eps(optimizer)
+            self._is_own = not is_torchs(optimizer)
+        self.watches_calls = self._is_own and not self._poisoned and not self._told_update
         weights = weights_of(optimizer)
         if all_finite([each.grad for each in weights]):
             self._look_at_others(optimizer)
@@ -278,7 +283,7 @@ class Tripwires:
 
     def _look_at_others(self, optimizer: Optimizer) -> None:
         """Before the first of several optimizers changes anything: the gradients that the others will use."""
-        if self._diagnosed is not None or not self.passes.current.backwards:
+        if self._diagnosed is not None or not self.passes.current.backwards or self.host.optimizer_count() < 2:
             return
         for other in self.host.known_optimizers():
             if other is not optimizer:
@@ -292,11 +297,11 @@ class Tripwires:
         """Gradients are finite. Is the update?"""
         if self._poisoned or self._told_update:
             return
-        update = dry_run(optimizer, weights, lambda each: self._names([each])[0])
+        update = dry_run(optimizer, lambda each: self._names([each])[0]) if self._rounds_eps else None
         if update is not None:
             self._told_update = True
             self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
-        elif self._rates_tried < MOST_RATE_TRIALS and is_sudden(self.losses):
+        elif self._rates_tried < MOST_RATE_TRIALS and self._jumped and is_sudden(self.losses):
             self._rates_tried += 1
             self._rate = self._rate_probe(optimizer, weights)
 
@@ -589,24 +594,15 @@ def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
     changes no bit, and on `.data` it counts as no change. Where it cannot look, each tensor is looked at by itself.
     """
     plain = [each.data for each in tensors if each is not None]
-    groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
-    for each in plain:
-        if each.layout is torch.strided and each.is_floating_point() and not each.is_meta:
-            groups.setdefault((each.device, each.dtype), []).append(each)
-        elif trouble_in(each):
-            return False
-    for (device, _), group in groups.items():
-        found = torch.zeros((), device=device)
-        try:
-            torch._amp_foreach_non_finite_check_and_unscale_(group, found, torch.ones((), device=device))
-        except RuntimeError:
-            # An expanded gradient shares its memory, and cannot be written back.
-            if any(trouble_in(each) for each in group):
-                return False
-            continue
-        if found.item():
-            return False
-    return True
+    if not plain:
+        return True
+    found = torch.zeros((), device=plain[0].device)
+    try:
+        torch._amp_foreach_non_finite_check_and_unscale_(plain, found, torch.ones((), device=plain[0].device))
+    except (RuntimeError, NotImplementedError):
+        # Sparse or complex ones, several devices, an expanded gradient that shares its memory.
+        return not any(trouble_in(each) for each in plain)
+    return not found.item()
 
 
 def is_new_pass(module: nn.Module, passes: PassBook) -> bool:

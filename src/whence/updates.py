@@ -26,20 +26,22 @@ def is_torchs(optimizer: Optimizer) -> bool:
     return type(optimizer).__module__.startswith("torch.optim")
 
 
-def dry_run(
-    optimizer: Optimizer, weights: Sequence[torch.Tensor], name: Callable[[torch.Tensor], str]
-) -> BadUpdate | None:
-    """In float16 Adam's eps rounds to zero. Where it does, the step is made on copies first, before it destroys the weights."""
-    halves = [each for each in weights if each.dtype is torch.float16]
+def rounds_eps(optimizer: Optimizer) -> bool:
+    """Whether it has float16 weights and an eps that is zero in float16."""
     eps = optimizer.defaults.get("eps")
-    if not halves or not is_torchs(optimizer) or not isinstance(eps, float) or float(torch.tensor(eps).half()) > 0:
-        return None
+    if not is_torchs(optimizer) or not isinstance(eps, float) or float(torch.tensor(eps).half()) > 0:
+        return False
+    return any(each.dtype is torch.float16 for group in optimizer.param_groups for each in group["params"])
+
+
+def dry_run(optimizer: Optimizer, name: Callable[[torch.Tensor], str]) -> BadUpdate | None:
+    """Where eps rounds to zero: the step made on copies, before it destroys the weights."""
     after = _stepped(optimizer, torch.float16)
     if after is None or not (bad := [weight for weight, each in after if trouble_in(each)]):
         return None
     wide = _stepped(optimizer, torch.float32)
     finite = wide is not None and not any(trouble_in(each) for _, each in wide)
-    return BadUpdate(type(optimizer).__name__, tuple(map(name, bad)), torch.float16, eps, finite)
+    return BadUpdate(type(optimizer).__name__, tuple(map(name, bad)), torch.float16, optimizer.defaults["eps"], finite)
 
 
 def _stepped(optimizer: Optimizer, dtype: torch.dtype) -> list[tuple[torch.Tensor, torch.Tensor]] | None:

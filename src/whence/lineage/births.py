@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from whence.tape.passes import RANDOM
 from whence.tape.replay import Run, leaving_no_trace, trouble_in
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
 
@@ -20,7 +21,6 @@ LONGEST_WALK = 5_000
 # Neither a pole nor the edge of a domain of any common function: log, sqrt, 1/x, acos, atanh, log1p(-x), exp.
 HARMLESS = 0.5
 UNINITIALISED = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"})
-RANDOM_DRAWS = ("rand", "normal", "dropout", "bernoulli", "multinomial", "uniform", "exponential_", "poisson")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Contents:
 
 
 def is_random(call: Call) -> bool:
-    return any(word in call.name for word in RANDOM_DRAWS)
+    return any(word in call.name for word in RANDOM)
 
 
 def attempt(

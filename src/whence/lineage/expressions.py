@@ -164,6 +164,8 @@ class SourceTrace:
 
     def _joined(self, parts: list[ast.expr], ground: Ground) -> Spot | None:
         """Several things put together: the first that has the property, or None if one of them cannot have it by itself."""
+        if getattr(self.prop, "columns", 0) == len(parts):
+            return self._expression(parts[self.prop.column], ground)  # type: ignore[attr-defined]
         found: Found | None = None
         for part in parts[:8]:
             if self._is_known_not_to_hold(part, ground):

@@ -189,7 +189,8 @@ class HasAxis(Property):
 
 
 PASSES_VALUES = KEEPS_SHAPE - {"abs", "log", "exp", "sqrt", "clip", "fit_transform", "transform"} | {
-    "stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence"}  # fmt: skip
+    "stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence",
+    "column_stack", "vstack", "hstack", "dstack", "transpose", "float32", "float64", "Variable"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +246,12 @@ class HasElement(Property):
 
 @dataclass(frozen=True, slots=True)
 class NotFinite(Property):
-    """One element is NaN or Inf."""
+    """One element is NaN or Inf; of a table with `columns` columns, one in `column`, where that is known."""
 
     singles_out: ClassVar[bool] = True
     tape: Tape = field(compare=False, repr=False)
+    column: int = -1
+    columns: int = 0
 
     def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
         contents = Contents(self.tape)

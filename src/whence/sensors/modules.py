@@ -25,6 +25,7 @@ class Listener(Complaints, Protocol):
 
     def module_entered(self, module: nn.Module, args: tuple[Any, ...]) -> None: ...
     def module_failed(self, module: nn.Module, args: tuple[Any, ...], exception: Exception) -> None: ...
+    def recording(self) -> bool: ...
     def pause_calls(self) -> bool: ...
     def resume_calls(self) -> None: ...
 
@@ -36,6 +37,9 @@ class ModuleSensor(Sensor):
         super().__init__(listener)
         self.listener = listener
         self._paused_by: nn.Module | None = None
+        self._root: nn.Module | None = None
+        self.calls = 0
+        """Module calls since somebody set this to 0."""
 
     def _attach(self) -> None:
         self._wrap(nn.Module, "__init__", self._wrap_init)
@@ -56,9 +60,20 @@ class ModuleSensor(Sensor):
         return __init__
 
     def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        self._guarded(lambda: self._enter(module, args))
+        self.calls += 1
+        # While nothing is recorded only the outermost module is of interest.
+        if self.listener.recording():
+            self._guarded(lambda: self._enter(module, args))
+        elif self._root is None:
+            self._root = module
+            self._guarded(lambda: self._enter(module, args))
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], _result: Any) -> None:
+        if self._root is not None:
+            if module is not self._root and not self.listener.recording():
+                return
+            if module is self._root:
+                self._root = None
         exception = sys.exception()
         raised = exception if isinstance(exception, Exception) and _raised_below(exception, sys._getframe(1)) else None
         self._guarded(lambda: self._leave(module, args, raised))

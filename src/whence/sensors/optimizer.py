@@ -33,6 +33,10 @@ class OptimizerSensor(Sensor):
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]:
         return self._built.get(optimizer, ())
 
+    @property
+    def count(self) -> int:
+        return len(self._built)
+
     def known(self) -> list[Optimizer]:
         return list(self._built)
 

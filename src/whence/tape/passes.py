@@ -17,13 +17,24 @@ import torch
 from torch import nn
 
 from whence.tape.batches import Batch, BatchLeaf, leaves_of
-from whence.tape.tape import Call, Tape, Value, flatten
+from whence.tape.tape import Call, CustomFunction, Tape, Value, flatten
 
 MOST_DELIVERIES = 16
 MOST_ENTRIES = 64
 MOST_SCORES = 8
+RANDOM = (
+    "rand",
+    "normal",
+    "bernoulli",
+    "dropout",
+    "multinomial",
+    "uniform",
+    "exponential",
+    "poisson",
+    "random_",
+    "rrelu",
+)
 LARGEST_COPY = 64 * 2**20
-NEVER_CHANGED = frozenset({"__getitem__", "__add__", "__mul__", "__sub__", "__truediv__", "__matmul__"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,7 @@ class PassBook:
         self.scores: list[Score] = []
         self.current = Pass(0, 0, True)
         self.begun = 0
+        self._draws = False
         self._handles: dict[Value, tuple[CodeType, str]] = {}
 
     def begin(self, step: int, recording: bool) -> Pass:
@@ -124,6 +136,9 @@ class PassBook:
             self.current.first = self.tape.count
 
     def mark(self, kind: str) -> None:
+        """Keep the random state, unless the passes that can be replayed draw no random numbers."""
+        if not self.current.recorded and not self._draws:
+            return
         self.current.marks.append(Mark(kind, self.tape.count, torch.get_rng_state()))
 
     def deliver(self, batch: Batch, data: Any) -> None:
@@ -193,6 +208,7 @@ class PassBook:
             tuple(batch.signature for batch, _ in ended.deliveries),
             _changed_from_outside(calls, ended.first),
         )
+        self._draws = self._draws or any(draws(call) for call in calls if call.phase != "optimizer")
         self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
 
     def changed_leaves(self) -> list[tuple[Value, torch.Tensor]]:
@@ -216,6 +232,20 @@ def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value
             if tensor is not None and from_outside and not tensor.requires_grad and tensor.is_floating_point():
                 found[id(tensor)] = after, tensor
     return list(found.values())
+
+
+def draws(call: Call) -> bool:
+    """Whether a call may draw random numbers."""
+    if call.name in (
+        "lstm",
+        "gru",
+        "rnn_tanh",
+        "rnn_relu",
+        "multi_head_attention_forward",
+        "scaled_dot_product_attention",
+    ):
+        return True
+    return isinstance(call.func, CustomFunction) or any(word in call.name for word in RANDOM)
 
 
 def version_of(module: nn.Module) -> int:

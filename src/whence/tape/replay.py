@@ -18,22 +18,10 @@ from typing import Any
 import torch
 
 from whence.tape.batches import BatchLeaf
-from whence.tape.passes import Mark, Pass, Score, changes_something, delivered
+from whence.tape.passes import RANDOM, Mark, Pass, Score, changes_something, delivered
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
 
 BACKWARDS = ("backward", "grad")
-RANDOM = (
-    "rand",
-    "normal",
-    "bernoulli",
-    "dropout",
-    "multinomial",
-    "uniform",
-    "exponential",
-    "poisson",
-    "random_",
-    "rrelu",
-)
 
 Resolve = Callable[[Value], torch.Tensor]
 Alter = Callable[[Call, Any, Any], tuple[Any, Any]]

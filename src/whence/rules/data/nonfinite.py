@@ -42,14 +42,16 @@ def _source(trip: Trip) -> Source | None:
     tensor = Contents(trip.tape, trip.run).of(value)
     if tensor is None or (tensor.requires_grad and value.leaf is None):
         return None
-    trail = trace(_of_this_step(value, trip), NotFinite(trip.tape), trip)
+    index = first_bad(tensor, born.trouble)
+    column, columns = (index[-1], tensor.shape[-1]) if len(index) == 2 else (-1, 0)
+    trail = trace(_of_this_step(value, trip), NotFinite(trip.tape, column, columns), trip)
     if value.leaf is None and (trail.spot is None or trip.now.late or trip.tape.has_gaps):
         # Not seen being made: it need not have come from outside.
         return None
     rows = None
     if tensor.dim():
         rows = blamed_rows(trip, ~torch.isfinite(tensor), lambda run: is_finite_outcome(trip, run))
-    return Source(value, tensor, first_bad(tensor, born.trouble), trail, rows)
+    return Source(value, tensor, index, trail, rows)
 
 
 def _of_this_step(value: Value, trip: Trip) -> Value:

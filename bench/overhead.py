@@ -1,0 +1,173 @@
+"""What the default watch costs, beside plain training, torch's anomaly mode and Hugging Face's DebugUnderflowOverflow.
+
+Blocks of steps, plain and watched in turn in one process, one thread; the median of the ratios of neighbours. The watch is
+timed after it has recorded what it needs; what that took is printed as well. Then, in processes of their own: the peak
+memory of a run with and without the watch, and the memory of 50,000 watched steps.
+
+Usage: python bench/overhead.py [pairs] [--memory] [--long]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from torch import nn
+from workloads import WORKLOADS, Step, Workload
+
+from whence.config import Config
+from whence.record import Record
+from whence.report.live import LiveReport
+from whence.session import GRACE_SECONDS, Session
+
+Way = Callable[[nn.Module], contextlib.AbstractContextManager[None]]
+
+
+class Watched:
+    """A watch that has recorded what it needs, put on and taken off around blocks of steps."""
+
+    def __init__(self, step: Step) -> None:
+        self.session = Session(Config(), Record(), LiveReport(quiet=True, folder=None))
+        self.session.start()
+        while self.session.calls.on:
+            step()
+        self.recorded = self.session.cost()
+        self.session.stop()
+
+    @contextlib.contextmanager
+    def __call__(self, _model: nn.Module) -> Iterator[None]:
+        for sensor in self.session.sensors:
+            sensor.start()
+        try:
+            yield
+        finally:
+            self.session.stop()
+
+
+@contextlib.contextmanager
+def anomaly(_model: nn.Module) -> Iterator[None]:
+    with torch.autograd.detect_anomaly():
+        yield
+
+
+@contextlib.contextmanager
+def underflow_overflow(model: nn.Module) -> Iterator[None]:
+    from transformers.debug_utils import DebugUnderflowOverflow
+
+    DebugUnderflowOverflow(model)
+    try:
+        yield
+    finally:
+        for module in model.modules():
+            module._forward_hooks.clear()
+
+
+def seconds(step: Step, steps: int) -> float:
+    began = time.process_time()
+    for _ in range(steps):
+        step()
+    return time.process_time() - began
+
+
+def ratio(workload: Workload, model: nn.Module, step: Step, way: Way, pairs: int) -> float:
+    found = []
+    for _ in range(pairs):
+        plain = seconds(step, workload.steps)
+        with way(model):
+            step()
+            watched = seconds(step, workload.steps)
+        found.append(watched / plain)
+    return statistics.median(found)
+
+
+def table(pairs: int) -> None:
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} thread, median of {pairs} interleaved pairs, CPU time")
+    print(f"{'':<8}{'ms/step':>9}{'whence':>9}{'anomaly':>9}{'HF debug':>10}{'recording':>11}")
+    for workload in WORKLOADS:
+        torch.manual_seed(0)
+        model, step = workload.build()
+        seconds(step, 3)
+        plain = seconds(step, workload.steps) / workload.steps * 1000
+        watch = Watched(step)
+        cells = [ratio(workload, model, step, watch, pairs), ratio(workload, model, step, anomaly, min(pairs, 5))]
+        try:
+            with contextlib.redirect_stdout(None):
+                cells.append(ratio(workload, model, step, underflow_overflow, min(pairs, 5)))
+        except ImportError:
+            cells.append(float("nan"))
+        print(
+            f"{workload.name:<8}{plain:>9.2f}{cells[0]:>9.3f}{cells[1]:>9.2f}{cells[2]:>10.2f}{watch.recorded:>9.2f} s"
+        )
+
+
+def child(name: str, steps: int, watched: bool) -> None:
+    """One run in a process of its own; prints its memory in MB after a tenth of its steps and at its end, and its peak."""
+    torch.manual_seed(0)
+    workload = next(each for each in WORKLOADS if each.name == name)
+    _, step = workload.build()
+    session = Session(Config(), Record(), LiveReport(quiet=True, folder=None))
+    if watched:
+        session.start()
+    early = 0.0
+    for number in range(steps):
+        step()
+        if number == steps // 5:
+            early = _resident()
+    print(early, _resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    session.stop()
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def run_child(name: str, steps: int, watched: bool) -> list[float]:
+    command = [sys.executable, __file__, "--child", name, str(steps), "watched" if watched else "plain"]
+    return [float(each) for each in subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()]
+
+
+def memory() -> None:
+    print("peak memory, plain and watched")
+    for name, steps in (("LSTM", 40), ("ResNet", 12), ("GPT", 8)):
+        plain, watched = run_child(name, steps, False)[2], run_child(name, steps, True)[2]
+        print(f"{name:<8}{plain:>9.1f} MB{watched:>9.1f} MB{watched / plain:>8.3f}")
+
+
+def long() -> None:
+    early, late, _ = run_child("MLP", 50_000, True)
+    print(f"50,000 watched steps of the MLP: {early:.1f} MB after 10,000, {late:.1f} MB at the end")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", nargs="?", type=int, default=9)
+    parser.add_argument("--memory", action="store_true", help="measure memory instead of time")
+    parser.add_argument("--long", action="store_true", help="50,000 steps")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    if chosen.child:
+        child(chosen.child[0], int(chosen.child[1]), chosen.child[2] == "watched")
+    elif chosen.memory:
+        memory()
+    elif chosen.long:
+        long()
+    else:
+        print(f"(recording stops after {GRACE_SECONDS} s of it, or 1 % of the run)")
+        table(chosen.pairs)
+
+
+if __name__ == "__main__":
+    main()

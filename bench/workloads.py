@@ -1,0 +1,142 @@
+"""The programs that the watch is timed on: an MLP, an LSTM, a ResNet-18-like net and a 6-layer GPT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    build: Callable[[], tuple[nn.Module, Step]]
+    steps: int
+    """Steps in one timed block."""
+
+
+def _loop(
+    model: nn.Module, optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor]
+) -> tuple[nn.Module, Step]:
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    return model, step
+
+
+def mlp() -> tuple[nn.Module, Step]:
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+    x, y = torch.randn(64, 64), torch.randint(10, (64,))
+    return _loop(model, torch.optim.Adam(model.parameters()), lambda: F.cross_entropy(model(x), y))
+
+
+class _Tagger(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(1000, 64)
+        self.rnn = nn.LSTM(64, 128, batch_first=True)
+        self.head = nn.Linear(128, 20)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.rnn(self.embed(tokens))[0])
+
+
+def lstm() -> tuple[nn.Module, Step]:
+    model = _Tagger()
+    x, y = torch.randint(1000, (32, 48)), torch.randint(20, (32, 48))
+    return _loop(
+        model, torch.optim.Adam(model.parameters()), lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+    )
+
+
+class _Residual(nn.Module):
+    def __init__(self, inside: int, outside: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(outside)
+        self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(outside)
+        self.short = (
+            nn.Conv2d(inside, outside, 1, stride, bias=False) if stride > 1 or inside != outside else nn.Identity()
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(y)) + self.short(x))
+
+
+def resnet() -> tuple[nn.Module, Step]:
+    widths = [
+        (32, 32, 1),
+        (32, 32, 1),
+        (32, 64, 2),
+        (64, 64, 1),
+        (64, 128, 2),
+        (128, 128, 1),
+        (128, 256, 2),
+        (256, 256, 1),
+    ]
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, 1, 1),
+        *(_Residual(*each) for each in widths),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(256, 10),
+    )
+    x, y = torch.randn(16, 3, 32, 32), torch.randint(10, (16,))
+    return _loop(model, torch.optim.SGD(model.parameters(), 0.01, momentum=0.9), lambda: F.cross_entropy(model(x), y))
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, t, w = x.shape
+        q, k, v = (each.view(b, t, self.heads, -1).transpose(1, 2) for each in self.qkv(self.norm1(x)).chunk(3, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, w)
+        x = x + self.drop(self.out(mixed))
+        return x + self.drop(self.mlp(self.norm2(x)))
+
+
+class _GPT(nn.Module):
+    def __init__(self, width: int = 192, layers: int = 6) -> None:
+        super().__init__()
+        self.token, self.place = nn.Embedding(2000, width), nn.Embedding(128, width)
+        self.blocks = nn.Sequential(*(_Block(width, 6) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 2000, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.token(tokens) + self.place(torch.arange(tokens.shape[1]))
+        return self.head(self.norm(self.blocks(x)))
+
+
+def gpt() -> tuple[nn.Module, Step]:
+    model = _GPT()
+    tokens = torch.randint(2000, (8, 129))
+    x, y = tokens[:, :-1], tokens[:, 1:]
+    return _loop(
+        model,
+        torch.optim.AdamW(model.parameters()),
+        lambda: F.cross_entropy(model(x).reshape(-1, 2000), y.reshape(-1)),
+    )
+
+
+WORKLOADS = (
+    Workload("MLP", mlp, 300),
+    Workload("LSTM", lstm, 12),
+    Workload("ResNet", resnet, 3),
+    Workload("GPT", gpt, 2),
+)
