@@ -252,6 +252,15 @@ class Session:
         while self._phases:
             if self._phases.pop() == "optimizer":
                 break
+        if self.calls.on or not self.tripwires.is_idle():
+            self._end_step(optimizer, steps)
+            return
+        self.step = steps
+        self.passes.renew(steps)
+        if self.module_sensor.on:
+            self._judge_hooks()
+
+    def _end_step(self, optimizer: Optimizer, steps: int) -> None:
         with self._looking():
             self.tripwires.step_ended(optimizer)
             self.step = steps
@@ -293,7 +302,7 @@ class Session:
             return
         if self._phases and self._phases[-1] == "backward":
             self._phases.pop()
-        if not raised:
+        if not raised and (inputs or not self.optimizers.count):
             with self._looking():
                 self.tripwires.backward_ended(inputs, gradients)
             self._stop_if_asked()

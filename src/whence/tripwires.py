@@ -96,6 +96,20 @@ class Tripwires:
     def asked(self) -> bool:
         return self._held is not None
 
+    def is_idle(self) -> bool:
+        """Nothing was noticed in this pass that its end could settle."""
+        return (
+            self._pending is None
+            and self._bad_loss is None
+            and self._held is None
+            and self._rate is None
+            and self._pending_update is None
+            and self._diagnosed is None
+            and bool(self.losses)
+            and -ABSURD < self.losses[-1] < ABSURD
+            and not self.passes.watched
+        )
+
     # passes
 
     def next_pass(self) -> None:
@@ -173,7 +187,8 @@ class Tripwires:
         self.trained = True
         now = self.passes.current
         now.backwards += 1
-        self._settle()
+        if self._pending is not None:
+            self._settle()
         for loss in losses:
             number = _number(loss)
             self._loss = loss
@@ -258,8 +273,10 @@ class Tripwires:
         self.watches_calls = self._is_own and not self._poisoned and not self._told_update
         weights = weights_of(optimizer)
         if all_finite([each.grad for each in weights]):
-            self._look_at_others(optimizer)
-            self._before_update(optimizer, weights)
+            if self.host.optimizer_count() > 1:
+                self._look_at_others(optimizer)
+            if self._rounds_eps or self._jumped:
+                self._before_update(optimizer, weights)
             if self._bad_loss is not None and self._diagnosed is None and self._pending is None:
                 loss, stack = self._bad_loss
                 self._bad_loss = None
@@ -283,7 +300,7 @@ class Tripwires:
 
     def _look_at_others(self, optimizer: Optimizer) -> None:
         """Before the first of several optimizers changes anything: the gradients that the others will use."""
-        if self._diagnosed is not None or not self.passes.current.backwards or self.host.optimizer_count() < 2:
+        if self._diagnosed is not None or not self.passes.current.backwards:
             return
         for other in self.host.known_optimizers():
             if other is not optimizer:
@@ -573,9 +590,10 @@ def _as_identity(tensor: torch.Tensor) -> torch.Tensor:
 
 def _number(loss: torch.Tensor) -> float | None:
     """A loss as a number, or None where it has no single one."""
-    if loss.numel() != 1 or loss.is_complex() or loss.is_meta:
+    try:
+        return float(loss.item())
+    except (RuntimeError, TypeError):
         return None
-    return float(loss.detach().item())
 
 
 def weights_of(optimizer: Optimizer) -> list[torch.Tensor]:

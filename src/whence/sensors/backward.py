@@ -59,7 +59,7 @@ class BackwardSensor(Sensor):
         result: Any = None
         raised = True
         try:
-            self._guarded(lambda: self.listener.backward_began(losses))
+            self._guarded(self.listener.backward_began, losses)
             result = original(*args, **kwargs)
             raised = False
         except BaseException as exception:
@@ -68,13 +68,15 @@ class BackwardSensor(Sensor):
             raise
         finally:
             self._running = False
-            self._guarded(lambda: self.listener.backward_ended(_tensors(inputs), _tensors(result), raised))
+            self._guarded(self.listener.backward_ended, _tensors(inputs), _tensors(result), raised)
         return result
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
     if isinstance(tree, torch.Tensor):
         return [tree]
+    if not tree:
+        return []
     return [
         each
         for each in flatten(tuple(tree) if not isinstance(tree, dict | None) else ())

@@ -35,7 +35,7 @@ class OptimizerSensor(Sensor):
 
     @property
     def count(self) -> int:
-        return len(self._built)
+        return len(self._built) or len(self._counts)
 
     def known(self) -> list[Optimizer]:
         return list(self._built)
@@ -64,9 +64,12 @@ class OptimizerSensor(Sensor):
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         """A closure is passed on in a wrapper that tells when it begins and ends; nothing else is changed."""
+        if len(args) == 1 and not kwargs:
+            self._guarded(self.listener.step_began, optimizer, False)
+            return None
         arguments = list(args[1:]) if args and args[0] is optimizer else list(args)
         closure = arguments[0] if arguments else kwargs.get("closure")
-        self._guarded(lambda: self.listener.step_began(optimizer, callable(closure)))
+        self._guarded(self.listener.step_began, optimizer, callable(closure))
         if not callable(closure) or self.failed:
             return None
         wrapped = self._evaluating(optimizer, closure)
@@ -88,10 +91,10 @@ class OptimizerSensor(Sensor):
         return evaluate
 
     def _after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        self._guarded(lambda: self._count(optimizer))
+        self._guarded(self._count, optimizer)
 
     def _count(self, optimizer: Optimizer) -> None:
         """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together."""
-        self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
-        self.steps = max(self.steps, self._counts[optimizer])
+        steps = self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
+        self.steps = max(self.steps, steps)
         self.listener.step_ended(optimizer, self.steps)

@@ -63,12 +63,12 @@ class Sensor:
 
         self._undo.append(undo)
 
-    def _guarded(self, look: Callable[[], None]) -> None:
+    def _guarded(self, look: Callable[..., None], *args: Any) -> None:
         """Look, and never let a fault of ours reach the program."""
         if self.failed or threading.get_ident() != self._thread:
             return
         try:
-            look()
+            look(*args)
         except Exception as error:
             self.failed = True
             self._complaints.sensor_failed(self.name, error)

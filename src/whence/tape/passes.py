@@ -110,6 +110,8 @@ class PassBook:
         self.current = Pass(0, 0, True)
         self.begun = 0
         self._draws = False
+        self.watched = False
+        """Whether recorded passes change tensors from outside, such as running statistics."""
         self._handles: dict[Value, tuple[CodeType, str]] = {}
 
     def begin(self, step: int, recording: bool) -> Pass:
@@ -128,6 +130,14 @@ class PassBook:
             }
         self.mark("start")
         return self.current
+
+    def renew(self, step: int) -> None:
+        """The same for a pass that is not recorded after another that was not: what was kept of that is let go."""
+        now = self.current
+        now.step, now.backwards, now.trained = step, 0, False
+        if now.deliveries or now.entries or now.marks:
+            now.deliveries, now.entries, now.marks = [], [], []
+        self.mark("start")
 
     def record_from_here(self) -> None:
         """Recording has begun within a pass: what was made in it before now is given to the rest."""
@@ -208,6 +218,7 @@ class PassBook:
             tuple(batch.signature for batch, _ in ended.deliveries),
             _changed_from_outside(calls, ended.first),
         )
+        self.watched = self.watched or bool(score.changed)
         self._draws = self._draws or any(draws(call) for call in calls if call.phase != "optimizer")
         self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
 
