@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, described
-from whence.lineage.births import Born, Contents, find_birth, is_deliberate
+from whence.lineage.births import Contents, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
 from whence.repro import Repro, repro_of
 from whence.rules.rule import trip_rules
@@ -22,8 +22,8 @@ from whence.tape.batches import BatchLeaf, LoaderBook
 from whence.tape.passes import PassBook, Score
 from whence.tape.replay import BACKWARDS, Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
 from whence.tape.scopes import ModuleBook
-from whence.tape.tape import Call, Tape, Value
-from whence.tape.trip import Consequence, Notice, Trip
+from whence.tape.tape import Call, CompiledRegion, Tape, Value
+from whence.tape.trip import Born, Consequence, Notice, Trip
 
 Recording = Callable[[], AbstractContextManager[None]]
 
@@ -122,6 +122,9 @@ class Diagnoser:
                     continue
             trip.target, trip.plan, trip.run = target, plan, run
             self._find(trip, run, watch)
+            if trip.born is None and _is_compiled(plan):
+                # Eager and compiled differ: there is nothing to find in the replay.
+                return
             if trip.born is not None or trip.gradient is not None:
                 trip.could_not = ""
                 return
@@ -219,6 +222,10 @@ class Diagnoser:
         if born.leaf is not None and not _from_outside(born.leaf):
             return None
         return born
+
+
+def _is_compiled(plan: Plan) -> bool:
+    return any(isinstance(call.func, CompiledRegion) for call in plan.calls)
 
 
 def _after(score: Score, target: Value, trip: Trip, backward: bool) -> tuple[Value, Plan]:

@@ -22,7 +22,7 @@ from torch.overrides import resolve_name
 from whence.finding import Finding
 from whence.lineage.births import Contents, attempt, is_random
 from whence.source.spots import Spot
-from whence.tape.replay import BACKWARDS, Run, Unreplayable, trouble_in
+from whence.tape.replay import BACKWARDS, Run, Unreplayable, leaving_no_trace, trouble_in
 from whence.tape.tape import Call, CustomFunction, Foreign, Value
 from whence.tape.trip import Trip
 
@@ -59,6 +59,20 @@ class Repro:
     script: str
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
 
+    def fails(self) -> bool:
+        """Whether the script does what it is for. It is the program's own code that it runs, if there is a custom Function."""
+        body = self.script.partition("tensors = load(")[2].partition("\n")[2]
+        head = self.script.partition(LOADER)[2].partition("\ntensors = load(")[0]
+        names: dict[str, Any] = {"torch": torch, "tensors": {name: each.clone() for name, each in self.tensors.items()}}
+        with leaving_no_trace():
+            try:
+                exec(compile(head + "\n" + body, "<repro>", "exec"), names)
+            except AssertionError:
+                return True
+            except Exception:
+                return False
+        return False
+
     def write(self, folder: Path, number: int) -> str:
         """Write both files, and say what the script is called."""
         name = "repro" if number == 1 else f"repro-{number}"
@@ -85,7 +99,12 @@ def safetensors(tensors: dict[str, torch.Tensor]) -> bytes:
 
 
 def repro_of(trip: Trip, finding: Finding) -> Repro | None:
-    """The repro of a finding, or None where it cannot be written down."""
+    """The repro of a finding, or None where it cannot be written down, or does not fail by itself."""
+    found = _written(trip, finding)
+    return found if found is not None and found.fails() else None
+
+
+def _written(trip: Trip, finding: Finding) -> Repro | None:
     try:
         if trip.gradient is not None and trip.gradient.call is not None:
             return _Writer(trip, finding).backward(trip.gradient.call)

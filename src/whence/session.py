@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
@@ -23,16 +24,17 @@ from whence.record import Record
 from whence.rules.rule import call_rules
 from whence.sensors.backward import BackwardSensor
 from whence.sensors.calls import CallSensor
+from whence.sensors.compiled import CompileSensor
 from whence.sensors.loader import LoaderSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
-from whence.source.sites import Site, frames_in, frames_outside, is_library, stack_of
+from whence.source.sites import Site, frames_in, frames_outside, is_library, stack_of, user_stack
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
 from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
 from whence.tape.scopes import ModuleBook, Scope
-from whence.tape.tape import Call, Tape
+from whence.tape.tape import Call, CompiledRegion, Tape, flatten
 from whence.tripwires import Tripwires, is_new_pass, refused_operands
 
 RECORDED_STEPS = 3
@@ -86,7 +88,13 @@ class Session:
         self.calls = CallSensor(self)
         self.optimizers = OptimizerSensor(self)
         self.module_sensor = ModuleSensor(self)
-        self.sensors = (self.module_sensor, LoaderSensor(self), BackwardSensor(self), self.optimizers)
+        self.sensors = (
+            self.module_sensor,
+            LoaderSensor(self),
+            BackwardSensor(self),
+            CompileSensor(self),
+            self.optimizers,
+        )
         self._step_began = 0.0
         self._dear_steps = 0
 
@@ -111,6 +119,8 @@ class Session:
         with self._looking():
             self._end([], None)
         self.stop()
+        self.passes.forget()
+        self.tripwires.forget()
         total = perf_counter() - self._began
         ratio = total / max(total - self.cost(), 1e-9)
         return self.record.close(outcome=outcome, steps=self.step, overhead=Overhead(ratio, self.cost()))
@@ -166,8 +176,9 @@ class Session:
 
     # what the module sensor reports
 
-    def module_entered(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        if self.scope is not None and self.scope.parent is None and not transforming():
+    def module_entered(self, module: nn.Module, args: tuple[Any, ...], outermost: bool = False) -> None:
+        outermost = outermost or (self.scope is not None and self.scope.parent is None)
+        if outermost and not transforming():
             with self._looking():
                 now = self.passes.current
                 trial = not torch.is_grad_enabled() and len(now.entries) >= MOST_DELIVERIES
@@ -197,6 +208,42 @@ class Session:
 
     def resume_calls(self) -> None:
         self.calls.start()
+
+    # what the compile sensor reports
+
+    def region_began(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compiled code is about to run: everything that dynamo would see is taken off."""
+        call = None
+        hooks, calls = self.module_sensor.on, self.calls.on
+        if calls:
+            with self._looking():
+                weights = (
+                    dict(target.named_parameters()) | dict(target.named_buffers())
+                    if isinstance(target, nn.Module)
+                    else {}
+                )
+                given = (weights, args, kwargs)
+                stack = user_stack(sys._getframe(1))
+                call = self.tape.begin(CompiledRegion(target), given, {}, stack=stack, **self.current())
+                call.phase = "forward"
+                self.passes.note_operands(call, [each for each in flatten(given) if isinstance(each, torch.Tensor)])
+        if isinstance(target, nn.Module) and self.scope is None and hooks:
+            self.modules.note_root(target)
+            self.module_entered(target, args, outermost=True)
+            calls = calls or self.calls.on
+        self.module_sensor.stop()
+        self.calls.stop()
+        return call, hooks, calls
+
+    def region_ended(self, region: Any, result: Any) -> None:
+        call, hooks, calls = region
+        if hooks:
+            self.module_sensor.start()
+        if calls:
+            self.calls.start()
+        if call is not None and result is not None:
+            with self._looking():
+                self.tape.finish(call, result, [])
 
     # what the loader sensor reports
 

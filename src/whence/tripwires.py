@@ -96,6 +96,12 @@ class Tripwires:
     def asked(self) -> bool:
         return self._held is not None
 
+    def forget(self) -> None:
+        """Let go of everything of the program's."""
+        self._bad_loss = self._loss = self._diagnosed = self._pending = self._held = self._read = None
+        self._rate = self._pending_update = None
+        self._inputs, self._weights = [], []
+
     def is_idle(self) -> bool:
         """Nothing was noticed in this pass that its end could settle."""
         return (
@@ -435,7 +441,7 @@ class Tripwires:
         tensor = value.tensor if value is not None else None
         if tensor is None or tensor.numel() > 4096 or self._diagnosed is not None or not trouble_in(tensor):
             return
-        trained = tensor.requires_grad and tensor.numel() == 1
+        trained = tensor.requires_grad and tensor.numel() == 1 and not self.passes.current.backwards
         if not trained and (self.trained or self._read is not None or trouble_in(tensor) != "nan"):
             return
         frames = _users(sys._getframe(1))
@@ -617,10 +623,10 @@ def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
     found = torch.zeros((), device=plain[0].device)
     try:
         torch._amp_foreach_non_finite_check_and_unscale_(plain, found, torch.ones((), device=plain[0].device))
+        return not found.item()
     except (RuntimeError, NotImplementedError):
         # Sparse or complex ones, several devices, an expanded gradient that shares its memory.
         return not any(trouble_in(each) for each in plain)
-    return not found.item()
 
 
 def is_new_pass(module: nn.Module, passes: PassBook) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,24 +15,12 @@ import torch
 from whence.tape.passes import RANDOM
 from whence.tape.replay import Run, leaving_no_trace, trouble_in
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
+from whence.tape.trip import Born
 
 LONGEST_WALK = 5_000
 # Neither a pole nor the edge of a domain of any common function: log, sqrt, 1/x, acos, atanh, log1p(-x), exp.
 HARMLESS = 0.5
 UNINITIALISED = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"})
-
-
-@dataclass(frozen=True, slots=True)
-class Born:
-    """Where it began: a call, or a leaf that had it from outside. `path` leads from there to where it was noticed."""
-
-    trouble: str
-    call: Call | None = None
-    leaf: Value | None = None
-    output: Value | None = None
-    path: tuple[Call, ...] = ()
-    mask: Value | None = None
-    """An Inf that was put there on purpose, and which the call made into a NaN."""
 
 
 class Contents:

@@ -13,24 +13,10 @@ from torch.overrides import TorchFunctionMode
 from whence.lineage.births import first_bad
 from whence.source.sites import Site, is_library, is_own
 from whence.tape.replay import Run, trouble_in
-from whence.tape.tape import Call, Value, flatten, operation_name
+from whence.tape.tape import Call, flatten, operation_name
+from whence.tape.trip import GradientBirth
 
 MOST_NODES = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class GradientBirth:
-    node: str
-    call: Call | None
-    """The call of the forward pass whose derivative it is."""
-    trouble: str
-    index: tuple[int, ...]
-    gradient: torch.Tensor
-    """What the node gave back."""
-    incoming: tuple[torch.Tensor | None, ...]
-    """What it was given."""
-    weight: Value | None
-    """A weight that it reaches."""
 
 
 @dataclass(slots=True)
@@ -127,9 +113,8 @@ class InsideWatch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") == "backward":
             # Within its own handler a mode is off: what backward runs must be seen as well.
-            renamed = {"grad_tensors" if key == "gradient" else key: each for key, each in (kwargs or {}).items()}
             with self:
-                torch.autograd.backward(args[0], *args[1:], **renamed)
+                _run_backward(args[0])
             return None
         result = func(*args, **(kwargs or {}))
         if self.found is None:
@@ -139,6 +124,14 @@ class InsideWatch(TorchFunctionMode):
             if site is not None and any(map(trouble_in, results)) and not any(map(trouble_in, given)):
                 self.found = operation_name(func), site
         return result
+
+
+def _run_backward(loss: torch.Tensor) -> None:
+    """What `loss.backward()` comes down to, without the Python around it that modes are shown first."""
+    engine = torch.autograd.Variable._execution_engine
+    engine.run_backward(
+        (loss,), (torch.ones_like(loss),), True, False, (), allow_unreachable=True, accumulate_grad=True
+    )
 
 
 def _inner_site(frame: FrameType | None) -> Site | None:

@@ -261,9 +261,10 @@ class NotFinite(Property):
     def holds(self, thing: Any) -> bool | None:
         if isinstance(thing, torch.Tensor):
             return bool(trouble_in(thing))
-        if is_array(thing) or type(thing).__module__ == "numpy":
-            if thing.dtype.kind not in "fc":
-                return False if thing.dtype.kind in "iub" else None
+        dtype = getattr(thing, "dtype", None) if type(thing).__module__ == "numpy" else None
+        if dtype is not None:
+            if dtype.kind not in "fc":
+                return False if dtype.kind in "iub" else None
             return not bool(sys.modules["numpy"].isfinite(thing).all())
         if isinstance(thing, float):
             return not math.isfinite(thing)

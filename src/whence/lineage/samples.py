@@ -15,8 +15,9 @@ import torch
 from whence.finding import Sample
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.expressions import SourceTrace, ground_of
+from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
-from whence.lineage.properties import Property
+from whence.lineage.properties import NotFinite, Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
@@ -101,6 +102,12 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         leaf=leaf.path,
         path=file_of(fetch.returns[named]) if fetch.returns else None,
     )
+    if (
+        isinstance(prop, NotFinite)
+        and position is not None
+        and (trail := _by_lines(info, indices[position], leaf, prop, scene))
+    ):
+        return replace(trail, sample=sample)
     one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
     if is_array(one) or isinstance(one, int | float):
         trail = trace_returned(one, fetch.returns[named], prop, inner)
@@ -116,6 +123,20 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
     if trail.birth is Birth.UNKNOWN or trail.spot is None:
         trail = trace_returned(one, fetch.returns[named], prop, inner)
     return replace(trail, sample=sample)
+
+
+def _by_lines(info: LoaderInfo, index: Any, leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail | None:
+    """A value that came to be while the sample was made: the line after which it was there."""
+    watch = LineWatch(prop)
+    watch.fetch(info.dataset, index)
+    found = watch.spot(leaf.path)
+    if found is not None:
+        return Trail(Birth.SAMPLE, found[0], op=found[1], phase="data")
+    if watch.source is None:
+        return None
+    frame, node = watch.source
+    upstream = SourceTrace(prop, [frame, *scene.frames]).follow(node, ground_of((Site.of(frame),), [frame]))
+    return Trail(Birth.SOURCE, upstream.spot, upstream.hops) if upstream.spot is not None else None
 
 
 _MISSING = object()

@@ -33,7 +33,11 @@ class BackwardSensor(Sensor):
 
     def _watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def backward(*args: Any, **kwargs: Any) -> Any:
-            return self._run(original, args, kwargs, [])
+            try:
+                return self._run(original, args, kwargs, [])
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
 
         return backward
 
@@ -42,7 +46,11 @@ class BackwardSensor(Sensor):
             # With create_graph the gradient is part of a loss to come, and no update.
             differentiable = kwargs.get("create_graph", args[4] if len(args) > 4 else False)
             inputs = () if differentiable else args[1] if len(args) > 1 else kwargs.get("inputs", ())
-            return self._run(original, args, kwargs, inputs, final=not differentiable)
+            try:
+                return self._run(original, args, kwargs, inputs, final=not differentiable)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
 
         return grad
 
@@ -51,7 +59,6 @@ class BackwardSensor(Sensor):
             try:
                 return original(*args, **kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
                 hide_this_frame(exception)
                 raise
         self._running = True
@@ -63,7 +70,6 @@ class BackwardSensor(Sensor):
             result = original(*args, **kwargs)
             raised = False
         except BaseException as exception:
-            hide_this_frame(exception)
             hide_this_frame(exception)
             raise
         finally:

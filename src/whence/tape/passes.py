@@ -54,7 +54,7 @@ class Pass:
     """Whether the call sensor was on from its start."""
     marks: list[Mark] = field(default_factory=list)
     deliveries: list[tuple[Batch, Any]] = field(default_factory=list)
-    entries: list[tuple[torch.Tensor, ...]] = field(default_factory=list)
+    entries: list[tuple[torch.Tensor | None, ...]] = field(default_factory=list)
     """The tensors that were given to each outermost module, in order."""
     before: dict[Value, torch.Tensor] = field(default_factory=dict)
     """Contents of leaves that the recorded pass changed in place, from before it did."""
@@ -93,7 +93,7 @@ class Score:
     calls: tuple[Call, ...]
     marks: tuple[Mark, ...]
     batches: tuple[Batch, ...]
-    entries: tuple[tuple[Value, ...], ...]
+    entries: tuple[tuple[Value | None, ...], ...]
     handles: dict[Value, tuple[CodeType, str]]
     """Variables of the program that held a value when backward began."""
     signature: tuple[Any, ...]
@@ -131,6 +131,12 @@ class PassBook:
         self.mark("start")
         return self.current
 
+    def forget(self) -> None:
+        """Let go of everything of the program's."""
+        self.scores = []
+        self._handles = {}
+        self.current = Pass(0, self.tape.count, False)
+
     def renew(self, step: int) -> None:
         """The same for a pass that is not recorded after another that was not: what was kept of that is let go."""
         now = self.current
@@ -157,7 +163,7 @@ class PassBook:
 
     def enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         now = self.current
-        now.entries.append(tuple(each for each in flatten(args) if isinstance(each, torch.Tensor)))
+        now.entries.append(tuple(each if is_data(each) else None for each in flatten(args)))
         now.trained = now.trained or torch.is_grad_enabled()
         now.model = weakref.ref(module)
         now.version = version_of(module)
@@ -171,7 +177,8 @@ class PassBook:
         changes = changes_something(call.name)
         for value, tensor in zip(call.operands, tensors, strict=True):
             if now.is_leaf(value):
-                now.held.setdefault(value, tensor)
+                if is_data(tensor) or tensor.is_leaf:
+                    now.held.setdefault(value, tensor)
                 is_weight = tensor.requires_grad and tensor.is_leaf
                 if changes and value not in now.before and not is_weight and _bytes(tensor) < LARGEST_COPY:
                     now.before[value] = tensor.detach().clone()
@@ -200,11 +207,9 @@ class PassBook:
     def _keep(self, ended: Pass) -> None:
         calls = tuple(call for call in self.calls() if call.phase != "data")
         structure = hash(tuple((call.name, call.site) for call in calls if call.phase != "optimizer"))
-        known = dict.fromkeys(ended.held)
         by_tensor = {id(tensor): value for value, tensor in ended.held.items()}
         entries = tuple(
-            tuple(value for each in entry if (value := by_tensor.get(id(each))) is not None and value in known)
-            for entry in ended.entries
+            tuple(by_tensor.get(id(each)) if each is not None else None for each in entry) for entry in ended.entries
         )
         score = Score(
             structure,
@@ -243,6 +248,11 @@ def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value
             if tensor is not None and from_outside and not tensor.requires_grad and tensor.is_floating_point():
                 found[id(tensor)] = after, tensor
     return list(found.values())
+
+
+def is_data(thing: Any) -> bool:
+    """A tensor that hangs on no graph: keeping it keeps no activation alive."""
+    return isinstance(thing, torch.Tensor) and not thing.requires_grad
 
 
 def draws(call: Call) -> bool:

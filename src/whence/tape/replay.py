@@ -104,7 +104,9 @@ def plan_from(
     score: Score, now: Pass, frames: Sequence[FrameType], targets: Sequence[Value], *, backward: bool
 ) -> Plan:
     """The plan of an unrecorded pass, after a score."""
-    entered = {value: (n, k) for n, entry in enumerate(score.entries) for k, value in enumerate(entry)}
+    entered = {
+        value: (n, k) for n, entry in enumerate(score.entries) for k, value in enumerate(entry) if value is not None
+    }
     given: dict[Value, torch.Tensor] = {}
 
     def find(value: Value) -> torch.Tensor | None:

@@ -97,6 +97,23 @@ class CustomFunction:
         return self._apply(self.kind, *args, **kwargs)
 
 
+class CompiledRegion:
+    """A module or function that torch.compile runs as one piece. Run again, it runs eagerly, on the weights it is given."""
+
+    def __init__(self, target: Any) -> None:
+        self.__name__ = getattr(target, "__name__", type(target).__name__)
+        self._target = weakref.ref(target)
+
+    def __call__(self, weights: dict[str, torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        target = self._target()
+        if target is None:
+            raise RuntimeError("the compiled function is gone")
+        with torch.compiler.set_stance("force_eager"):
+            if isinstance(target, torch.nn.Module):
+                return torch.func.functional_call(target, weights, args, kwargs)
+            return target(*args, **kwargs)
+
+
 def operation_name(func: Callable[..., Any]) -> str:
     """The name people know: `linear`, `cross_entropy`, `grad.__set__`."""
     name = getattr(func, "__name__", type(func).__name__)
@@ -257,7 +274,11 @@ class Tape:
         oldest.forgotten = True
 
     def mark_leaf(self, tensor: torch.Tensor, leaf: object) -> None:
-        self.value_of(tensor).leaf = leaf
+        value = self.value_of(tensor)
+        if value.shape != _shape_of(tensor):
+            # Built empty, and given its memory by means that modes are not shown: a batch from a worker.
+            value = self._enter(tensor, None)
+        value.leaf = leaf
 
     def earlier_at(self, call: Call) -> Call | None:
         """The last call that went well at the same place in the program: same site, operation and module."""

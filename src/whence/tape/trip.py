@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -12,11 +12,7 @@ from whence.source.sites import Site
 from whence.tape.passes import Pass
 from whence.tape.replay import Plan, Run, replay, same_bits
 from whence.tape.scene import Scene
-from whence.tape.tape import Value
-
-if TYPE_CHECKING:
-    from whence.lineage.births import Born
-    from whence.lineage.gradients import GradientBirth
+from whence.tape.tape import Call, Value
 
 
 class Notice(Enum):
@@ -29,6 +25,34 @@ class Notice(Enum):
     UPDATE = auto()
     STATE = auto()
     RATE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """Where it began: a call, or a leaf that had it from outside. `path` leads from there to where it was noticed."""
+
+    trouble: str
+    call: Call | None = None
+    leaf: Value | None = None
+    output: Value | None = None
+    path: tuple[Call, ...] = ()
+    mask: Value | None = None
+    """An Inf that was put there on purpose, and which the call made into a NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientBirth:
+    node: str
+    call: Call | None
+    """The call of the forward pass whose derivative it is."""
+    trouble: str
+    index: tuple[int, ...]
+    gradient: torch.Tensor
+    """What the node gave back."""
+    incoming: tuple[torch.Tensor | None, ...]
+    """What it was given."""
+    weight: Value | None
+    """A weight that it reaches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Sample
 from whence.lineage.births import Contents, first_bad
+from whence.lineage.lines import operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import Birth, Trail, trace
@@ -94,8 +95,8 @@ def _tell(trip: Trip, rule: str, source: Source, verdict: str, why: str, fix: st
         verdict=verdict,
         why=why,
         fix=fix,
-        op=trail.op,
-        phase="data" if isinstance(source.value.leaf, BatchLeaf) or trail.birth is Birth.SAMPLE else trail.phase,
+        op=_operation(trail),
+        phase=_phase(source),
         module=trail.module,
         sample=_sample(source),
         chain=(*hops, *operand_hops(born.path if born is not None else (), spot)),
@@ -103,6 +104,21 @@ def _tell(trip: Trip, rule: str, source: Source, verdict: str, why: str, fix: st
         counterfactual=counterfactual,
         confidence=confidence,
     )
+
+
+def _phase(source: Source) -> str:
+    """Data that were bad before the first fetch were made by the program, not by the dataset."""
+    trail = source.trail
+    leaf = source.value.leaf
+    collate = getattr(leaf.batch.info.collate, "__name__", "") if isinstance(leaf, BatchLeaf) else ""
+    in_dataset = trail.spot is not None and trail.spot.function in ("__getitem__", "__iter__", "__getitems__", collate)
+    return "data" if trail.birth is Birth.SAMPLE or in_dataset else "program"
+
+
+def _operation(trail: Trail) -> str | None:
+    """What the origin's expression does; the call that made a tensor of it is not what made it so."""
+    node = trail.spot.node() if trail.spot is not None and trail.birth is not Birth.CALL else None
+    return operation_in(node) if node is not None else trail.op
 
 
 def _number(source: Source) -> str:

@@ -66,7 +66,7 @@ def gradient_applied(trip: Trip) -> Finding | None:
     """
     if trip.notice is Notice.LOSS and trip.consequence is Consequence.APPLIED:
         return _unexplained(trip)
-    if trip.notice is not Notice.GRADIENT or trip.gradient is not None:
+    if trip.notice is not Notice.GRADIENT:
         return None
     gradient = trip.bad_gradients[0] if trip.bad_gradients else None
     born = trip.born

@@ -10,20 +10,22 @@ import torch
 
 from whence.finding import Finding, Hop, Operand
 from whence.lineage.births import Contents
-from whence.lineage.gradients import GradientBirth, GradientWatch, InsideWatch
+from whence.lineage.gradients import GradientWatch, InsideWatch
 from whence.lineage.rows import blamed_rows
 from whence.rules.nonfinite.naming import operand_name
+from whence.rules.nonfinite.remedies import remedy_for
 from whence.rules.nonfinite.telling import at, module_path, number_text, place_text, tell_trip, trouble_text
 from whence.rules.rule import trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
-from whence.tape.tape import Call, CustomFunction, Value, map_leaves
-from whence.tape.trip import Trip
+from whence.tape.tape import Call, CompiledRegion, CustomFunction, Value, map_leaves
+from whence.tape.trip import GradientBirth, Trip
 
 SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
                         "__mul__", "mul", "__rmul__", "nan_to_num", "mul_", "__imul__"})  # fmt: skip
 SAFE = 0.5
+HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(slots=True)
@@ -110,6 +112,17 @@ def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"with {number_text(near)} in place of {number_text(element)} under {call.name}", {"alter": moved(near)}
 
 
+def _patched(found: Derivative) -> str | None:
+    """A clamp as a diff, if all gradients are finite with it."""
+    contents = Contents(found.trip.tape, found.trip.run)
+    tensors = [each for value in found.call.operands if (each := contents.of(value)) is not None]
+    remedy = remedy_for(found.call, tensors)
+    patch = remedy.patch(found.call) if remedy is not None else None
+    if patch is None or remedy is None or not _gradients_finite(found.trip, alter=remedy.alter(found.call)):
+        return None
+    return patch
+
+
 def _gradients_finite(trip: Trip, **changes: Any) -> bool:
     watch = GradientWatch()
     try:
@@ -121,7 +134,7 @@ def _gradients_finite(trip: Trip, **changes: Any) -> bool:
 
 def _inside(found: Derivative) -> tuple[str, Spot] | None:
     """For a custom Function: the line of its backward that did it."""
-    if not isinstance(found.call.func, CustomFunction):
+    if not isinstance(found.call.func, CustomFunction | CompiledRegion):
         return None
     watch = InsideWatch()
     try:
@@ -164,7 +177,8 @@ def backward(trip: Trip) -> Finding | None:
         One look at the gradients in each step; the rest only after a trip.
     """
     found = _derivative(trip)
-    if found is None:
+    if found is None or found.birth.gradient.dtype in HALVES:
+        # In half precision a gradient of a scaled loss overflows: the step that uses it is the mistake.
         return None
     call, birth = found.call, found.birth
     inside = _inside(found)
@@ -213,6 +227,7 @@ def backward(trip: Trip) -> Finding | None:
         sample=rows.sample() if rows is not None else None,
         chain=chain,
         operands=operands,
+        patch=_patched(found) if inside is None else None,
         counterfactual=counterfactual,
     )
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Severity
-from whence.lineage.births import UNINITIALISED, Born, Contents, attempt, first_bad
+from whence.lineage.births import UNINITIALISED, Contents, attempt, first_bad
 from whence.lineage.gradients import InsideWatch
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import Facts, Reason, reason_of
+from whence.rules.nonfinite.remedies import remedy_for
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
-from whence.tape.tape import Call, CustomFunction, Value
-from whence.tape.trip import Consequence, Notice, Trip
+from whence.tape.tape import Call, CompiledRegion, CustomFunction, Value
+from whence.tape.trip import Born, Consequence, Notice, Trip
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -92,6 +93,20 @@ def _earlier(scenario: Scenario) -> tuple[Hop, ...]:
     return tuple(hops[:2])
 
 
+def _patched(scenario: Scenario) -> str | None:
+    """The clamp as a diff, if the step is cured by it."""
+    trip, call = scenario.trip, scenario.call
+    remedy = remedy_for(call, [tensor for _, tensor in scenario.operands])
+    patch = remedy.patch(call) if remedy is not None else None
+    if patch is None or remedy is None or trip.plan is None or call not in trip.plan.calls:
+        return None
+    try:
+        run = trip.again(alter=remedy.alter(call))
+    except (Unreplayable, RuntimeError, TypeError):
+        return None
+    return patch if loss_text(trip.outcome(run)) is not None else None
+
+
 def _cure(scenario: Scenario) -> tuple[str, torch.Tensor | None] | None:
     """Run the step again with the operand kept where the operation is defined; what was done, and the outcome."""
     trip, call, mend = scenario.trip, scenario.call, scenario.reason.mend
@@ -151,7 +166,7 @@ def _counterfactual(scenario: Scenario, rows: Rows | None) -> str | None:
 def _inside(scenario: Scenario) -> tuple[str, Spot] | None:
     """For a custom Function: the line of its forward that did it."""
     trip = scenario.trip
-    if trip.plan is None or not isinstance(scenario.call.func, CustomFunction):
+    if trip.plan is None or not isinstance(scenario.call.func, CustomFunction | CompiledRegion):
         return None
     watch = InsideWatch()
     try:
@@ -167,6 +182,9 @@ def tell_forward(rule: str, scenario: Scenario, *, severity: Severity | None = N
     rows = _rows(scenario)
     inside = _inside(scenario)
     op, spot = inside if inside is not None else (call.name, scenario.spot)
+    if inside is not None:
+        what = number_text(float(scenario.output.detach()[scenario.index].item()))
+        reason = replace(reason, verdict=f"{op} gave {what} inside {call.name}")
     counterfactual = _counterfactual(scenario, rows)
     many = int((~torch.isfinite(scenario.output)).sum())
     share = f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
@@ -186,10 +204,17 @@ def tell_forward(rule: str, scenario: Scenario, *, severity: Severity | None = N
         sample=rows.sample() if rows is not None else None,
         chain=(*mask, *_earlier(scenario), *operand_hops(scenario.born.path, spot)),
         operands=_operands(scenario),
+        patch=_patched(scenario) if inside is None else None,
         counterfactual=counterfactual,
         severity=severity,
         confidence=None if trip.run is not None else Confidence.PROVEN,
     )
+
+
+def _is_loss_scale(scenario: Scenario) -> bool:
+    """A loss multiplied by a large number, in half precision: a loss scale that is being searched for."""
+    factors = [each for each in scenario.call.args if isinstance(each, int | float)]
+    return "mul" in scenario.call.name and not scenario.output.dim() and any(abs(each) > 1 for each in factors)
 
 
 @trip_rule("nonfinite/overflow", Rank.CAUSE)
@@ -227,7 +252,7 @@ def overflow(trip: Trip) -> Finding | None:
     return tell_forward(
         "nonfinite/overflow",
         scenario,
-        severity=Severity.INFO if trip.consequence is Consequence.SKIPPED else None,
+        severity=Severity.INFO if trip.consequence is Consequence.SKIPPED or _is_loss_scale(scenario) else None,
     )
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from whence.finding import Confidence, Finding, Hop, Operand, Origin, Proof, Sample, Severity, Symptom
 from whence.source.spots import Spot
 from whence.tape.replay import trouble_in
-from whence.tape.tape import Call
+from whence.tape.tape import Call, CompiledRegion
 from whence.tape.trip import Consequence, Notice, Trip
 
 
@@ -71,6 +71,8 @@ def replay_text(trip: Trip) -> str | None:
     how = "bit-identical" if trip.certified else "not bit-identical"
     if trip.plan is not None and not trip.plan.own:
         how += f", from the recording of step {trip.plan.recorded_at}"
+    if trip.plan is not None and any(isinstance(call.func, CompiledRegion) for call in trip.plan.calls):
+        how += "; compiled code was run eagerly"
     return how
 
 

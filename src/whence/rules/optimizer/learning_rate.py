@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import math
 
 from whence.finding import Confidence, Finding, Severity
 from whence.rules.nonfinite.telling import number_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.trip import RateTrial, Trip
 
@@ -34,7 +36,7 @@ def learning_rate_high(trip: Trip) -> Finding | None:
     trial = trip.evidence
     if not isinstance(trial, RateTrial):
         return None
-    rate = trial.rate * trial.factor
+    rate = float(f"{trial.rate * trial.factor:.3g}")
     after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
     return tell_trip(
         trip,
@@ -50,4 +52,15 @@ def learning_rate_high(trip: Trip) -> Finding | None:
         f"{number_text(trial.smaller)}, at {trial.rate:g} to {after}",
         confidence=Confidence.PROVEN,
         severity=Severity.ERROR,
+        patch=_patch(trip, rate),
     )
+
+
+def _patch(trip: Trip, rate: float) -> str | None:
+    """The rate as a literal in the optimizer's constructor, replaced."""
+    node = trip.built[0].node() if trip.built else None
+    if not isinstance(node, ast.Call):
+        return None
+    given = [each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]
+    literal = next((each for each in given if isinstance(each, ast.Constant)), None)
+    return diff_of(replace_node(trip.built[0].filename, literal, repr(rate))) if literal is not None else None

@@ -1,0 +1,139 @@
+"""Which line of the program made a sample not finite: fetch it again with an eye on every line.
+
+Runs the program's code: only ever in a child process.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from whence.lineage.looking import Unknown, look
+from whence.lineage.properties import Property
+from whence.source.sites import is_library
+from whence.source.spots import Spot
+from whence.source.text import tree_of
+
+MOST_EVENTS = 20_000
+
+
+@dataclass(slots=True)
+class LineWatch:
+    """A tracer. Before each line it looks which variables of the frame have the property since the line before."""
+
+    prop: Property
+    found: tuple[FrameType, int] | None = None
+    """The frame and the line after which a variable first had it, with none of those that the line uses having it."""
+    source: tuple[FrameType, ast.expr] | None = None
+    """Where there is none: the first thing that had it already, an attribute of the dataset say."""
+    _lines: dict[FrameType, int] = field(default_factory=dict)
+    _bad: dict[FrameType, set[str]] = field(default_factory=dict)
+    _events: int = 0
+
+    def fetch(self, dataset: Any, index: Any) -> Any:
+        before = sys.gettrace()
+        sys.settrace(self._entered)
+        try:
+            return dataset[index]
+        finally:
+            sys.settrace(before)
+
+    def _entered(self, frame: FrameType, _event: str, _value: Any) -> Any:
+        if is_library(frame.f_code.co_filename) or self.found is not None:
+            return None
+        self._bad[frame] = self._holding(frame)
+        self._lines[frame] = frame.f_lineno
+        return self._stepped
+
+    def _stepped(self, frame: FrameType, event: str, value: Any) -> Any:
+        self._events += 1
+        if self.found is not None or self._events > MOST_EVENTS:
+            return None
+        line = self._lines[frame]
+        bad = self._holding(frame)
+        new = bad - self._bad[frame]
+        if new and not self._uses_bad(frame, line):
+            self.found = frame, line
+        elif event == "return" and self.prop.holds(value) and not self._uses_bad(frame, frame.f_lineno):
+            self.found = frame, frame.f_lineno
+        self._bad[frame] = bad
+        self._lines[frame] = frame.f_lineno
+        return self._stepped
+
+    def _holding(self, frame: FrameType) -> set[str]:
+        return {name for name, each in frame.f_locals.items() if self.prop.holds(each)}
+
+    def _uses_bad(self, frame: FrameType, line: int) -> bool:
+        """Whether something that a line reads had the property already."""
+        statement = _statement_at(frame, line)
+        if statement is None:
+            return False
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                if node.id in self._bad[frame]:
+                    return True
+            elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Load):
+                try:
+                    if self.prop.holds(look(node, frame)):
+                        self.source = self.source or (frame, node)
+                        return True
+                except Unknown:
+                    continue
+        return False
+
+    def spot(self, path: str) -> tuple[Spot, str | None] | None:
+        """The expression that did it, and the name of what it calls. `path` is the leaf's place in the sample."""
+        if self.found is None:
+            return None
+        frame, line = self.found
+        statement = _statement_at(frame, line)
+        value = getattr(statement, "value", None)
+        if statement is None or not isinstance(value, ast.expr):
+            return None
+        value = _part(value, path) if isinstance(statement, ast.Return) else value
+        return Spot.of_node(frame.f_code.co_filename, value), operation_in(value)
+
+
+def _statement_at(frame: FrameType, line: int) -> ast.stmt | None:
+    """The innermost statement that has the line in it."""
+    tree = tree_of(frame.f_code.co_filename)
+    found: ast.stmt | None = None
+    for node in ast.walk(tree) if tree is not None else ():
+        is_around = isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        if is_around and (found is None or node.lineno >= found.lineno):  # type: ignore[attr-defined]
+            found = node  # type: ignore[assignment]
+    return found
+
+
+def _part(node: ast.expr, path: str) -> ast.expr:
+    """The expression within a returned tuple or dict that makes one of its leaves: `[0]`, `['rating']`."""
+    key = path.removeprefix("[").split("]")[0]
+    if isinstance(node, ast.Dict):
+        for name, value in zip(node.keys, node.values, strict=True):
+            if isinstance(name, ast.Constant) and repr(name.value) == key:
+                return value
+    if isinstance(node, ast.Tuple | ast.List) and key.isdigit() and int(key) < len(node.elts):
+        return node.elts[int(key)]
+    return node
+
+
+OPERATORS = {ast.Div: "div", ast.Mult: "mul", ast.Sub: "sub", ast.Add: "add", ast.Pow: "pow"}
+WRAPPERS = frozenset(
+    {"float", "int", "float32", "float64", "tensor", "array", "asarray", "as_tensor", "from_numpy", "astype", "to"}
+)
+
+
+def operation_in(node: ast.AST) -> str | None:
+    """What an expression does, in a word: the function it calls, beneath mere conversions, or its operator."""
+    if isinstance(node, ast.BinOp):
+        return OPERATORS.get(type(node.op))
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+        if name in WRAPPERS:
+            inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
+            return operation_in(inner) if inner is not None else name
+        return name
+    return None

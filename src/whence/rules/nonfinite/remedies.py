@@ -1,0 +1,85 @@
+"""Local cures: an operand kept, before the call, where the operation and its derivative are defined.
+
+The same change is run on the replayed step and written into the source.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.tape.tape import Call
+
+MODULES = ("torch", "F", "nn.functional", "torch.nn.functional", "functional")
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Clamp one operand: its place among the arguments, and the bounds."""
+
+    place: int
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def clamp(self) -> str:
+        bounds = [
+            f"min={self.low!r}" if self.low is not None else "",
+            f"max={self.high!r}" if self.high is not None else "",
+        ]
+        return f"clamp({', '.join(filter(None, bounds))})"
+
+    def alter(self, call: Call) -> Callable[[Call, Any, Any], tuple[Any, Any]]:
+        def change(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+            if each is not call or self.place >= len(args) or not isinstance(args[self.place], torch.Tensor):
+                return args, kwargs
+            clamped = args[self.place].clamp(self.low, self.high)
+            return (*args[: self.place], clamped, *args[self.place + 1 :]), kwargs
+
+        return change
+
+    def patch(self, call: Call) -> str | None:
+        """The clamp in the source, where the operand stands there as an expression of its own."""
+        site = call.site
+        node = site.node() if site is not None else None
+        operand = _operand(node, self.place) if node is not None else None
+        if site is None or operand is None:
+            return None
+        text = f"{in_parentheses(site.filename, operand)}.{self.clamp}"
+        return diff_of(replace_node(site.filename, operand, text))
+
+
+def _operand(node: ast.AST, place: int) -> ast.expr | None:
+    if isinstance(node, ast.BinOp):
+        return (node.left, node.right)[place] if place < 2 else None
+    if isinstance(node, ast.Call):
+        is_method = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) not in MODULES
+        operands = [node.func.value] if is_method and isinstance(node.func, ast.Attribute) else []
+        operands += node.args
+        return operands[place] if place < len(operands) and not isinstance(operands[place], ast.Starred) else None
+    return None
+
+
+def remedy_for(call: Call, tensors: list[torch.Tensor]) -> Remedy | None:
+    """The clamp that keeps an operation where it and its derivative are defined."""
+    name = call.name.strip("_")
+    if name in ("log", "log2", "log10", "sqrt", "rsqrt", "pow", "float_power"):
+        return Remedy(0, low=1e-12)
+    if name in ("acos", "arccos", "asin", "arcsin", "atanh", "arctanh"):
+        return Remedy(0, low=-1 + 1e-6, high=1 - 1e-6)
+    if name in ("exp", "expm1", "sinh", "cosh"):
+        return Remedy(0, high=30.0)
+    if name == "log1p":
+        return Remedy(0, low=-1 + 1e-6)
+    if name in ("xlogy", "special_xlogy"):
+        return Remedy(1, low=1e-12)
+    if name in ("div", "truediv", "true_divide", "divide", "itruediv"):
+        divisor = tensors[-1] if len(tensors) > 1 else None
+        if divisor is not None and divisor.is_floating_point() and bool((divisor >= 0).all()):
+            return Remedy(1, low=1e-8)
+    return None
