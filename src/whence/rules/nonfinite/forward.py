@@ -14,7 +14,7 @@ from whence.lineage.gradients import InsideWatch
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import Facts, Reason, reason_of
-from whence.rules.nonfinite.remedies import remedy_for
+from whence.rules.nonfinite.remedies import Remedy, remedy_for
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
@@ -93,13 +93,27 @@ def _earlier(scenario: Scenario) -> tuple[Hop, ...]:
     return tuple(hops[:2])
 
 
+def _alone(scenario: Scenario, remedy: Remedy) -> bool:
+    """Whether the call by itself is finite with its operand clamped."""
+    known = dict(scenario.operands)
+    place = scenario.call.args[remedy.place] if remedy.place < len(scenario.call.args) else None
+    if not isinstance(place, Value) or place not in known:
+        return False
+    known[place] = known[place].clamp(remedy.low, remedy.high)
+    result = attempt(scenario.call, known.get, scenario.born.output)
+    return result is not None and not trouble_in(result)
+
+
 def _patched(scenario: Scenario) -> str | None:
     """The clamp as a diff, if the step is cured by it."""
     trip, call = scenario.trip, scenario.call
     remedy = remedy_for(call, [tensor for _, tensor in scenario.operands])
     patch = remedy.patch(call) if remedy is not None else None
-    if patch is None or remedy is None or trip.plan is None or call not in trip.plan.calls:
+    if patch is None or remedy is None:
         return None
+    if trip.plan is None or call not in trip.plan.calls:
+        # Made before the step began: the call by itself must do.
+        return patch if _alone(scenario, remedy) else None
     try:
         run = trip.again(alter=remedy.alter(call))
     except (Unreplayable, RuntimeError, TypeError):

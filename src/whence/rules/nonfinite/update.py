@@ -10,6 +10,7 @@ from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.rules.nonfinite.telling import tell_trip
 from whence.rules.rule import Rank, trip_rule
+from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
@@ -96,6 +97,7 @@ def _found_later(trip: Trip) -> Finding | None:
             why="No update has been made yet: the weight was created, initialised or loaded with NaN or Inf in it.",
             fix="Initialise the weight: torch.empty and torch.Tensor(n) do not.",
             op=trail.op or _called(trail.spot),
+            patch=_zeros(trail.spot),
             module=trail.module,
             chain=trail.hops,
         )
@@ -117,6 +119,15 @@ def _called(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
     return ast.unparse(calls[-1].func).rpartition(".")[2] if calls else None
+
+
+def _zeros(spot: Spot | None) -> str | None:
+    """`torch.zeros` in place of `torch.empty`."""
+    node = spot.node() if spot is not None else None
+    for each in ast.walk(node) if node is not None else ():
+        if spot is not None and isinstance(each, ast.Attribute) and ast.unparse(each) == "torch.empty":
+            return diff_of(replace_node(spot.filename, each, "torch.zeros"))
+    return None
 
 
 def _last_update(trip: Trip) -> Site | None:
