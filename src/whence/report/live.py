@@ -44,6 +44,8 @@ class LiveReport:
         if not self.quiet:
             for line in render_summary(report, self.folder.name if self.folder else None):
                 self.console.print(line, soft_wrap=True)
+            if self.folder is not None and (self.folder / "repro.py").exists():
+                self.console.print(f"  repro: python .whence/{self.folder.name}/repro.py", style="dim", soft_wrap=True)
 
     def complain(self, what: str) -> None:
         with contextlib.suppress(OSError, ValueError):

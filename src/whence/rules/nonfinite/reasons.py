@@ -100,7 +100,7 @@ def _nothing(facts: Facts) -> Reason | None:
     if not facts.tensors or facts.tensors[0].numel() or facts.call.name in ("cat", "stack"):
         return None
     return Reason(
-        verdict=f"{facts.call.name} over nothing facts.gave {facts.gave}: its input has no elements",
+        verdict=f"{facts.call.name} over nothing gave {facts.gave}: its input has no elements",
         why=f"{facts.call.name} was given a tensor of shape {tuple(facts.tensors[0].shape)}: the selection before it is empty.",
         fix="Skip the term when the selection is empty, or divide the sum by `count.clamp(min=1)`.",
         blames=lambda _element: True,
@@ -125,7 +125,7 @@ def _single(facts: Facts) -> Reason | None:
     if facts.call.name not in SPREADS or not facts.tensors or facts.tensors[0].numel() > max(facts.output.numel(), 1):
         return None
     return Reason(
-        verdict=f"{facts.call.name} of a single element facts.gave {facts.gave}",
+        verdict=f"{facts.call.name} of a single element gave {facts.gave}",
         why="The spread of one element, with Bessel's correction, is 0 divided by 0.",
         fix="Skip the normalisation for one element, or pass `correction=0` and add an epsilon to the divisor.",
         blames=lambda _element: True,
@@ -145,7 +145,7 @@ def _masked(facts: Facts) -> Reason | None:
         return None
     row = facts.index[:-1] if len(facts.index) > 1 else facts.index
     return Reason(
-        verdict=f"{facts.call.name} over a row that is masked as a whole facts.gave {facts.gave}",
+        verdict=f"{facts.call.name} over a row that is masked as a whole gave {facts.gave}",
         why=f"Every score of row {place_text(row)} is -inf: there is nothing to attend to, and 0 divided by 0 is NaN.",
         fix="Leave at least one position unmasked in each row, or fill with a large negative number and zero the row afterwards.",
     )
@@ -156,7 +156,7 @@ def _logarithm(facts: Facts) -> Reason | None:
         return None
     value = number_text(facts.elements[0])
     return Reason(
-        verdict=f"{facts.call.name} of {value} facts.gave {facts.gave}",
+        verdict=f"{facts.call.name} of {value} gave {facts.gave}",
         why="The logarithm of 0 is -inf, and that of a negative number is NaN.",
         fix="Compute in the log domain (log_softmax, logsigmoid, logsumexp), or clamp the operand before the log.",
         mend=_clamped(0, low=TINY),
@@ -185,7 +185,7 @@ def _division(facts: Facts) -> Reason | None:
     dividend = number_text(other) if other is not None else "a number"
     where = f" at {place_text(facts.index)}" if facts.index else ""
     return Reason(
-        verdict=f"{dividend} divided by 0 facts.gave {facts.gave}{where}",
+        verdict=f"{dividend} divided by 0 gave {facts.gave}{where}",
         why="A number divided by zero is Inf, and zero divided by zero is NaN.",
         fix="Keep the divisor away from zero before the division: `clamp(min=eps)`, or divide only where it is not zero.",
         mend=_off_zero(place),
@@ -197,7 +197,7 @@ def _root(facts: Facts) -> Reason | None:
     if facts.call.name not in ROOTS or not facts.elements or facts.elements[0] is None or facts.elements[0] > 0:
         return None
     return Reason(
-        verdict=f"{facts.call.name} of {number_text(facts.elements[0])} facts.gave {facts.gave}",
+        verdict=f"{facts.call.name} of {number_text(facts.elements[0])} gave {facts.gave}",
         why="The square root of a negative number is NaN. A variance computed as E[x²] - E[x]² is often a little below zero.",
         fix="Clamp the operand to a small positive number before the root, or compute the variance with torch.var.",
         mend=_clamped(0, low=TINY),
@@ -213,7 +213,7 @@ def _power(facts: Facts) -> Reason | None:
     exponent = given[0] if given else facts.elements[1] if len(facts.elements) > 1 else None
     shown = f" to the power of {number_text(float(exponent))}" if exponent is not None else ""
     return Reason(
-        verdict=f"{number_text(facts.elements[0])}{shown} facts.gave {facts.gave}",
+        verdict=f"{number_text(facts.elements[0])}{shown} gave {facts.gave}",
         why="A negative number to a fractional power is NaN; zero to a negative power is Inf.",
         fix="Keep the base positive before the power: `clamp(min=eps)`, or `x.abs() + eps` where the sign does not matter.",
         mend=_clamped(0, low=TINY),
@@ -226,9 +226,9 @@ def _arc(facts: Facts) -> Reason | None:
     if facts.call.name not in ARCS or not facts.elements or facts.elements[0] is None or abs(facts.elements[0]) < 1:
         return None
     return Reason(
-        verdict=f"{facts.call.name} of {facts.elements[0]:.9g} facts.gave {facts.gave}",
+        verdict=f"{facts.call.name} of {facts.elements[0]:.9g} gave {facts.gave}",
         why=f"{facts.call.name} is defined between -1 and 1. Rounding takes a cosine of parallel vectors a little above 1.",
-        fix="Clamp the operand to [-1 + 1e-6, 1 - 1e-6] before the facts.call.",
+        fix="Clamp the operand to [-1 + 1e-6, 1 - 1e-6] before the call.",
         mend=_clamped(0, low=-1 + 1e-6, high=1 - 1e-6),
         mending=f"with the operand of {facts.call.name} kept within ±(1 - 1e-6)",
         blames=lambda element: abs(element) >= 1,
