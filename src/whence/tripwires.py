@@ -23,7 +23,7 @@ from whence.diagnosing import Diagnoser
 from whence.finding import Finding, Severity
 from whence.lineage.births import mended
 from whence.lineage.looking import names_of
-from whence.source.sites import Site, frames_from, is_library, user_stack
+from whence.source.sites import Site, frames_from, is_library, user_stack, variables
 from whence.tape.passes import PassBook, version_of
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, flatten
@@ -424,7 +424,7 @@ class Tripwires:
     ) -> list[Finding]:
         """A forward pass with gradients on, and no backward: did the program find its loss wanting?"""
         for frame in frames:
-            for thing in frame.f_locals.values():
+            for thing in variables(frame).values():
                 if isinstance(thing, torch.Tensor) and thing.requires_grad and thing.numel() == 1 and trouble_in(thing):
                     stack = (Site.of(frame), *user_stack(frame.f_back))
                     return self._tell(self._trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception))

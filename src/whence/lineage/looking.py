@@ -12,6 +12,8 @@ import torch
 from pure_eval import CannotEval, Evaluator
 from torch import nn
 
+from whence.source.sites import variables
+
 
 class Unknown(Exception):
     """It cannot be known without running code of the program."""
@@ -68,8 +70,8 @@ def names_of(thing: Any, frames: list[FrameType]) -> Iterator[tuple[str, FrameTy
     """The variables of the program that hold this very object now."""
     seen: set[int] = set()
     for frame in frames:
-        for names in (frame.f_locals, frame.f_globals):
-            if id(names) in seen:
+        for names in (variables(frame), frame.f_globals):
+            if names is frame.f_globals and id(names) in seen:
                 continue
             seen.add(id(names))
             for name, value in list(names.items()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import site as site_packages
 import sys
@@ -100,6 +101,21 @@ class Site:
         except Exception:
             return None
         return next(iter(statements), None) if statements else None
+
+
+def variables(frame: FrameType) -> dict[str, Any]:
+    """The local variables of a frame, as they are now.
+
+    Before Python 3.13 `f_locals` of a function is a copy that the frame keeps: it would keep the program's tensors alive after
+    the program has let go of them. So it is emptied again.
+    """
+    names = frame.f_locals
+    if frame.f_code.co_flags & inspect.CO_OPTIMIZED == 0 or not isinstance(names, dict):
+        return dict(names)
+    found = dict(names)
+    if sys.gettrace() is None:
+        names.clear()
+    return found
 
 
 def frames_from(frame: FrameType | None) -> Iterator[FrameType]:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from whence.source.sites import variables
 from whence.tape.batches import Batch, BatchLeaf, leaves_of
 from whence.tape.tape import Call, CustomFunction, Tape, Value, flatten
 
@@ -191,7 +192,7 @@ class PassBook:
                 wanted.update((id(value.tensor), value) for value in call.outputs if not value.requires_grad)
         wanted.pop(id(None), None)
         for frame in frames:
-            for name, thing in frame.f_locals.items():
+            for name, thing in variables(frame).items():
                 if isinstance(thing, torch.Tensor) and id(thing) in wanted:
                     self._handles.setdefault(wanted[id(thing)], (frame.f_code, name))
 

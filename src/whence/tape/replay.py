@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from whence.source.sites import variables
 from whence.tape.batches import BatchLeaf
 from whence.tape.passes import RANDOM, Mark, Pass, Score, changes_something, delivered
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
@@ -145,7 +146,7 @@ def _variable(handle: tuple[CodeType, str], frames: Sequence[FrameType]) -> torc
     code, name = handle
     for frame in frames:
         if frame.f_code is code:
-            thing = frame.f_locals.get(name)
+            thing = variables(frame).get(name)
             return thing if isinstance(thing, torch.Tensor) else None
     return None
 
