@@ -11,8 +11,9 @@ import json
 import math
 import struct
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,24 +100,27 @@ def safetensors(tensors: dict[str, torch.Tensor]) -> bytes:
 
 
 def repro_of(trip: Trip, finding: Finding) -> Repro | None:
-    """The repro of a finding, or None where it cannot be written down, or does not fail by itself."""
-    found = _written(trip, finding)
-    return found if found is not None and found.fails() else None
-
-
-def _written(trip: Trip, finding: Finding) -> Repro | None:
-    try:
-        if trip.gradient is not None and trip.gradient.call is not None:
-            return _Writer(trip, finding).backward(trip.gradient.call)
-        if trip.born is not None and trip.born.call is not None and trip.born.output is not None:
-            return _Writer(trip, finding).forward(trip.born.call, trip.born.output)
-        if trip.born is not None and trip.born.leaf is not None:
-            return _Writer(trip, finding).leaf(trip.born.leaf)
-        if trip.optimizer is not None:
-            return _Writer(trip, finding).update()
-    except (CannotWrite, Unreplayable, KeyError, RuntimeError, OSError, TypeError):
-        pass
+    """The first script that can be written down and fails by itself."""
+    for write in _ways(trip, finding):
+        try:
+            found = write()
+        except (CannotWrite, Unreplayable, KeyError, RuntimeError, OSError, TypeError):
+            continue
+        if found.fails():
+            return found
     return None
+
+
+def _ways(trip: Trip, finding: Finding) -> Iterator[Callable[[], Repro]]:
+    born, gradient = trip.born, trip.gradient
+    if gradient is not None and gradient.call is not None:
+        yield partial(_Writer(trip, finding).backward, gradient.call)
+    if born is not None and born.call is not None and born.output is not None:
+        yield partial(_Writer(trip, finding).forward, born.call, born.output)
+    if born is not None and born.leaf is not None:
+        yield partial(_Writer(trip, finding).leaf, born.leaf)
+    if trip.optimizer is not None:
+        yield _Writer(trip, finding).update
 
 
 class _Writer:
@@ -270,7 +274,7 @@ class _Writer:
     def _keep(self, name: str, tensor: torch.Tensor | None, suffix: str = "") -> None:
         if tensor is None or tensor.dtype not in NAMES or tensor.numel() * tensor.element_size() > LARGEST:
             raise CannotWrite
-        self.tensors[name] = tensor.detach().clone()
+        self.tensors[name] = tensor.detach().contiguous().clone()
         self.lines.append(f'{name} = tensors["{name}"]{suffix}')
 
     def _say(self, thing: Any) -> str:

@@ -28,7 +28,7 @@ from whence.sensors.compiled import CompileSensor
 from whence.sensors.loader import LoaderSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
-from whence.source.sites import Site, frames_in, frames_outside, is_library, stack_of, user_stack
+from whence.source.sites import Site, frames_in, frames_outside, is_library, let_go, stack_of, user_stack
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
 from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
@@ -373,6 +373,7 @@ class Session:
         try:
             return ask()
         finally:
+            let_go()
             self._diagnosing += perf_counter() - began
 
     def say(self, findings: list[Finding]) -> None:
@@ -446,6 +447,7 @@ class Session:
         self._said = []
         with self._looking():
             self._said = self._say(ask())
+        let_go()
         for trouble in self.explainer.troubles:
             self.record.not_watched(trouble)
         stop_on = self.config.stop_on
