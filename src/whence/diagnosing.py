@@ -20,8 +20,9 @@ from whence.rules.rule import trip_rules
 from whence.source.sites import Site
 from whence.tape.batches import BatchLeaf, LoaderBook
 from whence.tape.passes import PassBook, Score
-from whence.tape.replay import BACKWARDS, Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
+from whence.tape.replay import Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
 from whence.tape.scopes import ModuleBook
+from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call, CompiledRegion, Tape, Value
 from whence.tape.trip import Born, Consequence, Notice, Trip
 
@@ -107,8 +108,8 @@ class Diagnoser:
                 target, plan = prepare()
                 watch = GradientWatch()
                 run = replay(plan, at_backward=watch if trip.notice is Notice.GRADIENT else None)
-            except Unreplayable as reason:
-                trip.could_not = trip.could_not or str(reason)
+            except (Unreplayable, RuntimeError) as reason:
+                trip.could_not = trip.could_not or str(reason).split("\n")[0]
                 continue
             if target not in run.contents and trip.notice is not Notice.GRADIENT:
                 continue
@@ -143,7 +144,7 @@ class Diagnoser:
         for score in self.passes.scores:
             target = _nth_loss(score.calls, max(now.backwards, 1))
             if trip.notice is Notice.STATE:
-                target = next((value for value, tensor in score.changed if tensor is trip.observed), None)
+                target = next((value for value in score.changed if value.tensor is trip.observed), None)
             if target is not None and score.signature == signature:
                 ways.append(partial(_after, score, target, trip, backward))
         return ways

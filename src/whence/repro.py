@@ -21,9 +21,10 @@ import torch
 from torch.overrides import resolve_name
 
 from whence.finding import Finding
-from whence.lineage.births import Contents, attempt, is_random
+from whence.lineage.births import Contents, attempt, contents_before
 from whence.source.spots import Spot
-from whence.tape.replay import BACKWARDS, Run, Unreplayable, leaving_no_trace, trouble_in
+from whence.tape.replay import Run, Unreplayable, leaving_no_trace, trouble_in
+from whence.tape.slices import BACKWARDS, is_random
 from whence.tape.tape import Call, CustomFunction, Foreign, Value
 from whence.tape.trip import Trip
 
@@ -136,7 +137,7 @@ class _Writer:
     def forward(self, call: Call, output: Value) -> Repro:
         if call.name in BACKWARDS:
             raise CannotWrite
-        before = self._before(call)
+        before = contents_before(self.trip, call).of
         for each in self._slice(call):
             self._call(each, before)
         name = self.names[output]
@@ -153,7 +154,7 @@ class _Writer:
                     tensor.register_hook(lambda gradient, value=value: gradients.__setitem__(value, gradient.detach()))  # type: ignore[no-untyped-call]
 
         self.trip.again(at_backward=catch)
-        before = self._before(call)
+        before = contents_before(self.trip, call).of
         differentiable = [each for each in dict.fromkeys(call.operands) if each.requires_grad]
         for value in differentiable:
             self._leaf(value, before, ".requires_grad_()")
@@ -204,15 +205,6 @@ class _Writer:
             '    assert not torch.is_tensor(state) or torch.isfinite(state).all(), "the optimizer\'s state is not finite"',
         ]
         return self._done()
-
-    def _before(self, call: Call) -> Callable[[Value], torch.Tensor | None]:
-        if (
-            self.trip.plan is not None
-            and call in self.trip.plan.calls
-            and any(each.changed for each in self.trip.plan.calls)
-        ):
-            return Contents(self.trip.tape, self.trip.again(until=call)).of
-        return self.contents.of
 
     def _slice(self, call: Call) -> list[Call]:
         """The call and those that made its operands, as far as they are plain."""

@@ -35,7 +35,6 @@ MOST_LOSSES = 256
 MOST_RATE_TRIALS = 4
 JUMP = 2.0
 MOST_DIAGNOSES = 12
-HALVES = (torch.float16, torch.bfloat16)
 
 
 class Host(Protocol):
@@ -77,14 +76,15 @@ class Tripwires:
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._weights: list[weakref.ref[torch.Tensor]] = []
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
-        self._poisoned = False
-        self._told_update = self._told_state = False
+        self._poisoned: list[weakref.ref[torch.Tensor]] = []
+        """Weights that a bad gradient was applied to: what follows from that is not told again."""
+        self._told_update = self._told_state = self._exploding = False
         self._rates_tried = 0
         self._jumped = False
         self._rate: RateProbe | None = None
         self._stepping: weakref.ref[Optimizer] | None = None
         self._pending_update: Trip | None = None
-        self.watches_calls = False
+        self.watches_calls = self._rounds_eps = self._is_own = False
         self._healthy_buffers = True
         self._buffers: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
         self._held: list[Finding] | None = None
@@ -264,7 +264,7 @@ class Tripwires:
             pending, self._pending = self._pending, None
             weights = [each for ref in pending.weights if (each := ref()) is not None]
             if any(trouble_in(each) for each in weights):
-                self._poisoned = True
+                self._poisoned = pending.weights
                 self.host.say(pending.findings)
 
     # the gradients
@@ -324,6 +324,7 @@ class Tripwires:
         if update is not None:
             self._told_update = True
             self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
+            self._mark_lost(weights)
         elif self._rates_tried < MOST_RATE_TRIALS and self._jumped and is_sudden(self.losses):
             self._rates_tried += 1
             self._rate = self._rate_probe(optimizer, weights)
@@ -368,8 +369,8 @@ class Tripwires:
         if pending is None and self._held:
             pending = Bad(self._held)
         if pending is not None and pending.findings:
-            self._poisoned = True
             self.host.say(pending.findings)
+            self._mark_lost(weights)
             return
         more = {
             "weights": self._names(weights),
@@ -386,6 +387,7 @@ class Tripwires:
             trip = self._trip(Notice.GRADIENT, Consequence.APPLIED, self._loss, stack, frames, **more)
         if is_torchs(optimizer):
             self._tell(trip)
+            self._mark_lost(weights)
         else:
             # Somebody's own optimizer may know what to do with it.
             self._diagnosed = self._ask(trip)
@@ -397,10 +399,12 @@ class Tripwires:
         if update is not None and not self._poisoned and not all_finite(weights_of(optimizer)):
             self._told_update = True
             self._tell(update)
+            self._mark_lost(weights_of(optimizer))
         probe, self._rate = self._rate, None
         trial = probe.settle() if probe is not None else None
         if trial is not None:
-            self._tell(self._update_trip(optimizer, Notice.RATE, trial))
+            # Whatever overflows from here on follows from it.
+            self._exploding = bool(self._tell(self._update_trip(optimizer, Notice.RATE, trial)))
         elif self.losses and abs(self.losses[-1]) > ABSURD and not self._poisoned and not self._told_state:
             state = bad_state(optimizer)
             if state is not None and all_finite(weights_of(optimizer)):
@@ -507,18 +511,8 @@ class Tripwires:
             stack=stack,
             frames=frames,
             observed=observed,
-            losses=list(self.losses),
-            poisoned=self._poison(),
             **more,
         )
-
-    def _poison(self) -> list[str]:
-        """Buffers of the model that are not finite."""
-        ref = self.passes.current.model
-        model = ref() if ref is not None else None
-        if model is None:
-            return []
-        return [name for name, each in model.named_buffers() if trouble_in(each) == "nan"]
 
     def _names(self, weights: list[torch.Tensor]) -> list[str]:
         """Weights as the user knows them: by their place in a model, or by a variable."""
@@ -532,12 +526,22 @@ class Tripwires:
 
     def _ask(self, trip: Trip) -> list[Finding]:
         self._count += 1
-        if self._count > MOST_DIAGNOSES or self._poisoned:
+        if self._count > MOST_DIAGNOSES or self._exploding or self._is_poisoned():
             return []
         found = self.host.diagnose(lambda: self.diagnoser.diagnose(trip))
         if not found and trip.could_not and not trip.now.recorded:
             self.host.record_next_step(trip.could_not)
         return found
+
+    def _mark_lost(self, weights: Iterable[torch.Tensor]) -> None:
+        self._poisoned = [weakref.ref(each) for each in weights]
+
+    def _is_poisoned(self) -> bool:
+        """Whether weights that were told to be lost still are: a program may load better ones."""
+        lost = any(trouble_in(each) for ref in self._poisoned if (each := ref()) is not None)
+        if not lost:
+            self._poisoned = []
+        return lost
 
     def _as_skipped(self, findings: list[Finding]) -> list[Finding]:
         repros = self.diagnoser.repros
@@ -548,8 +552,6 @@ class Tripwires:
 
     def _tell(self, trip: Trip) -> list[Finding]:
         found = self._diagnosed = self._ask(trip)
-        if trip.consequence is Consequence.APPLIED and any(each.severity is Severity.ERROR for each in found):
-            self._poisoned = True
         self.host.say(found)
         return found
 

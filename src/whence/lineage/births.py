@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from whence.tape.passes import RANDOM
-from whence.tape.replay import Run, leaving_no_trace, trouble_in
+from whence.tape.replay import Run, Unreplayable, leaving_no_trace, trouble_in
+from whence.tape.slices import is_random
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
-from whence.tape.trip import Born
+from whence.tape.trip import Born, Trip
 
 LONGEST_WALK = 5_000
 # Neither a pole nor the edge of a domain of any common function: log, sqrt, 1/x, acos, atanh, log1p(-x), exp.
@@ -57,8 +57,14 @@ class Contents:
         return all(self.of(each) is not None for each in call.operands)
 
 
-def is_random(call: Call) -> bool:
-    return any(word in call.name for word in RANDOM)
+def contents_before(trip: Trip, call: Call) -> Contents:
+    """What values contained just before a call: of what is changed in place later, nothing else will do."""
+    if trip.plan is not None and call in trip.plan.calls and any(each.changed for each in trip.plan.calls):
+        try:
+            return Contents(trip.tape, trip.again(until=call))
+        except Unreplayable:
+            pass
+    return Contents(trip.tape, trip.run)
 
 
 def attempt(

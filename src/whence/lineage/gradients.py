@@ -12,9 +12,10 @@ from torch.overrides import TorchFunctionMode
 
 from whence.lineage.births import first_bad
 from whence.source.sites import Site, is_library, is_own
-from whence.tape.replay import Run, trouble_in
-from whence.tape.tape import Call, flatten, operation_name
-from whence.tape.trip import GradientBirth
+from whence.source.spots import Spot
+from whence.tape.replay import Run, Unreplayable, trouble_in
+from whence.tape.tape import Call, CompiledRegion, CustomFunction, flatten, operation_name
+from whence.tape.trip import GradientBirth, Trip
 
 MOST_NODES = 100_000
 
@@ -124,6 +125,19 @@ class InsideWatch(TorchFunctionMode):
             if site is not None and any(map(trouble_in, results)) and not any(map(trouble_in, given)):
                 self.found = operation_name(func), site
         return result
+
+
+def line_inside(trip: Trip, call: Call | None = None, *, with_hooks: bool = False) -> tuple[str, Spot] | None:
+    """The operation and the line that did it within a custom Function or compiled code; with hooks: within one of these."""
+    whole = call is None or isinstance(call.func, CustomFunction | CompiledRegion)
+    if trip.plan is None or not whole:
+        return None
+    watch = InsideWatch()
+    try:
+        trip.again(during=watch, with_hooks=with_hooks)
+    except Unreplayable:
+        return None
+    return (watch.found[0], Spot.of_site(watch.found[1])) if watch.found is not None else None
 
 
 def _run_backward(loss: torch.Tensor) -> None:

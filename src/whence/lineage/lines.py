@@ -122,7 +122,20 @@ def _part(node: ast.expr, path: str) -> ast.expr:
 
 OPERATORS = {ast.Div: "div", ast.Mult: "mul", ast.Sub: "sub", ast.Add: "add", ast.Pow: "pow"}
 WRAPPERS = frozenset(
-    {"float", "int", "float32", "float64", "tensor", "array", "asarray", "as_tensor", "from_numpy", "astype", "to"}
+    {
+        "float",
+        "int",
+        "float32",
+        "float64",
+        "tensor",
+        "array",
+        "asarray",
+        "as_tensor",
+        "from_numpy",
+        "astype",
+        "to",
+        "Parameter",
+    }
 )
 
 

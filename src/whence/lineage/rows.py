@@ -62,19 +62,9 @@ def _batches(trip: Trip) -> list[tuple[Batch, list[Value], int]]:
     result = []
     for batch, leaves in found.values():
         size = max((each.shape[0] for each in leaves), default=0)
-        actual = _delivered_batch(trip, batch)
         if size > 1:
-            result.append((actual, [each for each in leaves if each.shape[0] == size], size))
+            result.append((trip.batch_now(batch), [each for each in leaves if each.shape[0] == size], size))
     return result
-
-
-def _delivered_batch(trip: Trip, batch: Batch) -> Batch:
-    """For a replay from another step's recording: the batch of this step that stands in its place."""
-    delivered = [each for each, _ in trip.now.deliveries]
-    if batch in delivered or trip.plan is None or trip.plan.own:
-        return batch
-    like = [each for each in delivered if each.info is batch.info]
-    return like[-1] if like else batch
 
 
 def _guesses(bad: torch.Tensor, size: int) -> list[list[int]]:

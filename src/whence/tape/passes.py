@@ -18,23 +18,12 @@ from torch import nn
 
 from whence.source.sites import variables
 from whence.tape.batches import Batch, BatchLeaf, leaves_of
-from whence.tape.tape import Call, CustomFunction, Tape, Value, flatten
+from whence.tape.slices import BACKWARDS, may_draw, needed_calls
+from whence.tape.tape import Call, Tape, Value, flatten
 
 MOST_DELIVERIES = 16
 MOST_ENTRIES = 64
 MOST_SCORES = 8
-RANDOM = (
-    "rand",
-    "normal",
-    "bernoulli",
-    "dropout",
-    "multinomial",
-    "uniform",
-    "exponential",
-    "poisson",
-    "random_",
-    "rrelu",
-)
 LARGEST_COPY = 64 * 2**20
 
 
@@ -98,8 +87,8 @@ class Score:
     handles: dict[Value, tuple[CodeType, str]]
     """Variables of the program that held a value when backward began."""
     signature: tuple[Any, ...]
-    changed: list[tuple[Value, torch.Tensor]]
-    """What the pass was given and changed in place, with the value that it had afterwards."""
+    changed: list[Value]
+    """What the pass was given and changed in place, as it was afterwards."""
 
 
 class PassBook:
@@ -222,10 +211,10 @@ class PassBook:
             entries,
             self._handles,
             tuple(batch.signature for batch, _ in ended.deliveries),
-            _changed_from_outside(calls, ended.first),
+            [value for value, _ in _changed_from_outside(_deciding(calls, ended), ended.first)],
         )
         self.watched = self.watched or bool(score.changed)
-        self._draws = self._draws or any(draws(call) for call in calls if call.phase != "optimizer")
+        self._draws = self._draws or any(may_draw(call) for call in calls if call.phase != "optimizer")
         self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
 
     def changed_leaves(self) -> list[tuple[Value, torch.Tensor]]:
@@ -234,7 +223,15 @@ class PassBook:
         if now.recorded:
             calls, first = self.calls() if now.before else [], now.first
             return _changed_from_outside(calls, first)
-        return [each for score in self.scores for each in score.changed if each[0].tensor is not None]
+        return [
+            (each, tensor) for score in self.scores for each in score.changed if (tensor := each.tensor) is not None
+        ]
+
+
+def _deciding(calls: Sequence[Call], ended: Pass) -> Sequence[Call]:
+    """The calls that the losses of a pass depend on: an average of the weights kept beside them is not among these."""
+    losses = [value for call in calls if call.name in BACKWARDS for value in call.operands]
+    return needed_calls(calls, losses, ended.is_leaf, backward=False)
 
 
 def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value, torch.Tensor]]:
@@ -254,20 +251,6 @@ def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value
 def is_data(thing: Any) -> bool:
     """A tensor that hangs on no graph: keeping it keeps no activation alive."""
     return isinstance(thing, torch.Tensor) and not thing.requires_grad
-
-
-def draws(call: Call) -> bool:
-    """Whether a call may draw random numbers."""
-    if call.name in (
-        "lstm",
-        "gru",
-        "rnn_tanh",
-        "rnn_relu",
-        "multi_head_attention_forward",
-        "scaled_dot_product_attention",
-    ):
-        return True
-    return isinstance(call.func, CustomFunction) or any(word in call.name for word in RANDOM)
 
 
 def version_of(module: nn.Module) -> int:

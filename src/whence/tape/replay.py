@@ -19,10 +19,9 @@ import torch
 
 from whence.source.sites import variables
 from whence.tape.batches import BatchLeaf
-from whence.tape.passes import RANDOM, Mark, Pass, Score, changes_something, delivered
-from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
-
-BACKWARDS = ("backward", "grad")
+from whence.tape.passes import Mark, Pass, Score, delivered
+from whence.tape.slices import BACKWARDS, is_random, needed_calls
+from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves, node_of
 
 Resolve = Callable[[Value], torch.Tensor]
 Alter = Callable[[Call, Any, Any], tuple[Any, Any]]
@@ -91,14 +90,19 @@ def plan_for(book_calls: Sequence[Call], now: Pass, tape: Tape, targets: Sequenc
     def is_given(value: Value) -> bool:
         if now.is_leaf(value):
             return True
-        if now.first > 0:
-            return False
-        # The first pass has the whole beginning of the program in it: what still stands is taken as it is.
+        # A weight is taken as it stands, also if the program has changed it in this pass. The first pass has the whole
+        # beginning of the program in it: there everything is taken as it stands that hangs on no graph.
         tensor = value.tensor
-        return tensor is not None and tape.known_value(tensor) is value and (not value.requires_grad or tensor.is_leaf)
+        stands = tensor is not None and tape.known_value(tensor) is value
+        return stands and (_is_weight(value) or (now.first == 0 and not value.requires_grad))
 
-    calls = _needed(book_calls, targets, is_given, backward=backward)
+    calls = needed_calls(book_calls, targets, is_given, backward=backward)
     return Plan(calls, resolve, tuple(now.marks), own=True, recorded_at=now.step, is_given=is_given)
+
+
+def _is_weight(value: Value) -> bool:
+    tensor = value.tensor
+    return tensor is not None and tensor.is_leaf and tensor.requires_grad
 
 
 def plan_from(
@@ -138,7 +142,7 @@ def plan_from(
             raise Unreplayable(f"a tensor {tuple(value.shape)} of this step is not known")
         return now.copies.get(id(tensor), tensor)
 
-    calls = _needed(score.calls, targets, is_given, backward=backward)
+    calls = needed_calls(score.calls, targets, is_given, backward=backward)
     return Plan(calls, resolve, _aligned(score.marks, now.marks), own=False, recorded_at=score.step, is_given=is_given)
 
 
@@ -162,30 +166,6 @@ def _aligned(recorded: Sequence[Mark], now: Sequence[Mark]) -> tuple[Mark, ...]:
         if ordinal < len(like):
             found.append(Mark(mark.kind, mark.number, like[ordinal].state))
     return tuple(found)
-
-
-def _needed(
-    calls: Sequence[Call], targets: Sequence[Value], is_given: Callable[[Value], bool], *, backward: bool
-) -> tuple[Call, ...]:
-    """The calls that targets depend on, the backward passes among them if these are wanted, and draws of random numbers."""
-    wanted = set(targets)
-    memory = {value.storage for value in targets if value.storage}
-    found: list[Call] = []
-    last = max((value.call.number for value in targets if value.call is not None), default=-1)
-    for call in reversed(calls):
-        if call.inner or call.phase in ("data", "optimizer") or (call.number > last and not backward):
-            continue
-        is_wanted = (
-            any(value in wanted and not is_given(value) for value in call.outputs)
-            or any(value.storage in memory for value in call.changed)
-            or (backward and call.name in BACKWARDS)
-            or any(word in call.name for word in RANDOM)
-        )
-        if is_wanted:
-            found.append(call)
-            wanted.update(call.operands)
-            memory.update(value.storage for value in call.operands if value.storage and not is_given(value))
-    return tuple(reversed(found))
 
 
 @contextmanager
@@ -258,7 +238,7 @@ def replay(
             try:
                 args, kwargs = map_leaves(argument, call.args), map_leaves(argument, call.kwargs)
             except Unreplayable:
-                if call.name not in BACKWARDS and any(word in call.name for word in RANDOM):
+                if call.name not in BACKWARDS and is_random(call):
                     continue
                 raise
             if alter is not None:
@@ -305,7 +285,7 @@ def _enter(run: Run, call: Call, result: Any, is_given: Callable[[Value], bool])
             continue
         if trouble := trouble_in(tensor):
             run.troubles[value] = trouble
-        node = tensor.grad_fn
+        node = node_of(tensor)
         if node is not None:
             run.newest.append((node._sequence_nr(), call))
 
@@ -316,7 +296,3 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
         return False
     one, other = one.detach(), other.detach()
     return bool(((one == other) | ((one != one) & (other != other))).all())
-
-
-def is_in_place(call: Call) -> bool:
-    return bool(call.changed) or changes_something(call.name)

@@ -333,11 +333,16 @@ def storage_of(tensor: torch.Tensor) -> int:
         return 0
 
 
-def _note_node(call: Call, tensor: torch.Tensor) -> None:
+def node_of(tensor: torch.Tensor) -> Any:
+    """The node of autograd's graph that made a tensor, or None."""
     try:
-        node = tensor.grad_fn
+        return tensor.grad_fn
     except RuntimeError:
         # A view made under no_grad whose base was changed since: torch refuses to say.
-        return
+        return None
+
+
+def _note_node(call: Call, tensor: torch.Tensor) -> None:
+    node = node_of(tensor)
     if node is not None:
         call.sequence = max(call.sequence, node._sequence_nr())

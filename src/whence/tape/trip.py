@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from whence.source.sites import Site
+from whence.tape.batches import Batch
 from whence.tape.passes import Pass
 from whence.tape.replay import Plan, Run, replay, same_bits
 from whence.tape.scene import Scene
@@ -127,10 +128,6 @@ class Trip(Scene):
     optimizer: Any = None
     built: tuple[Site, ...] = ()
     """Where the optimizer was built."""
-    poisoned: list[str] = field(default_factory=list)
-    """Buffers and optimizer state that are not finite either."""
-    losses: list[float] = field(default_factory=list)
-    """The losses of the steps before, as far as they are kept."""
     evidence: BadUpdate | BadState | RateTrial | None = None
 
     @property
@@ -140,6 +137,12 @@ class Trip(Scene):
             return False
         tensor = self.run.contents.get(self.target)
         return tensor is not None and same_bits(tensor, self.observed)
+
+    def batch_now(self, recorded: Batch) -> Batch:
+        """For a replay from another step's recording: the batch of this step that stands in the recorded one's place."""
+        if self.plan is None or self.plan.own:
+            return recorded
+        return next((batch for batch, _ in reversed(self.now.deliveries) if batch.info is recorded.info), recorded)
 
     def again(self, **changes: Any) -> Run:
         """Run the step again with something changed."""

@@ -18,7 +18,6 @@ from whence.rules.nonfinite.reasons import Reason
 from whence.rules.nonfinite.telling import loss_text, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
-from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Value
 from whence.tape.trip import Notice, Trip
@@ -56,14 +55,10 @@ def _source(trip: Trip) -> Source | None:
 
 
 def _of_this_step(value: Value, trip: Trip) -> Value:
-    """For a replay from another step's recording: the batch of this step instead of the recorded one."""
-    if not isinstance(value.leaf, BatchLeaf) or trip.plan is None or trip.plan.own:
+    """The leaf with the batch of this step, where the replay is from another step's recording."""
+    if not isinstance(value.leaf, BatchLeaf) or trip.batch_now(value.leaf.batch) is value.leaf.batch:
         return value
-    recorded = value.leaf
-    like = [batch for batch, _ in trip.now.deliveries if batch.info is recorded.batch.info]
-    if not like:
-        return value
-    return replace(value, leaf=BatchLeaf(like[-1], recorded.path), call=None)
+    return replace(value, leaf=BatchLeaf(trip.batch_now(value.leaf.batch), value.leaf.path), call=None)
 
 
 def _sample(source: Source) -> Sample | None:
@@ -129,18 +124,16 @@ def _column(source: Source) -> str:
     return f", column {source.index[-1]}" if len(source.index) > 1 else ""
 
 
-def _divides_by_spread(spot: Spot | None) -> bool:
-    """Whether the expression at a spot divides by a standard deviation, a range or the like."""
-    node = spot.node() if spot is not None else None
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
-        division = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
-        if not division:
-            return False
-    divisor = node.right if isinstance(node, ast.BinOp) else node.value  # type: ignore[union-attr]
-    text = ast.unparse(divisor)
-    if any(word in text for word in ("std", "sigma", "scale", "range", "ptp", "spread", "var", "max", "sd")):
-        return True
-    return isinstance(divisor, ast.BinOp) and isinstance(divisor.op, ast.Sub)
+def _divides_by_spread(source: Source) -> bool:
+    """A difference divided by something, and NaN in a whole column, or in all of a sample: what does not vary."""
+    node = source.trail.spot.node() if source.trail.spot is not None else None
+    divides = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+    if not divides or not isinstance(node.left, ast.BinOp) or not isinstance(node.left.op, ast.Sub):  # type: ignore[union-attr]
+        return False
+    bad = torch.isnan(source.content)
+    if bad.dim() < 2 or not len(bad) or not source.index:
+        return False
+    return bool(bad[..., source.index[-1]].all()) or bool(bad[source.index[0]].all())
 
 
 def _torch_spread(scenario: Scenario) -> bool:
@@ -185,7 +178,7 @@ def zero_variance(trip: Trip) -> Finding | None:
     if scenario is not None and scenario.call.phase != "forward" and _torch_spread(scenario):
         return _constant_column(scenario)
     source = _source(trip)
-    if source is None or not _divides_by_spread(source.trail.spot):
+    if source is None or not _divides_by_spread(source):
         return None
     return _tell(
         trip,
@@ -203,8 +196,6 @@ def _constant_column(scenario: Scenario) -> Finding | None:
         verdict=f"the data are divided by a spread that is 0{column}",
         why="A column that does not vary has a spread of 0, and 0 divided by 0 is NaN",
         fix="Put 1 in place of a spread of 0 before dividing (`std.clamp(min=eps)`), or drop the column.",
-        mend=scenario.reason.mend,
-        mending=scenario.reason.mending,
     )
     return tell_forward("data/zero-variance", scenario)
 

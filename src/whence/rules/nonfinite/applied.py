@@ -5,7 +5,7 @@ from __future__ import annotations
 from whence.finding import Confidence, Finding, Hop, Operand
 from whence.lineage.births import Contents, first_bad
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.gradients import InsideWatch
+from whence.lineage.gradients import line_inside
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.rules.nonfinite.telling import number_text, place_text, tell_trip, what_of
@@ -31,16 +31,8 @@ def _unexplained(trip: Trip) -> Finding | None:
 
 def _in_a_hook(trip: Trip) -> tuple[str, Spot] | None:
     """Run backward again with the program's own hooks on the weights, in a child process, and watch their lines."""
-    if trip.plan is None:
-        return None
-
-    def ask() -> tuple[str, Spot] | None:
-        watch = InsideWatch()
-        trip.again(during=watch, with_hooks=True)
-        return (watch.found[0], Spot.of_site(watch.found[1])) if watch.found is not None else None
-
     try:
-        return run_elsewhere(ask)
+        return run_elsewhere(lambda: line_inside(trip, with_hooks=True))
     except NotPossible:
         return None
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, Hop, Operand
-from whence.lineage.births import Contents
-from whence.lineage.gradients import GradientWatch, InsideWatch
+from whence.lineage.births import Contents, contents_before
+from whence.lineage.gradients import GradientWatch, line_inside
+from whence.lineage.properties import HALVES
 from whence.lineage.rows import blamed_rows
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.remedies import remedy_for
@@ -19,13 +20,12 @@ from whence.rules.rule import trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
-from whence.tape.tape import Call, CompiledRegion, CustomFunction, Value, map_leaves
+from whence.tape.tape import Call, Value, map_leaves
 from whence.tape.trip import GradientBirth, Trip
 
 SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
                         "__mul__", "mul", "__rmul__", "nan_to_num", "mul_", "__imul__"})  # fmt: skip
 SAFE = 0.5
-HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(slots=True)
@@ -46,12 +46,7 @@ def _derivative(trip: Trip) -> Derivative | None:
     if birth is None or birth.call is None or trip.run is None:
         return None
     call = birth.call
-    contents = Contents(trip.tape, trip.run)
-    if any(each.changed for each in (trip.plan.calls if trip.plan is not None else ())):
-        try:
-            contents = Contents(trip.tape, trip.again(until=call))
-        except Unreplayable:
-            pass
+    contents = contents_before(trip, call)
     alike = [
         each for each in call.operands if each.shape == tuple(birth.gradient.shape) and each.dtype.is_floating_point
     ]
@@ -132,18 +127,6 @@ def _gradients_finite(trip: Trip, **changes: Any) -> bool:
     return run.raised is None and watch.find(run) is None
 
 
-def _inside(found: Derivative) -> tuple[str, Spot] | None:
-    """For a custom Function: the line of its backward that did it."""
-    if not isinstance(found.call.func, CustomFunction | CompiledRegion):
-        return None
-    watch = InsideWatch()
-    try:
-        found.trip.again(during=watch)
-    except Unreplayable:
-        return None
-    return (watch.found[0], Spot.of_site(watch.found[1])) if watch.found is not None else None
-
-
 def _counterfactual(found: Derivative) -> str | None:
     return next(
         (
@@ -181,7 +164,7 @@ def backward(trip: Trip) -> Finding | None:
         # In half precision a gradient of a scaled loss overflows: the step that uses it is the mistake.
         return None
     call, birth = found.call, found.birth
-    inside = _inside(found)
+    inside = line_inside(trip, call)
     op, spot = inside if inside is not None else (call.name, Spot.of_site(call.site) if call.site is not None else None)
     guard = _guard(found)
     rows = None

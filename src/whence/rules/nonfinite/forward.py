@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Severity
-from whence.lineage.births import UNINITIALISED, Contents, attempt, first_bad
-from whence.lineage.gradients import InsideWatch
+from whence.lineage.births import UNINITIALISED, Contents, attempt, contents_before, first_bad
+from whence.lineage.gradients import line_inside
+from whence.lineage.properties import HALVES
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import Facts, Reason, reason_of
@@ -20,10 +19,8 @@ from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
-from whence.tape.tape import Call, CompiledRegion, CustomFunction, Value
+from whence.tape.tape import Call, Value
 from whence.tape.trip import Born, Consequence, Notice, Trip
-
-HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(slots=True)
@@ -48,7 +45,7 @@ def scenario_of(trip: Trip) -> Scenario | None:
     if born is None or born.call is None or born.output is None or trip.notice is Notice.GRADIENT:
         return None
     call = born.call
-    before = _before(trip, call)
+    before = contents_before(trip, call).of
     operands = [(each, tensor) for each in dict.fromkeys(call.operands) if (tensor := before(each)) is not None]
     output = Contents(trip.tape, trip.run).of(born.output)
     if output is None or not trouble_in(output):
@@ -58,17 +55,6 @@ def scenario_of(trip: Trip) -> Scenario | None:
     index = first_bad(output, born.trouble)
     facts = Facts(call, [tensor for _, tensor in operands], output, index, born.mask)
     return Scenario(trip, born, call, output, index, operands, reason_of(facts))
-
-
-def _before(trip: Trip, call: Call) -> Callable[[Value], torch.Tensor | None]:
-    """What values contained just before a call: of what is changed in place later, nothing else will do."""
-    contents = Contents(trip.tape, trip.run)
-    if trip.plan is not None and call in trip.plan.calls and any(each.changed for each in trip.plan.calls):
-        try:
-            contents = Contents(trip.tape, trip.again(until=call))
-        except Unreplayable:
-            pass
-    return contents.of
 
 
 def _operands(scenario: Scenario) -> tuple[Operand, ...]:
@@ -104,41 +90,32 @@ def _alone(scenario: Scenario, remedy: Remedy) -> bool:
     return result is not None and not trouble_in(result)
 
 
-def _patched(scenario: Scenario) -> str | None:
-    """The clamp as a diff, if the step is cured by it."""
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """A change that was run and helped, in words, what came out, and the change as a diff."""
+
+    words: str
+    outcome: torch.Tensor | None
+    patch: str | None = None
+
+
+def _clamped(scenario: Scenario) -> Cure | None:
+    """Run the step again with the operand kept where the operation is defined."""
     trip, call = scenario.trip, scenario.call
     remedy = remedy_for(call, [tensor for _, tensor in scenario.operands])
-    patch = remedy.patch(call) if remedy is not None else None
-    if patch is None or remedy is None:
+    if remedy is None:
         return None
     if trip.plan is None or call not in trip.plan.calls:
         # Made before the step began: the call by itself must do.
-        return patch if _alone(scenario, remedy) else None
+        return Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
     try:
-        run = trip.again(alter=remedy.alter(call))
+        outcome = trip.outcome(trip.again(alter=remedy.alter(call)))
     except (Unreplayable, RuntimeError, TypeError):
         return None
-    return patch if loss_text(trip.outcome(run)) is not None else None
+    return Cure(remedy.words(call), outcome, remedy.patch(call)) if loss_text(outcome) is not None else None
 
 
-def _cure(scenario: Scenario) -> tuple[str, torch.Tensor | None] | None:
-    """Run the step again with the operand kept where the operation is defined; what was done, and the outcome."""
-    trip, call, mend = scenario.trip, scenario.call, scenario.reason.mend
-    if mend is None or trip.plan is None or call not in trip.plan.calls:
-        return None
-
-    def alter(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        return mend(args, kwargs) if each is call else (args, kwargs)
-
-    try:
-        run = trip.again(alter=alter)
-    except (Unreplayable, RuntimeError, TypeError):
-        return None
-    outcome = trip.outcome(run)
-    return (scenario.reason.mending, outcome) if loss_text(outcome) is not None else None
-
-
-def _spared(scenario: Scenario) -> tuple[str, torch.Tensor | None] | None:
+def _spared(scenario: Scenario) -> Cure | None:
     """Run the step with a harmless number in place of what the call gave."""
     trip, call = scenario.trip, scenario.call
     if trip.plan is None or call not in trip.plan.calls or trip.target in call.outputs:
@@ -156,7 +133,7 @@ def _spared(scenario: Scenario) -> tuple[str, torch.Tensor | None] | None:
     except (Unreplayable, RuntimeError):
         return None
     outcome = trip.outcome(run)
-    return (f"with 0 in place of what {call.name} gave", outcome) if loss_text(outcome) is not None else None
+    return Cure(f"with 0 in place of what {call.name} gave", outcome) if loss_text(outcome) is not None else None
 
 
 def _rows(scenario: Scenario) -> Rows | None:
@@ -166,40 +143,24 @@ def _rows(scenario: Scenario) -> Rows | None:
     return blamed_rows(trip, ~torch.isfinite(scenario.output), lambda run: is_finite_outcome(trip, run))
 
 
-def _counterfactual(scenario: Scenario, rows: Rows | None) -> str | None:
-    said = []
-    if rows is not None:
-        said.append(f"{rows.text()} the loss is {loss_text(rows.outcome)}")
-    for way in (_cure, _spared):
-        if (cured := way(scenario)) is not None:
-            said.append(f"{cured[0]} the loss is {loss_text(cured[1])}")
-            break
+def _counterfactual(rows: Rows | None, cure: Cure | None) -> str | None:
+    said = [f"{rows.text()} the loss is {loss_text(rows.outcome)}"] if rows is not None else []
+    if cure is not None:
+        came = f"the loss is {loss_text(cure.outcome)}" if cure.outcome is not None else "the result is finite"
+        said.append(f"{cure.words} {came}")
     return "; ".join(said) or None
-
-
-def _inside(scenario: Scenario) -> tuple[str, Spot] | None:
-    """For a custom Function: the line of its forward that did it."""
-    trip = scenario.trip
-    if trip.plan is None or not isinstance(scenario.call.func, CustomFunction | CompiledRegion):
-        return None
-    watch = InsideWatch()
-    try:
-        trip.again(during=watch, until=None)
-    except Unreplayable:
-        return None
-    return (watch.found[0], Spot.of_site(watch.found[1])) if watch.found is not None else None
 
 
 def tell_forward(rule: str, scenario: Scenario, *, severity: Severity | None = None) -> Finding | None:
     """The finding of a birth in the forward pass."""
     trip, call, reason = scenario.trip, scenario.call, scenario.reason
     rows = _rows(scenario)
-    inside = _inside(scenario)
+    inside = line_inside(trip, call)
     op, spot = inside if inside is not None else (call.name, scenario.spot)
     if inside is not None:
         what = number_text(float(scenario.output.detach()[scenario.index].item()))
         reason = replace(reason, verdict=f"{op} gave {what} inside {call.name}")
-    counterfactual = _counterfactual(scenario, rows)
+    cure = _clamped(scenario) or _spared(scenario)
     many = int((~torch.isfinite(scenario.output)).sum())
     share = f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
     mask: tuple[Hop, ...] = ()
@@ -218,8 +179,8 @@ def tell_forward(rule: str, scenario: Scenario, *, severity: Severity | None = N
         sample=rows.sample() if rows is not None else None,
         chain=(*mask, *_earlier(scenario), *operand_hops(scenario.born.path, spot)),
         operands=_operands(scenario),
-        patch=_patched(scenario) if inside is None else None,
-        counterfactual=counterfactual,
+        patch=cure.patch if cure is not None and inside is None else None,
+        counterfactual=_counterfactual(rows, cure),
         severity=severity,
         confidence=None if trip.run is not None else Confidence.PROVEN,
     )

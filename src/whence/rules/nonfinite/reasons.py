@@ -1,18 +1,15 @@
-"""Why an operation gave NaN or Inf, read from its operands: what to say, what to advise, and what to try as a cure."""
+"""Why an operation gave NaN or Inf, read from its operands: what to say and what to advise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from whence.rules.nonfinite.telling import at, number_text, place_text
+from whence.rules.operations import CLASS_LOSSES
 from whence.tape.tape import Call, Value
-
-Mend = Callable[[Any, Any], tuple[Any, Any]]
-TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +17,6 @@ class Reason:
     verdict: str
     why: str
     fix: str
-    mend: Mend | None = None
-    """Changes the arguments of the call so that it is defined."""
-    mending: str = ""
-    """The change in words."""
     blames: Callable[[float], bool] = lambda element: element == 0
 
 
@@ -52,31 +45,6 @@ EXPONENTIALS = frozenset({"exp", "exp_", "expm1", "exp2", "sinh", "cosh"})
 ARCS = frozenset({"acos", "arccos", "asin", "arcsin", "atanh", "arctanh", "acos_", "asin_"})
 SOFTMAXES = frozenset({"softmax", "log_softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
 SPREADS = frozenset({"std", "var", "std_mean", "var_mean"})
-MEANS = frozenset({"mean", "median", "nanmean"})
-CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss"})
-
-
-def _clamped(place: int, low: float | None = None, high: float | None = None) -> Mend:
-    def mend(args: Any, kwargs: Any) -> tuple[Any, Any]:
-        changed = list(args)
-        if place < len(changed) and isinstance(changed[place], torch.Tensor):
-            changed[place] = changed[place].clamp(low, high)
-        return tuple(changed), kwargs
-
-    return mend
-
-
-def _off_zero(place: int) -> Mend:
-    def mend(args: Any, kwargs: Any) -> tuple[Any, Any]:
-        changed = list(args)
-        each = changed[place] if place < len(changed) else None
-        if isinstance(each, torch.Tensor):
-            changed[place] = torch.where(each == 0, torch.full_like(each, 1e-8), each)
-        elif each == 0:
-            changed[place] = 1e-8
-        return tuple(changed), kwargs
-
-    return mend
 
 
 def reason_of(facts: Facts) -> Reason:
@@ -159,8 +127,6 @@ def _logarithm(facts: Facts) -> Reason | None:
         verdict=f"{facts.call.name} of {value} gave {facts.gave}",
         why="The logarithm of 0 is -inf, and that of a negative number is NaN.",
         fix="Compute in the log domain (log_softmax, logsigmoid, logsumexp), or clamp the operand before the log.",
-        mend=_clamped(0, low=TINY),
-        mending=f"with the operand of {facts.call.name} kept at {TINY:g} or more",
         blames=lambda element: element <= 0,
     )
 
@@ -188,8 +154,6 @@ def _division(facts: Facts) -> Reason | None:
         verdict=f"{dividend} divided by 0 gave {facts.gave}{where}",
         why="A number divided by zero is Inf, and zero divided by zero is NaN.",
         fix="Keep the divisor away from zero before the division: `clamp(min=eps)`, or divide only where it is not zero.",
-        mend=_off_zero(place),
-        mending="with 1e-8 in place of the zero divisor",
     )
 
 
@@ -200,8 +164,6 @@ def _root(facts: Facts) -> Reason | None:
         verdict=f"{facts.call.name} of {number_text(facts.elements[0])} gave {facts.gave}",
         why="The square root of a negative number is NaN. A variance computed as E[x²] - E[x]² is often a little below zero.",
         fix="Clamp the operand to a small positive number before the root, or compute the variance with torch.var.",
-        mend=_clamped(0, low=TINY),
-        mending=f"with the operand of {facts.call.name} kept at {TINY:g} or more",
         blames=lambda element: element <= 0,
     )
 
@@ -216,8 +178,6 @@ def _power(facts: Facts) -> Reason | None:
         verdict=f"{number_text(facts.elements[0])}{shown} gave {facts.gave}",
         why="A negative number to a fractional power is NaN; zero to a negative power is Inf.",
         fix="Keep the base positive before the power: `clamp(min=eps)`, or `x.abs() + eps` where the sign does not matter.",
-        mend=_clamped(0, low=TINY),
-        mending=f"with the base kept at {TINY:g} or more",
         blames=lambda element: element <= 0,
     )
 
@@ -229,8 +189,6 @@ def _arc(facts: Facts) -> Reason | None:
         verdict=f"{facts.call.name} of {facts.elements[0]:.9g} gave {facts.gave}",
         why=f"{facts.call.name} is defined between -1 and 1. Rounding takes a cosine of parallel vectors a little above 1.",
         fix="Clamp the operand to [-1 + 1e-6, 1 - 1e-6] before the call.",
-        mend=_clamped(0, low=-1 + 1e-6, high=1 - 1e-6),
-        mending=f"with the operand of {facts.call.name} kept within ±(1 - 1e-6)",
         blames=lambda element: abs(element) >= 1,
     )
 
@@ -242,8 +200,6 @@ def _exponential(facts: Facts) -> Reason | None:
         verdict=f"{facts.call.name} of {number_text(facts.elements[0])} overflowed to {facts.gave}",
         why=f"{facts.call.name} exceeds the largest {str(facts.output.dtype).removeprefix('torch.')} from about 88 on (float16: 11).",
         fix="Subtract the maximum first (softmax, logsumexp do), or clamp the operand before the exponential.",
-        mend=_clamped(0, high=20.0),
-        mending=f"with the operand of {facts.call.name} kept at 20 or less",
         blames=lambda element: element > 1,
     )
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
+from whence.rules.nonfinite.naming import operand_nodes
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.tape.tape import Call
-
-MODULES = ("torch", "F", "nn.functional", "torch.nn.functional", "functional")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +44,20 @@ class Remedy:
 
     def patch(self, call: Call) -> str | None:
         """The clamp in the source, where the operand stands there as an expression of its own."""
-        site = call.site
-        node = site.node() if site is not None else None
-        operand = _operand(node, self.place) if node is not None else None
-        if site is None or operand is None:
+        site, nodes = call.site, operand_nodes(call)
+        if site is None or self.place >= len(nodes) or isinstance(nodes[self.place], ast.Starred):
             return None
+        operand = nodes[self.place]
         text = f"{in_parentheses(site.filename, operand)}.{self.clamp}"
         return diff_of(replace_node(site.filename, operand, text))
 
-
-def _operand(node: ast.AST, place: int) -> ast.expr | None:
-    if isinstance(node, ast.BinOp):
-        return (node.left, node.right)[place] if place < 2 else None
-    if isinstance(node, ast.Call):
-        is_method = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) not in MODULES
-        operands = [node.func.value] if is_method and isinstance(node.func, ast.Attribute) else []
-        operands += node.args
-        return operands[place] if place < len(operands) and not isinstance(operands[place], ast.Starred) else None
-    return None
+    def words(self, call: Call) -> str:
+        bounds = [
+            f"{self.low:g} or more" if self.low is not None else "",
+            f"{self.high:g} or less" if self.high is not None else "",
+        ]
+        what = "the divisor" if "div" in call.name else f"the operand of {call.name}"
+        return f"with {what} kept at {' and '.join(filter(None, bounds))}"
 
 
 def remedy_for(call: Call, tensors: list[torch.Tensor]) -> Remedy | None:

@@ -6,6 +6,7 @@ import ast
 
 from whence.finding import Confidence, Finding
 from whence.lineage.births import Contents
+from whence.lineage.lines import operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.rules.nonfinite.telling import tell_trip
@@ -96,7 +97,7 @@ def _found_later(trip: Trip) -> Finding | None:
             verdict=f"{name} is not finite before the first step",
             why="No update has been made yet: the weight was created, initialised or loaded with NaN or Inf in it.",
             fix="Initialise the weight: torch.empty and torch.Tensor(n) do not.",
-            op=trail.op or _called(trail.spot),
+            op=trail.op or _operation(trail.spot),
             patch=_zeros(trail.spot),
             module=trail.module,
             chain=trail.hops,
@@ -114,11 +115,9 @@ def _found_later(trip: Trip) -> Finding | None:
     )
 
 
-def _called(spot: Spot | None) -> str | None:
-    """The innermost function that an expression calls."""
+def _operation(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
-    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
-    return ast.unparse(calls[-1].func).rpartition(".")[2] if calls else None
+    return operation_in(node) if node is not None else None
 
 
 def _zeros(spot: Spot | None) -> str | None:

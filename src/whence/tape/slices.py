@@ -1,0 +1,50 @@
+"""Which calls of a pass matter: those that a value depends on, and those that draw random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from whence.tape.tape import Call, CustomFunction, Value
+
+BACKWARDS = ("backward", "grad")
+RANDOM = (
+    "rand", "normal", "bernoulli", "dropout", "multinomial", "uniform", "exponential", "poisson", "random_", "rrelu",
+)  # fmt: skip
+# They have a dropout of their own.
+WITH_DROPOUT = frozenset(
+    {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward", "scaled_dot_product_attention"}
+)
+
+
+def is_random(call: Call) -> bool:
+    """Whether a call is there to draw random numbers."""
+    return any(word in call.name for word in RANDOM)
+
+
+def may_draw(call: Call) -> bool:
+    """Whether a call may draw random numbers."""
+    return is_random(call) or call.name in WITH_DROPOUT or isinstance(call.func, CustomFunction)
+
+
+def needed_calls(
+    calls: Sequence[Call], targets: Sequence[Value], is_given: Callable[[Value], bool], *, backward: bool
+) -> tuple[Call, ...]:
+    """The calls that targets depend on, the backward passes among them if these are wanted, and draws of random numbers."""
+    wanted = set(targets)
+    memory = {value.storage for value in targets if value.storage}
+    found: list[Call] = []
+    last = max((value.call.number for value in targets if value.call is not None), default=-1)
+    for call in reversed(calls):
+        if call.inner or call.phase in ("data", "optimizer") or (call.number > last and not backward):
+            continue
+        is_wanted = (
+            any(value in wanted and not is_given(value) for value in call.outputs)
+            or any(value.storage in memory for value in call.changed)
+            or (backward and call.name in BACKWARDS)
+            or is_random(call)
+        )
+        if is_wanted:
+            found.append(call)
+            wanted.update(call.operands)
+            memory.update(value.storage for value in call.operands if value.storage and not is_given(value))
+    return tuple(reversed(found))
