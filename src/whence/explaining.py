@@ -14,7 +14,7 @@ from whence.lineage.postmortem import Remains, examine
 from whence.lineage.samples import MOST_SAMPLES, returning_frames
 from whence.rules.explain import explain
 from whence.source.handlers import Fate, fate_of
-from whence.source.sites import Site, is_library
+from whence.source.sites import Site, is_library, sites_in
 from whence.tape.batches import LoaderBook, LoaderInfo
 from whence.tape.failed import FailedCall, Fetching
 from whence.tape.scopes import ModuleBook, Scope
@@ -115,7 +115,7 @@ class Explainer:
     ) -> Call:
         if remains.module is not None and (scope is None or scope.module is not remains.module):
             scope = Scope(weakref.ref(remains.module), type(remains.module).__name__, scope)
-        stack = (*_sites(traceback), *(Site.of(frame) for frame in outer if _is_users(frame)))
+        stack = (*sites_in(traceback), *(Site.of(frame) for frame in outer if _is_users(frame)))
         return self.tape.begin(
             remains.func, remains.args, remains.kwargs, stack=stack, module=scope, step=step, phase=phase
         )
@@ -147,14 +147,3 @@ class Explainer:
 
 def _is_users(frame: FrameType) -> bool:
     return not is_library(frame.f_code.co_filename)
-
-
-def _sites(traceback: TracebackType | None) -> list[Site]:
-    """The user's sites in a traceback, innermost first."""
-    found: list[Site] = []
-    while traceback is not None:
-        frame = traceback.tb_frame
-        if _is_users(frame):
-            found.append(Site(frame.f_code, traceback.tb_lasti, traceback.tb_lineno, frame.f_globals))
-        traceback = traceback.tb_next
-    return found[::-1]

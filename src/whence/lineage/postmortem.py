@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from whence.lineage.looking import Unknown, look
-from whence.source.sites import Site
+from whence.source.sites import Site, frames_in
 
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -35,18 +35,9 @@ class Remains:
     module: nn.Module | None = None
 
 
-def frames_of(traceback: TracebackType | None) -> list[FrameType]:
-    """The frames of a traceback, innermost first."""
-    found: list[FrameType] = []
-    while traceback is not None:
-        found.append(traceback.tb_frame)
-        traceback = traceback.tb_next
-    return found[::-1]
-
-
 def examine(traceback: TracebackType | None) -> Remains:
     """Find out what was called with what, from the innermost frame outwards."""
-    frames = frames_of(traceback)
+    frames = frames_in(traceback)
     if not frames:
         return Remains()
     module = next((each for each in map(_module_of, frames) if each is not None), None)

@@ -150,17 +150,21 @@ def frames_in(traceback: TracebackType | None) -> list[FrameType]:
     return found[::-1]
 
 
-def stack_of(exception: BaseException) -> tuple[Site, ...]:
-    """The user's sites that an exception has come through and has still to pass, innermost first."""
+def sites_in(traceback: TracebackType | None) -> list[Site]:
+    """The user's sites that an exception has come through, innermost first."""
     found: list[Site] = []
-    traceback = exception.__traceback__
     while traceback is not None:
         frame = traceback.tb_frame
         if not is_library(frame.f_code.co_filename):
-            found.insert(0, Site(frame.f_code, traceback.tb_lasti, traceback.tb_lineno, frame.f_globals))
+            found.append(Site(frame.f_code, traceback.tb_lasti, traceback.tb_lineno, frame.f_globals))
         traceback = traceback.tb_next
+    return found[::-1]
+
+
+def stack_of(exception: BaseException) -> tuple[Site, ...]:
+    """The user's sites that an exception has come through and has still to pass, innermost first."""
     outer = frames_outside(exception)
-    return (*found, *user_stack(outer[0] if outer else None))
+    return (*sites_in(exception.__traceback__), *user_stack(outer[0] if outer else None))
 
 
 def user_stack(frame: FrameType | None) -> tuple[Site, ...]:
