@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from types import FrameType, TracebackType
@@ -16,16 +16,19 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from whence.auditing import LEDGER_STEPS, Auditor
 from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report, described
+from whence.ledgers.loop import Kind
 from whence.record import Record
 from whence.rules.rule import call_rules
 from whence.sensors.backward import BackwardSensor
 from whence.sensors.calls import CallSensor
 from whence.sensors.compiled import CompileSensor
 from whence.sensors.loader import LoaderSensor
+from whence.sensors.loop import ClearSensor, LoopSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
 from whence.source.sites import Site, frames_in, frames_outside, is_library, let_go, stack_of, user_stack
@@ -71,6 +74,7 @@ class Session:
         self.explainer = Explainer(self.tape, *books)
         self.diagnoser = Diagnoser(self.tape, self.passes, *books)
         self.tripwires = Tripwires(self, self.passes, self.diagnoser)
+        self.auditor = Auditor(self, self.passes)
         self.scope: Scope | None = None
         self.step = 0
         self._began = perf_counter()
@@ -88,12 +92,15 @@ class Session:
         self.calls = CallSensor(self)
         self.optimizers = OptimizerSensor(self)
         self.module_sensor = ModuleSensor(self)
+        self.clears = ClearSensor(self)
         self.sensors = (
             self.module_sensor,
             LoaderSensor(self),
             BackwardSensor(self),
             CompileSensor(self),
             self.optimizers,
+            LoopSensor(self),
+            self.clears,
         )
         self._step_began = 0.0
         self._dear_steps = 0
@@ -121,6 +128,7 @@ class Session:
         self.stop()
         self.passes.forget()
         self.tripwires.forget()
+        self.auditor.weights.forget()
         total = perf_counter() - self._began
         ratio = total / max(total - self.cost(), 1e-9)
         return self.record.close(outcome=outcome, steps=self.step, overhead=Overhead(ratio, self.cost()))
@@ -271,7 +279,18 @@ class Session:
         if indices is not None:
             self._explain(exception, lambda: self.explainer.fetch(info, indices, exception, outer, self.step))
 
+    # what the loop sensor reports
+
+    def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
+        if not self._looking_now and not transforming():
+            with self._looking():
+                self.auditor.event(kind, stack, args, kwargs, result)
+
     # what the optimizer sensor reports
+
+    def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
+        if not self._looking_now:
+            self.auditor.optimizer_built(optimizer, stack)
 
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
         if self._looking_now:
@@ -279,6 +298,7 @@ class Session:
         if not evaluates:
             with self._looking():
                 self.tripwires.step_began(optimizer)
+                self.auditor.step_began(optimizer)
         self._phases.append("optimizer")
         self._stop_if_asked()
 
@@ -299,7 +319,7 @@ class Session:
         while self._phases:
             if self._phases.pop() == "optimizer":
                 break
-        if self.calls.on or not self.tripwires.is_idle():
+        if self.calls.on or self.clears.on or not self.tripwires.is_idle():
             self._end_step(optimizer, steps)
             return
         self.step = steps
@@ -311,6 +331,9 @@ class Session:
         with self._looking():
             self.tripwires.step_ended(optimizer)
             self.step = steps
+            self.auditor.step_ended(steps)
+            if steps >= LEDGER_STEPS:
+                self.clears.stop()
             allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
             if steps >= RECORDED_STEPS and self.cost() - self._diagnosing > allowed and self.calls.on:
                 self.calls.stop()
@@ -342,6 +365,8 @@ class Session:
             return
         with self._looking():
             self.tripwires.backward_began(losses)
+            if self.calls.on:
+                self.auditor.backward_began(losses)
         self._phases.append("backward")
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
@@ -353,11 +378,32 @@ class Session:
             with self._looking():
                 self.tripwires.backward_ended(inputs, gradients)
             self._stop_if_asked()
+        if not raised and not inputs and self.clears.on:
+            with self._looking():
+                self.auditor.backward_ended()
 
     # what the tripwires ask for
 
     def recording(self) -> bool:
         return self.calls.on
+
+    def losses(self) -> Sequence[float]:
+        return self.tripwires.losses
+
+    def name_of(self, weight: torch.Tensor) -> str:
+        return self.modules.name_of(weight)
+
+    def trouble(self, what: str) -> None:
+        self.record.not_watched(what)
+
+    def scene(self, frames: list[FrameType]) -> dict[str, Any]:
+        return {
+            "frames": frames,
+            "tape": self.tape,
+            "modules": self.modules,
+            "loaders": self.loaders,
+            "record": self._recording_aside,
+        }
 
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]:
         return self.optimizers.built_at(optimizer)
@@ -414,7 +460,10 @@ class Session:
     def _end(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """The program is over: what it left behind, looked at once."""
         over, self._over = self._over, True
-        return [] if over else self.tripwires.program_ended(frames, exception)
+        found = [] if over else self.tripwires.program_ended(frames, exception)
+        if not over and not found and exception is None:
+            self.auditor.audit((), frames, final=True)
+        return found
 
     def _bad_operand(self, exception: Exception, tensors: list[torch.Tensor] | None = None) -> list[Finding]:
         """An exception that something not finite brought about is explained by where that was born."""

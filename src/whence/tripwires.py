@@ -78,7 +78,8 @@ class Tripwires:
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
         self._poisoned: list[weakref.ref[torch.Tensor]] = []
         """Weights that a bad gradient was applied to: what follows from that is not told again."""
-        self._told_update = self._told_state = self._exploding = False
+        self._told_update = self._told_state = self._told_end = False
+        self._explosion: Finding | None = None
         self._rates_tried = 0
         self._jumped = False
         self._rate: RateProbe | None = None
@@ -325,7 +326,9 @@ class Tripwires:
             self._told_update = True
             self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
             self._mark_lost(weights)
-        elif self._rates_tried < MOST_RATE_TRIALS and self._jumped and is_sudden(self.losses):
+        elif (
+            self._explosion is None and self._rates_tried < MOST_RATE_TRIALS and self._jumped and is_sudden(self.losses)
+        ):
             self._rates_tried += 1
             self._rate = self._rate_probe(optimizer, weights)
 
@@ -404,7 +407,7 @@ class Tripwires:
         trial = probe.settle() if probe is not None else None
         if trial is not None:
             # Whatever overflows from here on follows from it.
-            self._exploding = bool(self._tell(self._update_trip(optimizer, Notice.RATE, trial)))
+            self._explosion = next(iter(self._tell(self._update_trip(optimizer, Notice.RATE, trial))), None)
         elif self.losses and abs(self.losses[-1]) > ABSURD and not self._poisoned and not self._told_state:
             state = bad_state(optimizer)
             if state is not None and all_finite(weights_of(optimizer)):
@@ -526,9 +529,12 @@ class Tripwires:
 
     def _ask(self, trip: Trip) -> list[Finding]:
         self._count += 1
-        if self._count > MOST_DIAGNOSES or self._exploding or self._is_poisoned():
+        if self._count > MOST_DIAGNOSES or self._told_end or self._is_poisoned():
             return []
         found = self.host.diagnose(lambda: self.diagnoser.diagnose(trip))
+        if self._explosion is not None and found:
+            self._told_end = True
+            return [follows(each, self._explosion) for each in found]
         if not found and trip.could_not and not trip.now.recorded:
             self.host.record_next_step(trip.could_not)
         return found
@@ -554,6 +560,12 @@ class Tripwires:
         found = self._diagnosed = self._ask(trip)
         self.host.say(found)
         return found
+
+
+def follows(finding: Finding, cause: Finding) -> Finding:
+    """What comes of something that was told already is said once, and quietly."""
+    why = f"It follows from {cause.rule} ({cause.verdict}). {finding.why}"
+    return replace(finding, severity=Severity.INFO, why=why, fix=f"Mend {cause.rule} first.", patch=None)
 
 
 def as_skipped(finding: Finding) -> Finding:

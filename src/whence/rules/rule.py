@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
+from typing import Any, TypeVar
 
 import whence.rules
 from whence.finding import Finding
+from whence.ledgers.audit import Audit
+from whence.ledgers.study import Study
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call
 from whence.tape.trip import Trip
@@ -19,6 +22,9 @@ from whence.tape.trip import Trip
 Diagnose = Callable[[FailedCall], Finding | None]
 Notice = Callable[[Call], Finding | None]
 Examine = Callable[[Trip], Finding | None]
+Inspect = Callable[[Study], Finding | None]
+Review = Callable[[Audit], Finding | None]
+Ask = TypeVar("Ask", bound=Callable[..., Finding | None])
 
 
 class Rank(IntEnum):
@@ -31,7 +37,8 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule looks at calls that raised, at calls that went well, or at what is not finite."""
+    """A rule looks at calls that raised, at calls that went well, at what is not finite, at a recorded pass before its
+    update, or at the ledgers. Some look at more than one of these."""
 
     id: str
     rank: Rank
@@ -39,6 +46,8 @@ class Rule:
     diagnose: Diagnose | None = None
     notice: Notice | None = None
     examine: Examine | None = None
+    inspect: Inspect | None = None
+    review: Review | None = None
 
     @property
     def family(self) -> str:
@@ -57,32 +66,36 @@ def rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Diagnose], Diagnose]:
 
     The function's docstring is the rule's documentation; that of its file, where the function has none.
     """
-
-    def register(diagnose: Diagnose) -> Diagnose:
-        _registered[id] = Rule(id, rank, _documentation(diagnose), diagnose=diagnose)
-        return diagnose
-
-    return register
+    return lambda diagnose: _register(id, rank, diagnose, diagnose=diagnose)
 
 
 def call_rule(id: str) -> Callable[[Notice], Notice]:
     """Register a function as a rule for calls that went well. It is asked for every recorded call: it must be quick."""
-
-    def register(notice: Notice) -> Notice:
-        _registered[id] = Rule(id, Rank.GENERAL, _documentation(notice), notice=notice)
-        return notice
-
-    return register
+    return lambda notice: _register(id, Rank.GENERAL, notice, notice=notice)
 
 
 def trip_rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Examine], Examine]:
     """Register a function as a rule for NaN and Inf: it is asked when something not finite reached a loss or a gradient."""
+    return lambda examine: _register(id, rank, examine, examine=examine)
 
-    def register(examine: Examine) -> Examine:
-        _registered[id] = Rule(id, rank, _documentation(examine), examine=examine)
-        return examine
 
-    return register
+def study_rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Inspect], Inspect]:
+    """Register a function as a rule for recorded passes: it is asked when their gradients are about to be used."""
+    return lambda inspect: _register(id, rank, inspect, inspect=inspect)
+
+
+def audit_rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Review], Review]:
+    """Register a function as a rule for the ledgers: it is asked after some steps, and when the program is over."""
+    return lambda review: _register(id, rank, review, review=review)
+
+
+def _register(id: str, rank: Rank, function: Ask, **asked: Any) -> Ask:
+    known = _registered.get(id)
+    if known is None:
+        _registered[id] = Rule(id, rank, _documentation(function), **asked)
+    else:
+        _registered[id] = replace(known, **asked)
+    return function
 
 
 def _documentation(function: Callable[..., object]) -> str:
@@ -105,6 +118,16 @@ def call_rules() -> tuple[Notice, ...]:
 @cache
 def trip_rules() -> tuple[Examine, ...]:
     return tuple(each.examine for each in all_rules() if each.examine is not None)
+
+
+@cache
+def study_rules() -> tuple[tuple[str, Inspect], ...]:
+    return tuple((each.id, each.inspect) for each in all_rules() if each.inspect is not None)
+
+
+@cache
+def audit_rules() -> tuple[tuple[str, Review], ...]:
+    return tuple((each.id, each.review) for each in all_rules() if each.review is not None)
 
 
 def rule_ids() -> tuple[str, ...]:

@@ -13,7 +13,9 @@ from whence.lineage.trail import Birth, Trail
 from whence.source.handlers import Fate
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
-from whence.tape.tape import Value
+from whence.tape.scene import Scene
+from whence.tape.scopes import Scope
+from whence.tape.tape import Call, Value
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -128,3 +130,74 @@ def _without_repeats(hops: tuple[Hop, ...], *ends: Spot) -> tuple[Hop, ...]:
             taken.add((hop.file, hop.line))
             kept.append(hop)
     return tuple(kept)
+
+
+def tell_silent(
+    scene: Scene,
+    rule: str,
+    *,
+    spot: Spot | None,
+    verdict: str,
+    why: str,
+    fix: str,
+    what: str,
+    symptom: Spot | None = None,
+    step: int | None = None,
+    call: Call | None = None,
+    op: str | None = None,
+    phase: str = "program",
+    severity: Severity = Severity.ERROR,
+    confidence: Confidence = Confidence.PROVEN,
+    chain: tuple[Hop, ...] = (),
+    operands: tuple[Operand, ...] = (),
+    patch: str | None = None,
+    replay: str | None = None,
+    counterfactual: str | None = None,
+) -> Finding | None:
+    """Make the finding of a mistake that raised nothing. `what` is what it does, seen at `symptom`."""
+    spot = spot or symptom
+    if spot is None:
+        return None
+    seen = symptom or spot
+    ends = {(spot.file, spot.line), (seen.file, seen.line)}
+    module = getattr(call.module, "module", None) if call is not None else None
+    return Finding(
+        rule=rule,
+        severity=severity,
+        confidence=confidence,
+        verdict=verdict,
+        origin=Origin(
+            file=spot.file,
+            line=spot.line,
+            code=spot.code,
+            function=spot.function,
+            op=op or (call.name if call is not None else None),
+            module=scene.modules.path_of(module) if isinstance(module, nn.Module) else None,
+            phase=call.phase if call is not None else phase,
+            step=step,
+        ),
+        symptom=Symptom(file=seen.file, line=seen.line, code=seen.code, step=step, what=what),
+        chain=tuple(hop for hop in chain if (hop.file, hop.line) not in ends),
+        why=why,
+        fix=fix,
+        patch=patch,
+        proof=Proof(replay=replay, counterfactual=counterfactual),
+        span=spot.span,
+        operands=operands,
+    )
+
+
+def place_of(call: Call, scene: Scene) -> Spot | None:
+    """Where a call stands in the program: its line; the layer's constructor where only a container of torch's calls it."""
+    scope = call.module if isinstance(call.module, Scope) else None
+    if scope is not None and scope.module is not None and _is_torchs(scope.module):
+        parent = scope.parent.module if scope.parent is not None else None
+        if parent is not None and _is_torchs(parent):
+            stack = scene.modules.built_at(scope.module)
+            if stack:
+                return Spot.of_site(stack[0])
+    return Spot.of_site(call.site) if call.site is not None else None
+
+
+def _is_torchs(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("torch.nn")

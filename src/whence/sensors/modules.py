@@ -7,6 +7,7 @@ import weakref
 from types import FrameType
 from typing import Any, Protocol
 
+import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
 
@@ -43,6 +44,7 @@ class ModuleSensor(Sensor):
 
     def _attach(self) -> None:
         self._wrap(nn.Module, "__init__", self._wrap_init)
+        self._wrap(nn.Module, "register_parameter", self._wrap_register)
         before = torch_module.register_module_forward_pre_hook(self._before)
         after = torch_module.register_module_forward_hook(self._after, always_call=True)
         self._undo += [before.remove, after.remove]
@@ -58,6 +60,23 @@ class ModuleSensor(Sensor):
             self._guarded(lambda: self.listener.modules.note_construction(module, user_stack(builder)))
 
         return __init__
+
+    def _wrap_register(self, original: Any) -> Any:
+        def register_parameter(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+            try:
+                original(module, *args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+            self._guarded(self._note_registration, args[1] if len(args) > 1 else kwargs.get("param"))
+
+        return register_parameter
+
+    def _note_registration(self, tensor: Any) -> None:
+        """Of interest is what comes into a model that was built already."""
+        stack = user_stack(sys._getframe(3))
+        if isinstance(tensor, torch.Tensor) and stack and stack[0].function != "__init__":
+            self.listener.modules.note_registration(tensor, stack[0])
 
     def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self.calls += 1

@@ -14,6 +14,7 @@ from whence.source.sites import Site, caller_frame, user_stack
 
 
 class Listener(Complaints, Protocol):
+    def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None: ...
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None: ...
     def evaluation_began(self) -> None: ...
     def evaluation_ended(self, optimizer: Optimizer) -> None: ...
@@ -58,9 +59,13 @@ class OptimizerSensor(Sensor):
                 if builder.f_locals.get("self") is not optimizer:
                     break
                 builder = builder.f_back
-            self._guarded(lambda: self._built.__setitem__(optimizer, user_stack(builder)))
+            self._guarded(lambda: self._note_built(optimizer, user_stack(builder)))
 
         return __init__
+
+    def _note_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
+        self._built[optimizer] = stack
+        self.listener.optimizer_built(optimizer, stack)
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         """A closure is passed on in a wrapper that tells when it begins and ends; nothing else is changed."""

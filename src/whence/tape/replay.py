@@ -173,11 +173,21 @@ def leaving_no_trace() -> Iterator[None]:
     """Random state, grad mode, warnings and what custom Functions print are as before."""
     state = torch.get_rng_state()
     try:
-        with torch.enable_grad(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
+        with torch.enable_grad(), _quiet_warnings(), contextlib.redirect_stdout(io.StringIO()):
             yield
     finally:
         torch.set_rng_state(state)
+
+
+@contextmanager
+def _quiet_warnings() -> Iterator[None]:
+    """No warnings. `catch_warnings` would make Python forget which ones it has shown, and show the program's again."""
+    filters = warnings.filters
+    warnings.filters = [("ignore", None, Warning, None, 0)]
+    try:
+        yield
+    finally:
+        warnings.filters = filters
 
 
 def replay(

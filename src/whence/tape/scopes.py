@@ -38,6 +38,7 @@ class ModuleBook:
         self._stacks: dict[int, tuple[Site, ...]] = {}
         self._known: dict[int, weakref.ref[nn.Module]] = {}
         self._root_ids: set[int] = set()
+        self._registered: dict[int, tuple[weakref.ref[torch.Tensor], Site]] = {}
 
     def _know(self, module: nn.Module) -> None:
         key, known = id(module), self._known
@@ -54,6 +55,18 @@ class ModuleBook:
     def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
         self._know(module)
         self._stacks[id(module)] = stack
+
+    def note_registration(self, tensor: torch.Tensor, site: Site) -> None:
+        """A parameter was assigned to a module, outside of constructors."""
+        self._registered[id(tensor)] = weakref.ref(tensor), site
+
+    def registered_at(self, tensor: torch.Tensor) -> Site | None:
+        ref, site = self._registered.get(id(tensor), (None, None))
+        return site if ref is not None and ref() is tensor else None
+
+    def known(self) -> list[nn.Module]:
+        """Every module that was built or has run, and is alive."""
+        return self._built
 
     def note_root(self, module: nn.Module) -> None:
         self._know(module)

@@ -96,7 +96,7 @@ def _froze(failed: FailedCall) -> Call | None:
     )
 
 
-def _switch(call: Call) -> Spot | None:
+def switch_around(call: Call) -> Spot | None:
     """The `with torch.no_grad():` or decorator under which a call was made."""
     for site in call.stack:
         node: ast.AST | None = site.node() or site.statement()
@@ -138,7 +138,7 @@ def _spot(failed: FailedCall, cut: Call | None) -> Spot | None:
     if cut is None or cut.site is None:
         return None
     if not cut.grad_mode and cut.name not in ("detach", "data.__get__"):
-        return _switch(cut) or _global_switch(failed) or Spot.of_site(cut.site)
+        return switch_around(cut) or _global_switch(failed) or Spot.of_site(cut.site)
     return Spot.of_site(cut.site)
 
 

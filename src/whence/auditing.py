@@ -1,0 +1,300 @@
+"""Looks for mistakes that raise nothing: at recorded passes before their update, and at the ledgers after some steps."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FrameType
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from whence.finding import Finding, described
+from whence.ledgers.audit import Audit
+from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
+from whence.ledgers.study import Study, losses_of
+from whence.ledgers.weights import WeightLedger
+from whence.rules.rule import audit_rules, study_rules
+from whence.source.sites import Site, frames_from, is_library, user_stack
+from whence.tape.passes import PassBook
+from whence.tape.tape import Call, Value, storage_of
+
+LEDGER_STEPS = 200
+MOST_STUDIES = 8
+STUDIES_OF_ONE_KIND = 3
+AUDITS = frozenset({3, 10, 30, 100, 300, 1000, 3000, 10_000})
+
+
+class Host(Protocol):
+    step: int
+
+    def diagnose(self, ask: Callable[[], list[Finding]]) -> list[Finding]: ...
+    def say(self, findings: list[Finding]) -> None: ...
+    def scene(self, frames: list[FrameType]) -> dict[str, Any]: ...
+    def trouble(self, what: str) -> None: ...
+    def losses(self) -> Sequence[float]: ...
+    def name_of(self, weight: torch.Tensor) -> str: ...
+
+
+class Auditor:
+    """One for each watch."""
+
+    def __init__(self, host: Host, passes: PassBook) -> None:
+        self.host = host
+        self.passes = passes
+        self.loop = LoopLedger()
+        self.weights = WeightLedger()
+        self.built: list[OptimizerEntry] = []
+        self.told: set[str] = set()
+        self._studied: dict[int, int] = {}
+        self._studies = 0
+        self._leaf_losses: list[tuple[Value, tuple[Site, ...]]] = []
+
+    # what happens in the loop
+
+    def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
+        self.built.append(_entered(optimizer, stack))
+        del self.built[:-256]
+
+    def event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
+        subject, written, detail = DETAILS[kind](args, kwargs, result)
+        if kind is Kind.CLEAR:
+            detail["versions"] = sum(each._version for each in self._owned())
+        self.loop.note(kind, self.host.step, stack, subject, written, **detail)
+
+    def _owned(self) -> Iterator[torch.Tensor]:
+        known = {id(each): each for entry in self.built if (one := entry.optimizer) for each in _weights(one)}
+        return iter(known.values())
+
+    def backward_began(self, losses: list[torch.Tensor]) -> None:
+        """A loss that hangs on no graph is of interest where no weight is meant by it."""
+        owned = frozenset[int]().union(*(each.weights for each in self.built))
+        self._leaf_losses = [
+            (self.passes.tape.value_of(each), user_stack(sys._getframe(2)))
+            for each in losses
+            if each.is_leaf and each.requires_grad and id(each) not in owned
+        ]
+
+    def backward_ended(self) -> None:
+        if self.host.step >= LEDGER_STEPS:
+            return
+        if not any(each.kind is Kind.BACKWARD for each in self.loop.events):
+            for weight in self._owned():
+                self.weights.know(weight)
+        written = self.loop.freshly_written(self._owned())
+        versions = sum(each._version for each in self._owned())
+        self.loop.note(Kind.BACKWARD, self.host.step, user_stack(sys._getframe(2)), None, written, versions=versions)
+
+    # before an update
+
+    def step_began(self, optimizer: Optimizer) -> None:
+        entry = self._entry(optimizer)
+        entry.steps += 1
+        if len(optimizer.param_groups) != entry.groups:
+            entry.groups = len(optimizer.param_groups)
+            entry.weights |= {id(each) for each in _weights(optimizer)}
+        rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
+        if isinstance(rate, float | int) and rate not in entry.rates:
+            entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
+        if self.host.step < LEDGER_STEPS:
+            used = frozenset(id(each) for each in _weights(optimizer) if each.grad is not None)
+            stack = user_stack(sys._getframe(2))
+            self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry)
+            self._study(optimizer, entry, stack)
+
+    def _entry(self, optimizer: Optimizer) -> OptimizerEntry:
+        if self.built and self.built[-1].ref() is optimizer:
+            return self.built[-1]
+        known = next((each for each in reversed(self.built) if each.ref() is optimizer), None)
+        if known is None:
+            known = _entered(optimizer, ())
+            self.built.append(known)
+        return known
+
+    def _study(self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]) -> None:
+        now = self.passes.current
+        if not now.recorded or now.late or not now.backwards or self._studies >= MOST_STUDIES * STUDIES_OF_ONE_KIND:
+            return
+        calls = tuple(self.passes.calls())
+        structure = hash(tuple((call.name, call.site) for call in calls))
+        seen = self._studied[structure] = self._studied.get(structure, 0) + 1
+        if seen > STUDIES_OF_ONE_KIND:
+            return
+        self._studies += 1
+        self.weights.enter(_used(calls))
+        self._name_unowned()
+        study = Study(
+            **self.host.scene(_users(sys._getframe(2))),
+            now=now,
+            step=self.host.step,
+            stack=stack,
+            calls=calls,
+            losses=losses_of(calls, self.host.losses()),
+            leaf_losses=self._leaf_losses,
+            optimizer=optimizer,
+            entry=entry,
+            built=self.built,
+            loop=self.loop,
+            told=self.told,
+        )
+        self._tell(study_rules(), study)
+
+    def _name_unowned(self) -> None:
+        """While the model is alive: the names of weights that somebody may have to speak of at the end."""
+        owned = frozenset[int]().union(*(each.weights for each in self.built))
+        for entry in self.weights.entries():
+            weight = entry.weight
+            if weight is not None and not entry.name and (id(weight) not in owned or not entry.gradients):
+                entry.name = self.host.name_of(weight)
+
+    # after some steps, and at the end
+
+    def step_ended(self, steps: int) -> None:
+        if steps in AUDITS:
+            self.audit(user_stack(sys._getframe(2)), _users(sys._getframe(2)), final=False)
+
+    def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:
+        audit = Audit(
+            **self.host.scene(frames),
+            step=self.host.step,
+            final=final,
+            stack=stack,
+            loop=self.loop,
+            weights=self.weights,
+            built=self.built,
+            losses=self.host.losses(),
+            told=self.told,
+        )
+        self._tell(audit_rules(), audit)
+
+    def _tell(self, rules: Iterable[tuple[str, Callable[[Any], Finding | None]]], scene: Any) -> None:
+        for id, ask in rules:
+            try:
+                found = self.host.diagnose(lambda ask=ask: [each] if (each := ask(scene)) is not None else [])  # type: ignore[misc]
+            except Exception as error:
+                self.host.trouble(f"{id} failed ({described(error)})")
+                if "WHENCE_DEBUG" in os.environ:
+                    traceback.print_exc()
+                continue
+            if found:
+                self.told.add(id)
+                self.host.say(found)
+
+
+def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:
+    weights = frozenset(id(each) for each in _weights(optimizer))
+    return OptimizerEntry(weakref.ref(optimizer), type(optimizer).__name__, stack, weights, len(optimizer.param_groups))
+
+
+def _weights(optimizer: Optimizer) -> Iterator[torch.Tensor]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _used(calls: Sequence[Call]) -> Iterator[tuple[torch.Tensor, Call, bool]]:
+    """Weights that took part in a pass, each with the first call that used it."""
+    seen: set[int] = set()
+    for call in calls:
+        if call.phase not in ("forward", "program") or call.inner:
+            continue
+        for value in call.operands:
+            tensor = value.tensor
+            if tensor is None or id(tensor) in seen or not tensor.requires_grad or not tensor.is_leaf:
+                continue
+            seen.add(id(tensor))
+            module = getattr(call.module, "module", None)
+            yield tensor, call, bool(getattr(module, "training", True))
+
+
+def _users(frame: FrameType | None) -> list[FrameType]:
+    return [each for each in frames_from(frame) if not is_library(each.f_code.co_filename)]
+
+
+# What is kept of each kind of event: whom it concerned, whose gradients, and a few plain facts.
+
+Details = tuple[Any, Iterable[int], dict[str, Any]]
+
+
+def _mode(args: Any, kwargs: Any, _result: Any) -> Details:
+    return args[0], (), {"training": bool(args[1] if len(args) > 1 else kwargs.get("mode", True))}
+
+
+def _clear(args: Any, _kwargs: Any, _result: Any) -> Details:
+    subject = args[0]
+    weights = subject.parameters() if isinstance(subject, nn.Module) else _weights(subject)
+    return subject, [id(each) for each in weights], {}
+
+
+def _clip(args: Any, kwargs: Any, result: Any) -> Details:
+    weights = args[0]
+    limit = args[1] if len(args) > 1 else kwargs.get("max_norm", kwargs.get("clip_value"))
+    norm = float(result.detach()) if isinstance(result, torch.Tensor) and result.numel() == 1 else None
+    empty = not any(each.grad is not None for each in weights)
+    return None, [id(each) for each in weights], {"limit": limit, "norm": norm, "empty": empty}
+
+
+def _unscale(args: Any, kwargs: Any, _result: Any) -> Details:
+    optimizer = args[1] if len(args) > 1 else kwargs.get("optimizer")
+    return optimizer, [id(each) for each in _weights(optimizer)], {}
+
+
+def _scale(args: Any, _kwargs: Any, _result: Any) -> Details:
+    scaler = args[0]
+    return scaler, (), {"scale": float(scaler.get_scale()) if scaler.is_enabled() else 1.0}
+
+
+def _schedule(args: Any, _kwargs: Any, _result: Any) -> Details:
+    scheduler = args[0]
+    optimizer = getattr(scheduler, "optimizer", None)
+    rate = optimizer.param_groups[0]["lr"] if optimizer is not None else None
+    return scheduler, (), {"epoch": getattr(scheduler, "last_epoch", None), "rate": rate}
+
+
+def _state(args: Any, _kwargs: Any, _result: Any) -> Details:
+    return args[0], (), {}
+
+
+def _load(args: Any, kwargs: Any, result: Any) -> Details:
+    module, state = args[0], args[1] if len(args) > 1 else kwargs.get("state_dict", {})
+    own = {storage_of(each) for each in (*module.parameters(), *module.buffers())} - {0}
+    given = [each for each in state.values() if isinstance(each, torch.Tensor)]
+    shared = sum(storage_of(each) in own for each in given)
+    return (
+        module,
+        (),
+        {
+            "missing": tuple(getattr(result, "missing_keys", ())),
+            "unexpected": tuple(getattr(result, "unexpected_keys", ())),
+            "given": len(given),
+            "aliased": bool(given) and shared == len(given),
+            "weights": sum(1 for _ in module.parameters()),
+        },
+    )
+
+
+def _restore(args: Any, _kwargs: Any, _result: Any) -> Details:
+    return args[0], (), {}
+
+
+def _cast(args: Any, _kwargs: Any, _result: Any) -> Details:
+    first = next(args[0].parameters(), None)
+    return args[0], (), {"dtype": first.dtype if first is not None else None}
+
+
+DETAILS: dict[Kind, Callable[[Any, Any, Any], Details]] = {
+    Kind.MODE: _mode,
+    Kind.CLEAR: _clear,
+    Kind.CLIP: _clip,
+    Kind.SCALE: _scale,
+    Kind.UNSCALE: _unscale,
+    Kind.SCHEDULE: _schedule,
+    Kind.STATE: _state,
+    Kind.LOAD: _load,
+    Kind.RESTORE: _restore,
+    Kind.CAST: _cast,
+}

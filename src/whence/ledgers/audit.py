@@ -1,0 +1,33 @@
+"""The books as they stand after some steps, or at the end: for mistakes that no single step shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from whence.ledgers.loop import LoopLedger, OptimizerEntry
+from whence.ledgers.weights import WeightLedger
+from whence.source.sites import Site
+from whence.tape.scene import Scene
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Audit(Scene):
+    """Handed to the rules of the loop."""
+
+    step: int
+    final: bool
+    """The program is over."""
+    stack: tuple[Site, ...]
+    loop: LoopLedger
+    weights: WeightLedger
+    built: Sequence[OptimizerEntry]
+    """All optimizers, those that are gone included, oldest first."""
+    losses: Sequence[float]
+    told: set[str]
+
+    def is_owned(self, weight: torch.Tensor) -> bool:
+        """Whether an optimizer has, or ever had, a weight."""
+        return any(id(weight) in entry.weights for entry in self.built)

@@ -1,0 +1,118 @@
+"""The loop's ledger: what was done to gradients, modes and rates, in the order in which it was done."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from whence.source.sites import Site
+
+MOST_EVENTS = 4096
+
+
+class Kind(Enum):
+    BACKWARD = auto()
+    STEP = auto()
+    CLEAR = auto()
+    CLIP = auto()
+    SCALE = auto()
+    UNSCALE = auto()
+    SCHEDULE = auto()
+    MODE = auto()
+    STATE = auto()
+    LOAD = auto()
+    RESTORE = auto()
+    CAST = auto()
+
+
+@dataclass(eq=False, slots=True)
+class Event:
+    """One thing that the program did. `subject` is what it did it to."""
+
+    kind: Kind
+    step: int
+    stack: tuple[Site, ...]
+    subject: weakref.ref[Any] | None = None
+    written: frozenset[int] = frozenset()
+    """Weights whose gradients the event wrote, used or cleared, by identity."""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def site(self) -> Site | None:
+        return self.stack[0] if self.stack else None
+
+    def is_about(self, thing: Any) -> bool:
+        return self.subject is not None and self.subject() is thing
+
+
+@dataclass(eq=False, slots=True)
+class OptimizerEntry:
+    """An optimizer that was built: where, over what, and how often it stepped. It may be gone."""
+
+    ref: weakref.ref[Optimizer]
+    kind: str
+    stack: tuple[Site, ...]
+    weights: frozenset[int]
+    """All weights it has had, by identity."""
+    groups: int = 0
+    rates: tuple[float, ...] = ()
+    """The smallest and the largest learning rate it stepped with."""
+    steps: int = 0
+
+    @property
+    def optimizer(self) -> Optimizer | None:
+        return self.ref()
+
+
+class LoopLedger:
+    """Bounded; keeps nothing of the program's alive."""
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self._seen: dict[int, tuple[int, int]] = {}
+
+    def note(
+        self,
+        kind: Kind,
+        step: int,
+        stack: tuple[Site, ...],
+        subject: Any = None,
+        written: Iterable[int] = (),
+        **detail: Any,
+    ) -> Event:
+        ref = weakref.ref(subject) if subject is not None else None
+        event = Event(kind, step, stack, ref, frozenset(written), detail)
+        self.events.append(event)
+        return event
+
+    def freshly_written(self, weights: Iterable[torch.Tensor]) -> frozenset[int]:
+        """Which of these weights have another gradient than when this was last asked."""
+        found = set()
+        for weight in weights:
+            gradient = weight.grad
+            mark = (id(gradient), gradient._version if gradient is not None else -1)
+            if gradient is not None and self._seen.get(id(weight)) != mark:
+                found.add(id(weight))
+            self._seen[id(weight)] = mark
+        return frozenset(found)
+
+    def of(self, *kinds: Kind) -> Iterator[Event]:
+        return (each for each in self.events if each.kind in kinds)
+
+    def story_of(self, entry: OptimizerEntry) -> list[Event]:
+        """What happened to the gradients of an optimizer's weights, in order."""
+        return [
+            each
+            for each in self.of(Kind.BACKWARD, Kind.STEP, Kind.CLEAR, Kind.CLIP, Kind.UNSCALE)
+            if (each.detail["entry"] is entry if each.kind is Kind.STEP else bool(each.written & entry.weights))
+        ]
+
+    def last(self, kind: Kind, subject: Any) -> Event | None:
+        return next((each for each in reversed(self.events) if each.kind is kind and each.is_about(subject)), None)

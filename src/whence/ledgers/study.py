@@ -1,0 +1,138 @@
+"""A recorded pass, looked at just before its gradients are used: for mistakes that raise nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from whence.ledgers.loop import LoopLedger, OptimizerEntry
+from whence.source.sites import Site
+from whence.tape.passes import Pass
+from whence.tape.replay import Plan, Run, Unreplayable, plan_for, replay
+from whence.tape.scene import Scene
+from whence.tape.slices import BACKWARDS, needed_calls
+from whence.tape.tape import Call, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What backward was called on, where, and the number it was."""
+
+    call: Call
+    value: Value
+    number: float | None
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Study(Scene):
+    """Handed to the rules of silent mistakes. Weights and gradients are as the update will find them."""
+
+    now: Pass
+    step: int
+    stack: tuple[Site, ...]
+    """Where the update is made."""
+    calls: tuple[Call, ...]
+    losses: tuple[Loss, ...]
+    leaf_losses: list[tuple[Value, tuple[Site, ...]]]
+    """What backward was called on and hangs on no graph."""
+    optimizer: Optimizer
+    entry: OptimizerEntry
+    built: Sequence[OptimizerEntry]
+    loop: LoopLedger
+    told: set[str]
+    """Rules that have spoken in this run."""
+    _paths: dict[int, tuple[Call, ...]] = field(default_factory=dict)
+    _runs: list[Run | None] = field(default_factory=list)
+    _plan: Plan | None = None
+
+    def path(self, value: Value) -> tuple[Call, ...]:
+        """The calls of the pass that a value depends on, in order."""
+        known = self._paths.get(id(value))
+        if known is None:
+            given = self.now.is_leaf
+            known = self._paths[id(value)] = needed_calls(self.calls, [value], given, backward=False)
+        return known
+
+    def loss_calls(self) -> Iterator[tuple[Loss, Call]]:
+        """Each call that a loss depends on, with the first such loss; the nearest to the loss first."""
+        seen: set[int] = set()
+        for loss in self.losses:
+            for call in reversed(self.path(loss.value)):
+                if id(call) not in seen:
+                    seen.add(id(call))
+                    yield loss, call
+
+    @property
+    def plan(self) -> Plan | None:
+        if self._plan is None and self.losses:
+            values = [each.value for each in self.losses]
+            self._plan = plan_for(list(self.calls), self.now, self.tape, values, backward=False)
+        return self._plan
+
+    @property
+    def run(self) -> Run | None:
+        """The pass, run again with gradients on; None if it cannot be, or if it gave another loss."""
+        if not self._runs:
+            self._runs.append(self._again())
+        return self._runs[0]
+
+    def _again(self) -> Run | None:
+        if self.plan is None:
+            return None
+        try:
+            run = replay(self.plan)
+        except (Unreplayable, RuntimeError):
+            return None
+        same = all(
+            loss.number is None or loss.value not in run.contents or _is(run.contents[loss.value], loss.number)
+            for loss in self.losses
+        )
+        return run if run.raised is None and same else None
+
+    def again(self, **changes: Any) -> Run | None:
+        """The pass with something changed."""
+        if self.plan is None:
+            return None
+        try:
+            run = replay(self.plan, **changes)
+        except (Unreplayable, RuntimeError):
+            return None
+        return run if run.raised is None else None
+
+    def content(self, value: Value) -> torch.Tensor | None:
+        """What a value was in this pass."""
+        run = self.run
+        found = run.contents.get(value) if run is not None else None
+        if found is None and self.now.is_leaf(value):
+            found = self.now.held.get(value)
+        return found
+
+    def layer_of(self, call: Call) -> nn.Module | None:
+        module = getattr(call.module, "module", None)
+        return module if isinstance(module, nn.Module) else None
+
+
+def losses_of(calls: Sequence[Call], numbers: Sequence[float]) -> tuple[Loss, ...]:
+    """The backward calls of a pass. `numbers` are the last losses that were seen, newest last."""
+    final = [call for call in calls if call.name in BACKWARDS and call.operands and not call.inner and _is_final(call)]
+    known: list[float | None] = list(numbers)[len(numbers) - len(final) :] if len(numbers) >= len(final) else []
+    known = known or [None] * len(final)
+    return tuple(Loss(call, call.operands[0], number) for call, number in zip(final, known, strict=True))
+
+
+def _is_final(call: Call) -> bool:
+    """With create_graph a gradient is part of a loss to come."""
+    given = call.kwargs.get("create_graph", call.args[4] if call.name == "grad" and len(call.args) > 4 else False)
+    return call.name == "backward" or not given
+
+
+def _is(tensor: torch.Tensor, number: float) -> bool:
+    if tensor.numel() != 1:
+        return True
+    found = float(tensor.detach().item())
+    return found == number or (found != found and number != number)

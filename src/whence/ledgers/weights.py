@@ -1,0 +1,82 @@
+"""The ledger of weights: which take part in a loss, which get a gradient, which change."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from whence.tape.tape import Call
+
+MOST_ELEMENTS = 256
+MOST_KEPT = 64 * 2**20
+"""Bytes of weights that are kept until the end, so that they can be looked at when the program has let go of them."""
+
+
+@dataclass(eq=False, slots=True)
+class WeightEntry:
+    ref: weakref.ref[torch.Tensor]
+    first: torch.Tensor
+    """Its first elements when it was first seen."""
+    kept: torch.Tensor | None = None
+    name: str = ""
+    passes: int = 0
+    """Recorded passes in which it took part."""
+    gradients: int = 0
+    """Of these, those in which backward gave it a gradient that is not zero."""
+    call: Call | None = None
+    """The first call that used it."""
+    training: bool = True
+    """Whether the module that used it was in training mode."""
+
+    @property
+    def weight(self) -> torch.Tensor | None:
+        return self.ref()
+
+    def has_changed(self) -> bool:
+        weight = self.ref()
+        return weight is not None and not torch.equal(_head(weight), self.first)
+
+
+class WeightLedger:
+    """Filled from recorded passes. Keeps no weight alive."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, WeightEntry] = {}
+        self._bytes = 0
+
+    def entries(self) -> list[WeightEntry]:
+        return [each for each in self._entries.values() if each.weight is not None]
+
+    def entry_of(self, weight: torch.Tensor) -> WeightEntry | None:
+        entry = self._entries.get(id(weight))
+        return entry if entry is not None and entry.weight is weight else None
+
+    def know(self, weight: torch.Tensor) -> WeightEntry:
+        entry = self.entry_of(weight)
+        if entry is None:
+            entry = self._entries[id(weight)] = WeightEntry(weakref.ref(weight), _head(weight))
+            self._bytes += weight.numel() * weight.element_size()
+            if self._bytes < MOST_KEPT:
+                entry.kept = weight
+        return entry
+
+    def forget(self) -> None:
+        self._entries = {}
+
+    def enter(self, used: Iterable[tuple[torch.Tensor, Call, bool]]) -> None:
+        """The weights of a recorded pass, each with a call that used it, when backward has run."""
+        for weight, call, training in used:
+            entry = self.know(weight)
+            if entry.call is None:
+                entry.call, entry.training = call, training
+            entry.passes += 1
+            gradient = weight.grad
+            if gradient is not None and bool(gradient.to_dense().count_nonzero()):
+                entry.gradients += 1
+
+
+def _head(weight: torch.Tensor) -> torch.Tensor:
+    return weight.detach().reshape(-1)[:MOST_ELEMENTS].clone()

@@ -1,0 +1,317 @@
+"""Weights that should learn and get nothing: where the way from the loss to them is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from whence.finding import Confidence, Finding, Hop, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.loop import Kind
+from whence.ledgers.study import Study
+from whence.ledgers.weights import WeightEntry
+from whence.rules.gradient.no_graph import switch_around
+from whence.rules.rule import Rank, audit_rule, study_rule
+from whence.rules.telling import shape_text, tell_silent
+from whence.source.spots import Spot
+from whence.tape.tape import OUT_OF_TORCH, Call, CustomFunction, Value
+
+ENOUGH = 3
+WRAPS = frozenset({"tensor", "as_tensor", "Variable", "Parameter", "Tensor"})
+MEANT = frozenset({"detach", "detach_"})
+# Their derivative is zero wherever it exists.
+STEPS = frozenset(
+    {"round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside", "round_", "floor_", "ceil_", "sign_",
+     "floor_divide", "__floordiv__"}
+)  # fmt: skip
+
+
+@study_rule("gradient/fake-leaf", Rank.CAUSE)
+def fake_leaf(study: Study) -> Finding | None:
+    """The loss was re-wrapped, so backward reaches nothing.
+
+    What happened
+        backward was called on a tensor that hangs on no graph: a loss that was wrapped anew with requires_grad=True, or on which
+        requires_grad was switched on. The message "does not require grad" is gone, and so is the way to the weights.
+    Why it matters
+        backward gives the loss itself a gradient of 1, and no weight gets any: nothing is learnt.
+    How it is detected
+        backward is called on a leaf that no optimizer owns, and no weight of the optimizer has a gradient afterwards.
+    How to fix it
+        Do not wrap the loss; take away what cut it from the graph before.
+    When it stays silent
+        If the optimizer's weights have gradients.
+    Cost
+        A look at the loss when backward begins.
+    """
+    gradients = [each for group in study.optimizer.param_groups for each in group["params"] if each.grad is not None]
+    if not study.leaf_losses or gradients:
+        return None
+    value, stack = study.leaf_losses[-1]
+    wrap = _wrapping(study, value)
+    cut = _cut_before(wrap.operands[0] if wrap is not None and wrap.operands else value)
+    spot = Spot.of_site(wrap.site) if wrap is not None and wrap.site is not None else None
+    symptom = Spot.of_site(stack[0]) if stack else None
+    chain: tuple[Hop, ...] = ()
+    before = ""
+    if cut is not None and cut.site is not None:
+        hop = Spot.of_site(cut.site).hop(f"{_shown(cut)} cut it from the graph")
+        chain, before = (hop,), f" It has no graph since {_shown(cut)} in {hop.file}:{hop.line}: take that away."
+    return tell_silent(
+        study,
+        "gradient/fake-leaf",
+        spot=spot,
+        symptom=symptom,
+        step=study.step,
+        call=wrap,
+        verdict="the loss was wrapped anew: backward reaches no weight",
+        what="no weight of the optimizer has a gradient",
+        why="A tensor that is made with requires_grad=True, or has it switched on, begins a graph of its own: nothing before it is part of that.",
+        fix="Call backward on the loss itself, without wrapping it." + before,
+        chain=chain,
+    )
+
+
+def _wrapping(study: Study, value: Value) -> Call | None:
+    """The call that made a leaf of the loss, or switched its gradient on."""
+    switched = [
+        call
+        for call in study.calls
+        if call.name in ("requires_grad_", "requires_grad.__set__") and any(each is value for each in call.operands)
+    ]
+    if switched:
+        return switched[-1]
+    return value.call
+
+
+def _cut_before(value: Value) -> Call | None:
+    """The nearest call before a value that had something with gradient and gave something without."""
+    pending, seen = [value], set[int]()
+    while pending:
+        call = pending.pop(0).call
+        if call is None or id(call) in seen or call.forgotten:
+            continue
+        seen.add(id(call))
+        if any(each.requires_grad for each in call.operands) and not any(each.requires_grad for each in call.outputs):
+            return call
+        pending.extend(call.operands)
+    return None
+
+
+def _shown(call: Call) -> str:
+    return {"data.__get__": ".data", "item": ".item()", "detach": ".detach()", "numpy": ".numpy()"}.get(
+        call.name, call.name
+    )
+
+
+@audit_rule("gradient/detached", Rank.CALL)
+def detached(audit: Audit) -> Finding | None:
+    """Parameters that should learn are cut off from the loss.
+
+    What happened
+        Weights take part in the forward pass and are the optimizer's, and backward never gives them a gradient: between them and the
+        loss something gave a result without a graph.
+    Why it matters
+        They stay as they were initialised, while the rest of the model learns around them.
+    How it is detected
+        Weights of recorded passes that never get a gradient and are bit for bit what they were; the tape is walked from them to
+        the first result without gradient.
+    How to fix it
+        Keep the computation in torch; take no_grad or detach away where it is not meant.
+    When it stays silent
+        Weights that get a gradient in some pass, parts that the loss does not use, weights that the program changes by itself
+        (target networks), frozen and loaded ones, modules in eval mode.
+    Cost
+        A look at each weight of a few recorded steps.
+    """
+    if {"gradient/fake-leaf", "gradient/checkpoint-cut"} & audit.told or audit.step < ENOUGH:
+        return None
+    lost = [each for each in _without_gradient(audit) if each.weight is not None and each.weight.grad is None]
+    for entry in lost:
+        cut = _cut_after(audit, entry)
+        if cut is None or cut.site is None:
+            continue
+        meant = cut.name in MEANT or not cut.grad_mode
+        if meant and not audit.final:
+            continue
+        if meant and (not entry.training or _has_been_loaded(audit, entry)):
+            continue
+        spot = switch_around(cut) if not cut.grad_mode else None
+        names = [each.name or f"a weight {shape_text(each.first.shape)}" for each in lost]
+        return tell_silent(
+            audit,
+            "gradient/detached",
+            spot=spot or Spot.of_site(cut.site),
+            step=cut.step,
+            call=cut,
+            verdict=f"{len(names)} weights never get a gradient: {_reason(cut)}",
+            what=f"{', '.join(names[:2])}{' ...' if len(names) > 2 else ''} is bit for bit what it was at first",
+            why="What went in had a gradient, what came out has none: to everything behind it the weights before it are constants."
+            if cut.grad_mode
+            else "It ran with gradients switched off, so that the weights in it are constants to the loss.",
+            fix="Stay in torch there: torch has the same functions, with derivatives."
+            if cut.name in OUT_OF_TORCH | WRAPS
+            else "Take the cut away; if these weights are not to learn, freeze them with requires_grad_(False).",
+            severity=Severity.WARNING if meant else Severity.ERROR,
+            confidence=Confidence.LIKELY if meant else Confidence.PROVEN,
+        )
+    return None
+
+
+def _reason(cut: Call) -> str:
+    return f"{_shown(cut)} cuts them off from the loss" if cut.grad_mode else "they run with gradients switched off"
+
+
+def _without_gradient(audit: Audit) -> list[WeightEntry]:
+    return [
+        entry
+        for entry in audit.weights.entries()
+        if (weight := entry.weight) is not None
+        and entry.passes >= 2
+        and entry.gradients == 0
+        and entry.call is not None
+        and weight.requires_grad
+        and audit.is_owned(weight)
+        and not entry.has_changed()
+    ]
+
+
+def _has_been_loaded(audit: Audit, entry: WeightEntry) -> bool:
+    return any(
+        any(entry.weight is each for each in module.parameters())
+        for event in audit.loop.of(Kind.LOAD)
+        if event.subject is not None and (module := event.subject()) is not None
+    )
+
+
+def _cut_after(audit: Audit, entry: WeightEntry) -> Call | None:
+    """Forward over the tape from a weight, to the first call that made something without gradient of it."""
+    first = entry.call
+    assert first is not None
+    calls = [call for call in audit.tape.calls if call.number >= first.number and call.step == first.step]
+    reached = {id(value) for value in first.operands if value.tensor is entry.weight}
+    for call in calls:
+        if call.inner or call.phase in ("optimizer", "data", "backward"):
+            continue
+        given = [value for value in call.operands if id(value) in reached]
+        if not given:
+            continue
+        if call.name in OUT_OF_TORCH or (call.outputs and not any(each.requires_grad for each in call.outputs)):
+            if call.name in ("item", "__float__", "tolist", "eq", "__eq__", "argmax", "isnan", "isfinite") or _is_side(
+                call, calls
+            ):
+                continue
+            return call
+        reached |= {id(value) for value in call.outputs}
+    return None
+
+
+def _is_side(call: Call, calls: Iterable[Call]) -> bool:
+    """Whether what is cut off is only looked at, and the way itself goes on: its operand is used with gradient as well."""
+    operands = {id(each) for each in call.operands if each.requires_grad}
+    return any(
+        other is not call
+        and any(id(each) in operands for each in other.operands)
+        and any(each.requires_grad for each in other.outputs)
+        for other in calls
+        if other.number > call.number
+    )
+
+
+@audit_rule("gradient/zero-derivative", Rank.CALL)
+def zero_derivative(audit: Audit) -> Finding | None:
+    """The only path to a parameter has a derivative of zero.
+
+    What happened
+        Between weights and the loss stands a step function: round, sign, floor. Its derivative is zero wherever it exists, so
+        that the weights before it get gradients of exactly zero.
+    Why it matters
+        They never learn. torch raises nothing, as zero is the right derivative.
+    How it is detected
+        Weights whose gradient is exactly zero in every recorded pass, and a step function on their way to the loss.
+    How to fix it
+        A straight-through estimator (x + (round(x) - x).detach()), or a smooth function instead.
+    When it stays silent
+        Where another way leads to the same weights, as in straight-through estimators.
+    Cost
+        A look at each weight of a few recorded steps.
+    """
+    if audit.step < ENOUGH:
+        return None
+    lost = [each for each in _without_gradient(audit) if each.weight is not None and each.weight.grad is not None]
+    for entry in lost:
+        first = entry.call
+        assert first is not None
+        reached = {id(value) for value in first.operands if value.tensor is entry.weight}
+        for call in audit.tape.calls:
+            if call.number < first.number or call.step != first.step or call.inner:
+                continue
+            if not any(id(value) in reached for value in call.operands):
+                continue
+            if call.name in STEPS and call.site is not None and call.outputs and call.outputs[0].requires_grad:
+                names = [each.name or "a weight" for each in lost]
+                return tell_silent(
+                    audit,
+                    "gradient/zero-derivative",
+                    spot=Spot.of_site(call.site),
+                    step=call.step,
+                    call=call,
+                    verdict=f"{len(names)} weights get gradients of exactly zero: {call.name} has no derivative but zero",
+                    what=f"{', '.join(names[:2])} is bit for bit what it was at first",
+                    why=f"{call.name} is flat everywhere and jumps in between; nothing of the loss's gradient passes it.",
+                    fix=f"Let the gradient pass: x + (torch.{call.name}(x) - x).detach(); or use a smooth function there.",
+                )
+            reached |= {id(value) for value in call.outputs}
+    return None
+
+
+@audit_rule("gradient/checkpoint-cut", Rank.CAUSE)
+def checkpoint_cut(audit: Audit) -> Finding | None:
+    """Activation checkpointing drops gradients.
+
+    What happened
+        Reentrant checkpointing runs its part without a graph, and runs it again in backward only if one of its inputs requires grad.
+        None did, so that the weights inside get no gradient.
+    Why it matters
+        torch prints one warning; the loss looks normal, and the checkpointed layers never learn.
+    How it is detected
+        A checkpointed call on the tape whose result has no gradient, with trainable weights inside.
+    How to fix it
+        use_reentrant=False.
+    When it stays silent
+        If an input requires grad, if all weights inside are frozen, under no_grad.
+    Cost
+        A look at the tape after some steps.
+    """
+    for call in audit.tape.calls:
+        if (
+            not isinstance(call.func, CustomFunction)
+            or call.name != "CheckpointFunction"
+            or not call.grad_mode
+            or any(each.requires_grad for each in call.outputs)
+            or call.site is None
+        ):
+            continue
+        inside = [
+            value.tensor
+            for inner in audit.tape.calls
+            if inner.inner and call.number - 2000 < inner.number < call.number and inner.step == call.step
+            for value in inner.operands
+            if isinstance(value.tensor, torch.Tensor) and value.tensor.requires_grad and value.tensor.is_leaf
+        ]
+        lost = {id(each) for each in inside if each.grad is None and audit.is_owned(each)}
+        if lost:
+            return tell_silent(
+                audit,
+                "gradient/checkpoint-cut",
+                spot=Spot.of_site(call.site),
+                step=call.step,
+                call=call,
+                op="checkpoint",
+                verdict=f"checkpointing gives {len(lost)} weights no gradient: none of its inputs requires grad",
+                what="the result of checkpoint has no graph",
+                why="Reentrant checkpointing runs without a graph, and runs again in backward only if an input requires grad.",
+                fix="Pass use_reentrant=False.",
+            )
+    return None

@@ -1,0 +1,253 @@
+"""A custom backward is not the derivative of its forward.
+
+What happened
+    The backward of a custom autograd Function gives other numbers than its forward's derivative has: a factor was forgotten, a formula is
+    wrong, an input that needs a gradient gets None.
+Why it matters
+    The weights before it follow a wrong direction, and nothing raises.
+How it is detected
+    Each custom Function of a recorded pass is run again on its own inputs, in float64 where it can be, and its
+    backward is compared with finite differences along random directions.
+How to fix it
+    The derivative, times the gradient that came in; torch.autograd.gradcheck compares the two.
+When it stays silent
+    What is different on purpose: straight-through estimators and quantisers (the forward is flat), gradient reversal, scaling and
+    clipping (the forward is the identity), a gradient let through where the forward is clamped. Functions that draw random
+    numbers.
+Cost
+    A few runs of the Function in a few recorded steps; none where there is no custom Function.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from whence.finding import Finding
+from whence.ledgers.study import Study
+from whence.rules.nonfinite.telling import number_text
+from whence.rules.rule import Rank, study_rule
+from whence.rules.telling import tell_silent
+from whence.source.definitions import find_class
+from whence.source.sites import is_library
+from whence.source.spots import Spot
+from whence.source.text import tree_of
+from whence.tape.replay import leaving_no_trace
+from whence.tape.tape import Call, CustomFunction, Value, flatten, map_leaves
+
+# How far inputs are moved, and how much may differ: in float64, and in the Function's own type.
+FINE = 1e-6, 1e-4
+COARSE = 1e-2, 0.02
+MOST_ELEMENTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """For one input: what backward gives along a direction, and what the function does."""
+
+    number: int
+    given: float
+    true: float
+    is_none: bool
+
+
+@study_rule("gradient/wrong-custom", Rank.CAUSE)
+def wrong_custom(study: Study) -> Finding | None:
+    seen: set[type] = set()
+    for _, call in study.loss_calls():
+        func = call.func
+        if not isinstance(func, CustomFunction) or func.kind in seen or _is_librarys(func.kind):
+            continue
+        seen.add(func.kind)
+        run = study.run
+        if run is None or any(each not in run.contents for each in call.operands):
+            continue
+        with leaving_no_trace():
+            found = compare(func, call, [run.contents[each].detach() for each in call.operands])
+        if found is not None:
+            return _tell(study, call, func, found)
+    return None
+
+
+def _is_librarys(kind: type) -> bool:
+    try:
+        return is_library(inspect.getfile(kind))
+    except (TypeError, OSError):
+        return True
+
+
+def compare(func: CustomFunction, call: Call, contents: Sequence[torch.Tensor]) -> Difference | None:
+    """The input whose gradient is not the derivative, or None."""
+    if sum(each.numel() for each in contents) > MOST_ELEMENTS:
+        return None
+    for wide in (torch.float64, None):
+        inputs = [_as(each, wide) for each in contents]
+        try:
+            return _compared(_caller(func, call), inputs, call.operands, *(FINE if wide is not None else COARSE))
+        except (RuntimeError, TypeError, ValueError):
+            # It refuses float64: once more in its own type.
+            continue
+    return None
+
+
+def _as(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor.clone()
+
+
+def _caller(func: CustomFunction, call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
+    """The Function as a function of its tensors, with its first floating result."""
+
+    def run(inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        by_value = dict(zip(call.operands, inputs, strict=True))
+
+        def put(thing: Any) -> Any:
+            return by_value[thing] if isinstance(thing, Value) else thing
+
+        result = func(*map_leaves(put, call.args), **map_leaves(put, call.kwargs))
+        made = [each for each in flatten(result) if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        if not made:
+            raise TypeError("no result to differentiate")
+        return made[0]
+
+    return run
+
+
+def _compared(
+    run: Callable[[Sequence[torch.Tensor]], torch.Tensor],
+    inputs: list[torch.Tensor],
+    values: Sequence[Value],
+    step: float,
+    tolerance: float,
+) -> Difference | None:
+    generator = torch.Generator().manual_seed(0)
+    plain = run([each.clone() for each in inputs])
+    if not torch.equal(plain, run([each.clone() for each in inputs])) or not bool(torch.isfinite(plain).all()):
+        return None
+    wanted = [
+        n
+        for n, (each, value) in enumerate(zip(inputs, values, strict=True))
+        if value.requires_grad and each.is_floating_point()
+    ]
+    leaves = [
+        each.clone().requires_grad_(n in wanted) if each.is_floating_point() else each for n, each in enumerate(inputs)
+    ]
+    result = run(leaves)
+    if not result.requires_grad:
+        return None
+    weights = torch.randn(result.shape, generator=generator, dtype=result.dtype)
+    gradients = torch.autograd.grad(result, [leaves[n] for n in wanted], weights, allow_unused=True)
+    for n, gradient in zip(wanted, gradients, strict=True):
+        wrong, checked = 0, 0
+        last: Difference | None = None
+        for _ in range(3):
+            direction = torch.randn(inputs[n].shape, generator=generator, dtype=inputs[n].dtype)
+            scale = step * max(1.0, float(inputs[n].abs().max()) if inputs[n].numel() else 1.0)
+            moved = [
+                run([each + sign * scale * direction if k == n else each for k, each in enumerate(inputs)])
+                for sign in (1, -1)
+            ]
+            change = (moved[0] - moved[1]) / (2 * scale)
+            true = float((change * weights).sum())
+            given = float((gradient * direction).sum()) if gradient is not None else 0.0
+            size = float((change.abs() * weights.abs()).sum()) + abs(given)
+            if size == 0.0 or not size < float("inf"):
+                continue
+            checked += 1
+            if abs(true - given) > tolerance * size:
+                wrong += 1
+                last = Difference(n, given, true, gradient is None)
+        if (
+            checked
+            and wrong == checked
+            and last is not None
+            and not _is_meant(run, inputs, n, gradient, weights, plain, step, tolerance)
+        ):
+            return last
+    return None
+
+
+def _is_meant(
+    run: Callable[[Sequence[torch.Tensor]], torch.Tensor],
+    inputs: list[torch.Tensor],
+    n: int,
+    gradient: torch.Tensor | None,
+    weights: torch.Tensor,
+    plain: torch.Tensor,
+    step: float,
+    tolerance: float,
+) -> bool:
+    """A forward that is flat, or the identity, has another backward on purpose; also one that lets through where it is flat."""
+    given = inputs[n]
+    if plain.shape != given.shape:
+        scale = step * max(1.0, float(given.abs().max()))
+        direction = torch.ones_like(given)
+        return bool(
+            torch.equal(run([each + scale * direction if k == n else each for k, each in enumerate(inputs)]), plain)
+        )
+    if torch.allclose(plain, given.to(plain.dtype)):
+        return True
+    if gradient is None:
+        return False
+    scale = step * max(1.0, float(given.abs().max()))
+    up, down = (run([each + sign * scale if k == n else each for k, each in enumerate(inputs)]) for sign in (1, -1))
+    slope = (up - down) / (2 * scale)
+    steep = slope.abs() > 1e-3
+    if not bool(steep.any()):
+        return True
+    flat_share = float((~steep).float().mean())
+    close = ((gradient - slope * weights).abs() <= tolerance * (gradient.abs() + (slope * weights).abs()) + 1e-9)[steep]
+    return flat_share > 0 and bool(close.float().mean() > 0.98)
+
+
+def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> Finding | None:
+    spot = _backward_of(func.kind) or (Spot.of_site(call.site) if call.site is not None else None)
+    names = _parameter_names(func.kind)
+    name = names[found.number] if found.number < len(names) else f"input {found.number}"
+    given = "None" if found.is_none else number_text(found.given)
+    ratio = found.true / found.given if found.given else None
+    factor = f", {number_text(ratio)} times as much" if ratio is not None and abs(ratio) < 1e6 else ""
+    return tell_silent(
+        study,
+        "gradient/wrong-custom",
+        spot=spot,
+        symptom=Spot.of_site(call.site) if call.site is not None else None,
+        step=study.step,
+        call=call,
+        op=func.__name__,
+        verdict=f"{func.__name__}.backward is not the derivative of its forward, for {name}",
+        what=f"along a random direction it gives {given}; the function changes by {number_text(found.true)}",
+        why=f"Finite differences of the forward on this step's own inputs give {number_text(found.true)}{factor}; backward gives {given}.",
+        fix=f"Mend the gradient for {name}: the derivative of the forward, times the gradient that came in. torch.autograd.gradcheck tests it.",
+        replay="bit-identical",
+        counterfactual=f"finite differences give {number_text(found.true)} where backward gives {given}",
+    )
+
+
+def _parameter_names(kind: Any) -> list[str]:
+    try:
+        names = list(inspect.signature(kind.forward).parameters)
+    except (TypeError, ValueError):
+        return []
+    return names[1:] if names and names[0] in ("ctx", "context", "self") else names
+
+
+def _backward_of(kind: Any) -> Spot | None:
+    """The `return` of its backward."""
+    try:
+        filename = inspect.getfile(kind)
+    except (TypeError, OSError):
+        return None
+    tree = tree_of(filename)
+    found = find_class(kind.__name__, tree) if tree is not None else None
+    for node in found.body if found is not None else ():
+        if isinstance(node, ast.FunctionDef) and node.name == "backward":
+            returns = [each for each in ast.walk(node) if isinstance(each, ast.Return)]
+            if returns:
+                return Spot.of_node(filename, returns[-1])
+            return Spot.of_node(filename, node)
+    return None

@@ -1,0 +1,206 @@
+"""Prediction and target broadcast into a larger tensor.
+
+What happened
+    Two tensors with one row for each sample, (32, 1) and (32,) say, met in arithmetic. torch lines axes up from the right: every
+    prediction was compared with the target of every sample, and the result is (32, 32).
+Why it matters
+    The mean of all these differences is smallest when every prediction is the mean of the targets. The model learns
+    that, and nothing about its inputs.
+How it is detected
+    On the tape: both operands have the batch as their first axis and the same number of elements, the result has more, and the
+    loss is made from it. One of the two comes from the weights and the other does not. The step is run again with the
+    shapes brought together.
+How to fix it
+    squeeze(-1) the one with the additional axis where the two meet.
+When it stays silent
+    Tables of pairs that are meant: both sides from the same tensor, an axis added with None or unsqueeze in the
+    same statement, (N, 1) against (1, N). Results that have the shape of one operand.
+Cost
+    A comparison of shapes for each call of a recorded pass.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import torch
+
+from whence.finding import Confidence, Finding, Operand, Origin, Severity, Symptom
+from whence.ledgers.study import Study
+from whence.lineage.ancestry import ancestors
+from whence.rules.loss.probabilities import MOVES
+from whence.rules.nonfinite.telling import number_text
+from whence.rules.operations import ELEMENTWISE, SAME_SHAPE_LOSSES
+from whence.rules.rule import Rank, call_rule, study_rule
+from whence.rules.source_operands import operand_nodes
+from whence.rules.telling import describe, shape_text, tell_silent
+from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.spots import Spot
+from whence.source.text import statement_of
+from whence.tape.scopes import Scope
+from whence.tape.tape import Call, Value, map_leaves
+
+COMPARISONS = frozenset(
+    {"eq", "__eq__", "ne", "__ne__", "lt", "__lt__", "gt", "__gt__", "le", "ge", "__le__", "__ge__"}
+)
+MEETING = (ELEMENTWISE - COMPARISONS) | SAME_SHAPE_LOSSES
+
+
+@study_rule("loss/broadcast", Rank.CAUSE)
+def broadcast(study: Study) -> Finding | None:
+    for loss, call in study.loss_calls():
+        pair = _crossed(call) if call.name in MEETING else None
+        if pair is None or pair[0].requires_grad == pair[1].requires_grad or call.site is None:
+            continue
+        wide, narrow = pair
+        if _is_meant(call, wide, narrow):
+            continue
+        before = study.content(loss.value)
+        after = study.again(alter=partial(_brought_together, call, wide, narrow))
+        mended = after.contents.get(loss.value) if after is not None else None
+        if mended is not None and mended.dim():
+            continue
+        grown = _grown(wide, narrow)
+        spot = Spot.of_site(call.site)
+        number = number_text(float(mended.detach())) if mended is not None else None
+        return tell_silent(
+            study,
+            "loss/broadcast",
+            spot=spot,
+            call=call,
+            step=study.step,
+            verdict=f"{shape_text(wide.shape)} and {shape_text(narrow.shape)} were broadcast to {shape_text(grown)}: "
+            "every prediction is compared with every target",
+            what="the loss is "
+            + (number_text(float(before.detach())) if before is not None and before.dim() == 0 else "made from it"),
+            symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
+            why=f"Axes line up from the right, so that the {narrow.shape[0]} samples of one stand across those of the other. "
+            "This is smallest when every prediction is the mean of all targets.",
+            fix=f"Give both one shape where they meet: .squeeze(-1) on the one that is {shape_text(wide.shape)}.",
+            confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
+            operands=_operands(call, (wide, narrow), study),
+            patch=_patch(call, wide, narrow),
+            replay="bit-identical" if before is not None else None,
+            counterfactual=f"with both {shape_text(narrow.shape)} the loss of the same batch is {number}"
+            if number
+            else None,
+        )
+    return None
+
+
+@call_rule("loss/broadcast")
+def broadcast_in_a_metric(call: Call) -> Finding | None:
+    """The same in a comparison that a metric is made from: the training is not harmed, the number is wrong."""
+    if call.name not in COMPARISONS or call.phase not in ("program", "forward") or call.site is None:
+        return None
+    pair = _crossed(call)
+    if pair is None or _is_meant(call, *pair):
+        return None
+    wide, narrow = pair
+    if _from_model(wide) == _from_model(narrow):
+        return None
+    spot = Spot.of_site(call.site)
+    grown = _grown(wide, narrow)
+    verdict = f"{shape_text(wide.shape)} and {shape_text(narrow.shape)} were compared as {shape_text(grown)}: the count is wrong"
+    return Finding(
+        rule="loss/broadcast",
+        severity=Severity.WARNING,
+        confidence=Confidence.PROVEN,
+        verdict=verdict,
+        origin=Origin(spot.file, spot.line, spot.code, spot.function, phase=call.phase, step=call.step, op=call.name),
+        symptom=Symptom(spot.file, spot.line, spot.code, what="a metric is made from it", step=call.step),
+        why=f"Each of {narrow.shape[0]} predictions is compared with the label of every sample, not with its own.",
+        fix=f"Give both one shape where they meet: .squeeze(-1) on the one that is {shape_text(wide.shape)}.",
+        patch=_patch(call, wide, narrow),
+        span=spot.span,
+    )
+
+
+def _crossed(call: Call) -> tuple[Value, Value] | None:
+    """Two operands whose batch axes do not line up: the one with more axes first."""
+    for one, other in combinations(call.operands, 2):
+        wide, narrow = (one, other) if len(one.shape) > len(other.shape) else (other, one)
+        if (
+            len(wide.shape) > len(narrow.shape) > 0
+            and wide.shape[0] == narrow.shape[0] > 1
+            and _numel(wide) == _numel(narrow)
+            and tuple(d for d in wide.shape if d != 1) == tuple(d for d in narrow.shape if d != 1)
+        ):
+            grown = _grown(wide, narrow)
+            if _product(grown) > _numel(wide):
+                return wide, narrow
+    return None
+
+
+def _grown(wide: Value, narrow: Value) -> tuple[int, ...]:
+    return tuple(torch.broadcast_shapes(wide.shape, narrow.shape))  # type: ignore[no-untyped-call]
+
+
+def _product(shape: Any) -> int:
+    size = 1
+    for each in shape:
+        size *= each
+    return size
+
+
+def _numel(value: Value) -> int:
+    return _product(value.shape)
+
+
+def _is_meant(call: Call, wide: Value, narrow: Value) -> bool:
+    """Pairs on purpose: of a thing with itself, or with an axis added in the same statement."""
+    if _stripped(wide) is _stripped(narrow):
+        return True
+    made = wide.call
+    if made is None or made.site is None or call.site is None or made.name not in ("unsqueeze", "__getitem__"):
+        return False
+    node, here = made.site.node(), call.site.node()
+    return node is not None and here is not None and statement_of(node) is statement_of(here)
+
+
+def _stripped(value: Value) -> Value:
+    """What a value is a view, a copy or a cut-off part of."""
+    for _ in range(100):
+        call = value.call
+        if call is None or call.forgotten or call.name not in MOVES | {"detach"} or not call.operands:
+            break
+        value = call.operands[0]
+    return value
+
+
+def _from_model(value: Value) -> bool:
+    return any(isinstance(call.module, Scope) for call in ancestors(value))
+
+
+def _brought_together(call: Call, wide: Value, narrow: Value, each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    if each is not call:
+        return args, kwargs
+
+    def mend(thing: Any) -> Any:
+        same = isinstance(thing, torch.Tensor) and tuple(thing.shape) == wide.shape
+        return thing.reshape(narrow.shape) if same else thing
+
+    return map_leaves(mend, args), map_leaves(mend, kwargs)
+
+
+def _operands(call: Call, pair: tuple[Value, Value], study: Study) -> tuple[Operand, ...]:
+    nodes = operand_nodes(call)
+    found = []
+    for value in pair:
+        position = call.operands.index(value)
+        name = ast.unparse(nodes[position]) if position < len(nodes) else f"operand {position + 1}"
+        content = study.content(value)
+        found.append(Operand(name, describe(content if content is not None else value)))
+    return tuple(found)
+
+
+def _patch(call: Call, wide: Value, narrow: Value) -> str | None:
+    nodes = operand_nodes(call)
+    position = call.operands.index(wide)
+    if position >= len(nodes) or call.site is None or wide.shape != (*narrow.shape, 1):
+        return None
+    node = nodes[position]
+    return diff_of(replace_node(call.site.filename, node, in_parentheses(call.site.filename, node) + ".squeeze(-1)"))

@@ -1,0 +1,295 @@
+"""What a loss expects of its input: logits, probabilities, or their logarithms."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from whence.finding import Confidence, Finding
+from whence.ledgers.study import Loss, Study
+from whence.rules.nonfinite.telling import number_text
+from whence.rules.rule import Rank, study_rule
+from whence.rules.telling import place_of, shape_text, tell_silent
+from whence.source.edits import diff_of, replace_node
+from whence.source.spots import Spot
+from whence.tape.replay import Run
+from whence.tape.tape import Call, Value
+
+# Calls that give back the numbers they were given, at other places or in another type.
+MOVES = frozenset(
+    {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "contiguous", "clone",
+     "to", "float", "double", "half", "bfloat16", "__getitem__", "t", "T.__get__", "movedim", "swapaxes", "view_as",
+     "reshape_as", "expand", "index_select", "masked_select", "cpu", "cuda", "type_as", "chunk", "split", "unbind",
+     "cat", "stack", "select", "narrow"}
+)  # fmt: skip
+
+
+def made_by(value: Value, names: frozenset[str]) -> Call | None:
+    """The call of one of these names that gave a value its numbers."""
+    for _ in range(100):
+        call = value.call
+        if call is None or call.forgotten:
+            return None
+        if call.name in names:
+            return call
+        if call.name not in MOVES or not call.operands:
+            return None
+        value = call.operands[0]
+    return None
+
+
+def argument(call: Call, position: int, name: str) -> Value | None:
+    given = call.args[position] if len(call.args) > position else call.kwargs.get(name)
+    return given if isinstance(given, Value) else None
+
+
+SOFTMAX = frozenset({"softmax", "softmin"})
+SIGMOID = frozenset({"sigmoid", "sigmoid_", "hardsigmoid", "expit"})
+
+
+@study_rule("loss/double-softmax", Rank.CAUSE)
+def double_softmax(study: Study) -> Finding | None:
+    """Softmax before a loss that applies it.
+
+    What happened
+        cross_entropy takes logits and applies log_softmax itself. It was given the result of a softmax.
+    Why it matters
+        All inputs lie between 0 and 1, so that even a perfect prediction keeps a large loss, and gradients are flattened:
+        the model learns slowly and badly, without any error.
+    How it is detected
+        On the tape: the numbers that reach the loss are those that a softmax gave, reshaped or cast at most.
+    How to fix it
+        Give the logits to the loss; apply softmax where probabilities are printed or used.
+    When it stays silent
+        log_softmax (applying it twice changes nothing), softmax in attention, in `predict()`, on the target, or scaled before the loss.
+    Cost
+        A walk over the tape of a few recorded steps.
+    """
+    for loss, call in study.loss_calls():
+        given = argument(call, 0, "input") if call.name == "cross_entropy" else None
+        applied = made_by(given, SOFTMAX) if given is not None else None
+        if given is None or applied is None:
+            continue
+        classes = given.shape[1] if len(given.shape) > 1 else given.shape[0]
+        floor = math.log(math.e + classes - 1) - 1
+        return _tell_twice(
+            study,
+            loss,
+            call,
+            applied,
+            rule="loss/double-softmax",
+            verdict="softmax is applied before cross_entropy, which applies it again",
+            why=f"With {classes} classes a loss made so cannot fall below {floor:.4f}, however good the prediction.",
+            fix="Give the logits to the loss, and apply softmax only where probabilities are wanted.",
+        )
+    return None
+
+
+@study_rule("loss/double-sigmoid", Rank.CAUSE)
+def double_sigmoid(study: Study) -> Finding | None:
+    """Sigmoid before a loss that applies it.
+
+    What happened
+        binary_cross_entropy_with_logits takes logits and applies a sigmoid itself. It was given the result of a sigmoid; or
+        binary_cross_entropy was given a sigmoid of a sigmoid.
+    Why it matters
+        Its inputs lie between 0 and 1, so that no prediction can be below one half: a negative never costs less than 0.693.
+    How it is detected
+        On the tape: the numbers that reach the loss are those that a sigmoid gave, reshaped or cast at most.
+    How to fix it
+        Give the logits to the loss; apply sigmoid where probabilities are printed or used.
+    When it stays silent
+        Models that have a sigmoid which the training loss goes past; sigmoids used as gates.
+    Cost
+        A walk over the tape of a few recorded steps.
+    """
+    for loss, call in study.loss_calls():
+        given = argument(call, 0, "input")
+        if given is None or call.name not in ("binary_cross_entropy_with_logits", "binary_cross_entropy"):
+            continue
+        applied = made_by(given, SIGMOID)
+        if applied is not None and call.name == "binary_cross_entropy":
+            applied = made_by(applied.operands[0], SIGMOID) if applied.operands else None
+        if applied is None:
+            continue
+        return _tell_twice(
+            study,
+            loss,
+            call,
+            applied,
+            rule="loss/double-sigmoid",
+            verdict=f"sigmoid is applied twice: here, and again before {call.name}"
+            if call.name == "binary_cross_entropy"
+            else "sigmoid is applied before binary_cross_entropy_with_logits, which applies it again",
+            why="What the loss takes for logits lies between 0 and 1: the probability of a positive is never below one half, and "
+            "a negative never costs less than 0.693.",
+            fix="Give the logits to the loss, and apply sigmoid only where probabilities are wanted.",
+        )
+    return None
+
+
+@study_rule("loss/not-log-probabilities", Rank.CAUSE)
+def not_log_probabilities(study: Study) -> Finding | None:
+    """Probabilities where log-probabilities are expected.
+
+    What happened
+        nll_loss and kl_div take logarithms of probabilities. They were given something else: probabilities, or logits.
+    Why it matters
+        The loss is negative, or falls without bound, and its gradients have little to do with the likelihood.
+    How it is detected
+        The exponentials of the input do not add up to one over the classes; the tape shows what made it.
+    How to fix it
+        log_softmax instead of softmax; or cross_entropy on the logits.
+    When it stays silent
+        Inputs that are log-probabilities, also masked ones; losses written by hand, which may be negative for good reasons.
+    Cost
+        A few recorded steps are run again if such a loss is used.
+    """
+    for loss, call in study.loss_calls():
+        given = argument(call, 0, "input") if call.name in ("nll_loss", "kl_div") else None
+        content = study.content(given) if given is not None else None
+        if given is None or content is None or not content.is_floating_point() or content.dim() == 0:
+            continue
+        axis = 1 if call.name == "nll_loss" and content.dim() > 1 else -1
+        total = content.detach().double().exp().sum(axis)
+        if call.name == "kl_div" and bool((content <= 0).all()):
+            # Over pixels or bins in another layout than the last axis: nothing says that they are none.
+            continue
+        if bool(((total - 1).abs() < 0.02).float().mean() > 0.5):
+            continue
+        softmax = made_by(given, SOFTMAX | SIGMOID)
+        maker = softmax or given.call
+        name = softmax.name if softmax is not None else "its input"
+        value = study.content(loss.value)
+        return tell_silent(
+            study,
+            "loss/not-log-probabilities",
+            spot=place_of(softmax, study) if softmax is not None else Spot.of_site(call.site) if call.site else None,
+            call=softmax or call,
+            step=study.step,
+            symptom=Spot.of_site(call.site) if call.site is not None else None,
+            verdict=f"{call.name} was given {'probabilities' if softmax is not None else 'numbers'} that are no log-probabilities",
+            what=f"the loss is {number_text(float(value.detach()))}"
+            if value is not None and value.dim() == 0
+            else "the loss is made from it",
+            why=f"{call.name} expects logarithms, whose exponentials add up to 1 for each sample; those of {name} add up to "
+            f"{number_text(float(total.reshape(-1)[0]))}.",
+            fix="Use log_softmax where softmax stands."
+            if softmax is not None
+            else "Apply log_softmax first, or use cross_entropy.",
+            patch=_as_log(softmax),
+            confidence=Confidence.PROVEN,
+            replay="bit-identical",
+            chain=()
+            if maker is None or maker.site is None
+            else (Spot.of_site(maker.site).hop(f"{maker.name} gives {shape_text(given.shape)}"),),
+        )
+    return None
+
+
+@study_rule("loss/one-class", Rank.CAUSE)
+def one_class(study: Study) -> Finding | None:
+    """Cross entropy over a single class.
+
+    What happened
+        cross_entropy was given one number for each sample. Over one class the softmax is always 1.
+    Why it matters
+        The loss and all its gradients are exactly zero: nothing is learnt.
+    How it is detected
+        The size of the class axis of the loss's input.
+    How to fix it
+        binary_cross_entropy_with_logits for one output; or two outputs.
+    When it stays silent
+        Never where the class axis has one element.
+    Cost
+        A comparison for each call of a few recorded steps.
+    """
+    for loss, call in study.loss_calls():
+        given = argument(call, 0, "input") if call.name == "cross_entropy" else None
+        if given is None or len(given.shape) < 2 or given.shape[1] != 1 or call.site is None:
+            continue
+        spot = Spot.of_site(call.site)
+        return tell_silent(
+            study,
+            "loss/one-class",
+            spot=spot,
+            call=call,
+            step=study.step,
+            symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
+            verdict=f"cross_entropy over a single class: its input is {shape_text(given.shape)}",
+            what="the loss and its gradients are zero",
+            why="softmax over one number is 1, whatever the number; its logarithm is 0.",
+            fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) with float targets for one output, or give the last layer two.",
+            replay="bit-identical" if study.run is not None else None,
+        )
+    return None
+
+
+def _tell_twice(
+    study: Study, loss: Loss, call: Call, applied: Call, *, rule: str, verdict: str, why: str, fix: str
+) -> Finding | None:
+    without = study.again(amend=lambda each, run: _skip(each, run, applied))
+    mended = without.contents.get(loss.value) if without is not None else None
+    before = study.content(loss.value)
+    return tell_silent(
+        study,
+        rule,
+        spot=place_of(applied, study),
+        call=applied,
+        step=study.step,
+        symptom=Spot.of_site(call.site) if call.site is not None else None,
+        verdict=verdict,
+        what=f"the loss is {number_text(float(before.detach()))}"
+        if before is not None and before.dim() == 0
+        else "the loss is made from it",
+        why=why,
+        fix=fix,
+        patch=_without(applied, study),
+        replay="bit-identical" if before is not None else None,
+        counterfactual=f"without it the loss of the same batch is {number_text(float(mended.detach()))}"
+        if mended is not None and mended.dim() == 0
+        else None,
+    )
+
+
+def _skip(each: Call, run: Run, applied: Call) -> None:
+    if each is applied and applied.operands[0] in run.contents:
+        run.contents[applied.outputs[0]] = run.contents[applied.operands[0]]
+
+
+def _without(applied: Call, study: Study) -> str | None:
+    """The call taken out of the source: its operand in its place; a layer in a list of layers replaced by nothing."""
+    spot = place_of(applied, study)
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Call):
+        return None
+    own = applied.site.node() if applied.site is not None else None
+    if node is not own:
+        return diff_of(
+            replace_node(
+                spot.filename,
+                node,
+                "nn.Identity()" if ast.unparse(node.func).startswith("nn.") else "torch.nn.Identity()",
+            )
+        )
+    functional = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) in (
+        "F",
+        "torch",
+        "nn.functional",
+        "torch.nn.functional",
+    )
+    method = isinstance(node.func, ast.Attribute) and node.func.attr == applied.name and not functional
+    if method and isinstance(node.func, ast.Attribute):
+        return diff_of(replace_node(spot.filename, node, ast.unparse(node.func.value)))
+    return diff_of(replace_node(spot.filename, node, ast.unparse(node.args[0]))) if node.args else None
+
+
+def _as_log(softmax: Call | None) -> str | None:
+    node = softmax.site.node() if softmax is not None and softmax.site is not None else None
+    if softmax is None or softmax.site is None or softmax.name != "softmax" or not isinstance(node, ast.Call):
+        return None
+    func = node.func
+    if isinstance(func, ast.Attribute) and func.attr == "softmax":
+        text = f"{ast.unparse(func.value)}.log_softmax"
+        return diff_of(replace_node(softmax.site.filename, func, text))
+    return None

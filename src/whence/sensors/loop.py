@@ -1,0 +1,111 @@
+"""Sees what the loop does beside forward, backward and step: clearing, clipping, scheduling, switching modes, keeping and loading weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import GeneratorType
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.amp.grad_scaler import GradScaler
+from torch.nn.utils import clip_grad
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import (
+    ChainedScheduler,
+    CosineAnnealingWarmRestarts,
+    LRScheduler,
+    ReduceLROnPlateau,
+    SequentialLR,
+)
+
+from whence.ledgers.loop import Kind
+from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
+from whence.source.sites import Site, caller_frame, user_stack
+
+SCHEDULERS = (LRScheduler, ReduceLROnPlateau, SequentialLR, ChainedScheduler, CosineAnnealingWarmRestarts)
+CLIPS = ("clip_grad_norm_", "clip_grad_value_")
+
+
+class Listener(Complaints, Protocol):
+    def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None: ...
+
+
+class LoopSensor(Sensor):
+    """Wraps the methods that loops call. Each call passes through untouched, and is reported when it has gone well."""
+
+    name = "loop"
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener)
+        self.listener = listener
+        self._inside = False
+
+    def _attach(self) -> None:
+        self._wrap(nn.Module, "train", self._reporting(Kind.MODE))
+        self._wrap(nn.Module, "state_dict", self._reporting(Kind.STATE))
+        self._wrap(nn.Module, "load_state_dict", self._reporting(Kind.LOAD))
+        self._wrap(nn.Module, "_apply", self._reporting(Kind.CAST))
+        self._wrap(Optimizer, "load_state_dict", self._reporting(Kind.RESTORE))
+        self._wrap(GradScaler, "scale", self._reporting(Kind.SCALE))
+        self._wrap(GradScaler, "unscale_", self._reporting(Kind.UNSCALE))
+        for scheduler in SCHEDULERS:
+            self._wrap(scheduler, "step", self._reporting(Kind.SCHEDULE))
+        for owner in (torch.nn.utils, clip_grad):
+            for name in CLIPS:
+                self._wrap(owner, name, self._clipping)
+
+    def _clipping(self, original: Any) -> Any:
+        """What is clipped is often a generator: what it gives is noted as it goes by."""
+
+        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+            seen: list[torch.Tensor] = []
+            passed = _noting(parameters, seen) if isinstance(parameters, GeneratorType) else parameters
+            try:
+                result = original(passed, *args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+            if not isinstance(parameters, GeneratorType):
+                seen = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+            stack = user_stack(caller_frame())
+            self._guarded(self.listener.loop_event, Kind.CLIP, stack, (seen, *args), kwargs, result)
+            return result
+
+        return clip
+
+    def _reporting(self, kind: Kind) -> Callable[[Any], Any]:
+        def make(original: Any) -> Any:
+            def reported(*args: Any, **kwargs: Any) -> Any:
+                outermost, self._inside = not self._inside, True
+                try:
+                    result = original(*args, **kwargs)
+                except BaseException as exception:
+                    hide_this_frame(exception)
+                    raise
+                finally:
+                    self._inside = not outermost
+                if outermost and not torch.compiler.is_compiling():
+                    stack = user_stack(caller_frame())
+                    self._guarded(self.listener.loop_event, kind, stack, args, kwargs, result)
+                return result
+
+            return reported
+
+        return make
+
+
+class ClearSensor(LoopSensor):
+    """Sees gradients being cleared: of interest in the first steps, while the order of the loop is not known yet."""
+
+    name = "clear"
+
+    def _attach(self) -> None:
+        self._wrap(Optimizer, "zero_grad", self._reporting(Kind.CLEAR))
+        self._wrap(nn.Module, "zero_grad", self._reporting(Kind.CLEAR))
+
+
+def _noting(given: Iterator[torch.Tensor], seen: list[torch.Tensor]) -> Iterator[torch.Tensor]:
+    for each in given:
+        seen.append(each)
+        yield each
