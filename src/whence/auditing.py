@@ -17,17 +17,22 @@ from torch.optim import Optimizer
 from whence.finding import Finding, described
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
+from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.study import Study, losses_of
 from whence.ledgers.weights import WeightLedger
 from whence.rules.rule import audit_rules, study_rules
 from whence.source.sites import Site, frames_from, is_library, user_stack
 from whence.tape.passes import PassBook
-from whence.tape.tape import Call, Value, storage_of
+from whence.tape.tape import Call, Tape, Value, storage_of
+from whence.updates import kept_in_float32
 
 LEDGER_STEPS = 200
 MOST_STUDIES = 8
 STUDIES_OF_ONE_KIND = 3
-AUDITS = frozenset({3, 10, 30, 100, 300, 1000, 3000, 10_000})
+LOW = (torch.bfloat16, torch.float16)
+LOOKS_AT_LOW = 12
+MOST_COPIED = 16 * 2**20
+AUDITS = frozenset({3, 6, 12, 24, 48, 96, 192, 400, 800, 1600, 3200, 6400, 12_800})
 
 
 class Host(Protocol):
@@ -38,6 +43,8 @@ class Host(Protocol):
     def scene(self, frames: list[FrameType]) -> dict[str, Any]: ...
     def trouble(self, what: str) -> None: ...
     def losses(self) -> Sequence[float]: ...
+    def datasets(self) -> list[Any]: ...
+    def roots(self) -> list[nn.Module]: ...
     def name_of(self, weight: torch.Tensor) -> str: ...
 
 
@@ -49,16 +56,26 @@ class Auditor:
         self.passes = passes
         self.loop = LoopLedger()
         self.weights = WeightLedger()
+        self.memory = MemoryLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
         self._studied: dict[int, int] = {}
         self._studies = 0
         self._leaf_losses: list[tuple[Value, tuple[Site, ...]]] = []
+        self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     # what happens in the loop
 
     def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
-        self.built.append(_entered(optimizer, stack))
+        entry = _entered(optimizer, stack)
+        before = next((each for each in reversed(self.built) if each.stack[:1] == stack[:1] and each.steps), None)
+        entry.untouched = (
+            before is not None
+            and before.weights == entry.weights
+            and before.version == entry.version
+            and before.stateful
+        )
+        self.built.append(entry)
         del self.built[:-256]
 
     def event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
@@ -105,7 +122,33 @@ class Auditor:
             used = frozenset(id(each) for each in _weights(optimizer) if each.grad is not None)
             stack = user_stack(sys._getframe(2))
             self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry)
+            self._look_before(optimizer)
             self._study(optimizer, entry, stack)
+
+    def _look_before(self, optimizer: Optimizer) -> None:
+        """Copies of weights that the step should not change, or may fail to change."""
+        frozen = [each for each in _weights(optimizer) if not each.requires_grad and each.grad is not None]
+        low = [each for each in _weights(optimizer) if each.dtype in LOW and each.grad is not None]
+        low = low if self.host.step < LOOKS_AT_LOW and sum(each.numel() for each in low) < MOST_COPIED else []
+        self._before = [(each, each.detach().clone()) for each in (*frozen, *low)]
+
+    def _look_after(self, optimizer: Optimizer) -> None:
+        moved = [each for each, before in self._before if not each.requires_grad and not torch.equal(each, before)]
+        low = [(each, before) for each, before in self._before if each.requires_grad and each.grad is not None]
+        if moved:
+            freezing = [_freezing(self.passes.tape, each) for each in moved]
+            sites = [call.stack for call in freezing if call is not None]
+            names = tuple(map(self.host.name_of, moved))
+            self.loop.note(Kind.MOVED, self.host.step, sites[0] if sites else (), optimizer, names=names)
+        if low:
+            aimed = sum(int(each.grad.count_nonzero()) for each, _ in low if each.grad is not None)
+            kept = sum(
+                int(((each == before) & (each.grad != 0)).sum()) for each, before in low if each.grad is not None
+            )
+            wide = kept_in_float32(optimizer) if kept > 0.5 * aimed else None
+            detail: dict[str, Any] = {"aimed": aimed, "kept": kept, "in_float32": wide, "dtype": low[0][0].dtype}
+            self.loop.note(Kind.LOST, self.host.step, (), optimizer, **detail)
+        self._before = []
 
     def _entry(self, optimizer: Optimizer) -> OptimizerEntry:
         if self.built and self.built[-1].ref() is optimizer:
@@ -154,11 +197,18 @@ class Auditor:
 
     # after some steps, and at the end
 
-    def step_ended(self, steps: int) -> None:
+    def step_ended(self, optimizer: Optimizer, steps: int) -> None:
+        entry = self._entry(optimizer)
+        entry.stateful = entry.stateful or _is_stateful(optimizer)
+        entry.version = _version(optimizer)
+        if self._before:
+            self._look_after(optimizer)
         if steps in AUDITS:
             self.audit(user_stack(sys._getframe(2)), _users(sys._getframe(2)), final=False)
 
     def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:
+        sites = [site for call in list(self.passes.tape.calls)[-100:] for site in call.stack]
+        self.memory.look(self.host.step, frames, sites, self.host.datasets(), self.host.roots())
         audit = Audit(
             **self.host.scene(frames),
             step=self.host.step,
@@ -166,6 +216,7 @@ class Auditor:
             stack=stack,
             loop=self.loop,
             weights=self.weights,
+            memory=self.memory,
             built=self.built,
             losses=self.host.losses(),
             told=self.told,
@@ -188,7 +239,32 @@ class Auditor:
 
 def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:
     weights = frozenset(id(each) for each in _weights(optimizer))
-    return OptimizerEntry(weakref.ref(optimizer), type(optimizer).__name__, stack, weights, len(optimizer.param_groups))
+    entry = OptimizerEntry(
+        weakref.ref(optimizer), type(optimizer).__name__, stack, weights, len(optimizer.param_groups)
+    )
+    entry.version = _version(optimizer)
+    return entry
+
+
+def _version(optimizer: Optimizer) -> int:
+    first = next(_weights(optimizer), None)
+    return first._version if first is not None else -1
+
+
+def _is_stateful(optimizer: Optimizer) -> bool:
+    """Whether it keeps moments or momentum."""
+    state = next(iter(optimizer.state.values()), None)
+    return isinstance(state, dict) and any(isinstance(each, torch.Tensor) and each.dim() for each in state.values())
+
+
+def _freezing(tape: Tape, weight: torch.Tensor) -> Call | None:
+    """The call that switched a weight's gradient off."""
+    for call in reversed(tape.calls):
+        if call.name in ("requires_grad_", "requires_grad.__set__") and any(
+            each.tensor is weight for each in call.operands
+        ):
+            return call
+    return None
 
 
 def _weights(optimizer: Optimizer) -> Iterator[torch.Tensor]:
@@ -252,7 +328,14 @@ def _schedule(args: Any, _kwargs: Any, _result: Any) -> Details:
     scheduler = args[0]
     optimizer = getattr(scheduler, "optimizer", None)
     rate = optimizer.param_groups[0]["lr"] if optimizer is not None else None
-    return scheduler, (), {"epoch": getattr(scheduler, "last_epoch", None), "rate": rate}
+    facts = {
+        "key": id(scheduler),
+        "kind": type(scheduler).__name__,
+        "epoch": getattr(scheduler, "last_epoch", None),
+        "rate": float(rate) if rate is not None else None,
+        "total": getattr(scheduler, "total_steps", None),
+    }
+    return scheduler, (), facts
 
 
 def _state(args: Any, _kwargs: Any, _result: Any) -> Details:

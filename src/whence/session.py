@@ -200,7 +200,8 @@ class Session:
                     self.tripwires.next_pass()
                 self.passes.enter(module, args)
                 self.tripwires.module_given(args)
-            self._note_signature(("module", id(module), module.training, signature_of(args)))
+            mode = module.training, torch.is_grad_enabled()
+            self._note_signature(("module", id(module), mode, signature_of(args)))
 
     def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
         outer = frames_outside(exception)
@@ -331,7 +332,7 @@ class Session:
         with self._looking():
             self.tripwires.step_ended(optimizer)
             self.step = steps
-            self.auditor.step_ended(steps)
+            self.auditor.step_ended(optimizer, steps)
             if steps >= LEDGER_STEPS:
                 self.clears.stop()
             allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
@@ -389,6 +390,12 @@ class Session:
 
     def losses(self) -> Sequence[float]:
         return self.tripwires.losses
+
+    def datasets(self) -> list[Any]:
+        return [dataset for info in self.loaders.infos() if (dataset := info.dataset) is not None]
+
+    def roots(self) -> list[nn.Module]:
+        return self.modules.roots()
 
     def name_of(self, weight: torch.Tensor) -> str:
         return self.modules.name_of(weight)

@@ -74,6 +74,19 @@ def _stepped(optimizer: Optimizer, dtype: torch.dtype) -> list[tuple[torch.Tenso
     return pairs
 
 
+def kept_in_float32(optimizer: Optimizer) -> float | None:
+    """The share of elements with a gradient that the step would leave as they are if weights were float32."""
+    after = _stepped(optimizer, torch.float32)
+    if not after:
+        return None
+    pairs = [(weight, copy) for weight, copy in after if weight.grad is not None]
+    aimed = sum(int((weight.grad != 0).sum()) for weight, _ in pairs if weight.grad is not None)
+    kept = sum(
+        int(((copy == weight.float()) & (weight.grad != 0)).sum()) for weight, copy in pairs if weight.grad is not None
+    )
+    return kept / max(aimed, 1)
+
+
 def bad_state(optimizer: Optimizer) -> BadState | None:
     """Moments and the like that are not finite."""
     bad = {

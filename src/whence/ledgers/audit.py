@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from whence.ledgers.loop import LoopLedger, OptimizerEntry
+from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.weights import WeightLedger
 from whence.source.sites import Site
 from whence.tape.scene import Scene
@@ -23,6 +24,7 @@ class Audit(Scene):
     stack: tuple[Site, ...]
     loop: LoopLedger
     weights: WeightLedger
+    memory: MemoryLedger
     built: Sequence[OptimizerEntry]
     """All optimizers, those that are gone included, oldest first."""
     losses: Sequence[float]

@@ -30,6 +30,10 @@ class Kind(Enum):
     LOAD = auto()
     RESTORE = auto()
     CAST = auto()
+    MOVED = auto()
+    """A frozen weight was changed by a step."""
+    LOST = auto()
+    """A step of low-precision weights: how many elements it left as they were."""
 
 
 @dataclass(eq=False, slots=True)
@@ -65,6 +69,12 @@ class OptimizerEntry:
     rates: tuple[float, ...] = ()
     """The smallest and the largest learning rate it stepped with."""
     steps: int = 0
+    stateful: bool = False
+    """It keeps something from step to step: moments, momentum."""
+    version: int = -1
+    """Of its first weight, when it had last stepped, or when it was built."""
+    untouched: bool = False
+    """No weight was changed between the last step of an optimizer built at the same place and this one's building."""
 
     @property
     def optimizer(self) -> Optimizer | None:

@@ -120,7 +120,7 @@ class Study(Scene):
 def losses_of(calls: Sequence[Call], numbers: Sequence[float]) -> tuple[Loss, ...]:
     """The backward calls of a pass. `numbers` are the last losses that were seen, newest last."""
     final = [call for call in calls if call.name in BACKWARDS and call.operands and not call.inner and _is_final(call)]
-    known: list[float | None] = list(numbers)[len(numbers) - len(final) :] if len(numbers) >= len(final) else []
+    known: list[float | None] = [*list(numbers)[len(numbers) - len(final) :]] if len(numbers) >= len(final) else []
     known = known or [None] * len(final)
     return tuple(Loss(call, call.operands[0], number) for call, number in zip(final, known, strict=True))
 

@@ -101,7 +101,9 @@ class ModuleSensor(Sensor):
         listener = self.listener
         if listener.scope is None:
             listener.modules.note_root(module)
-        listener.scope = Scope(weakref.ref(module), type(module).__name__, listener.scope)
+        outer = listener.scope
+        called_from = user_stack(sys._getframe(2)) if outer is None and listener.recording() else ()
+        listener.scope = Scope(weakref.ref(module), type(module).__name__, outer, module.training, called_from)
         listener.module_entered(module, args)
         fast = isinstance(module, FAST_PATHS) and not module.training
         if fast and self._paused_by is None and listener.pause_calls():

@@ -98,6 +98,9 @@ class LoaderBook:
             self._known[loader] = LoaderInfo(loader, ())
         return self._known[loader]
 
+    def infos(self) -> list[LoaderInfo]:
+        return list(self._known.values())
+
     def deliver(self, info: LoaderInfo, indices: list[Any] | None, data: Any) -> Batch:
         self.current = Batch(info, info.batches, indices, signature_of(data))
         info.batches += 1

@@ -19,6 +19,9 @@ class Scope:
     ref: weakref.ref[nn.Module]
     kind: str
     parent: Scope | None
+    training: bool = True
+    called_from: tuple[Site, ...] = ()
+    """For an outermost module: the program's lines that called it, innermost first."""
 
     @property
     def module(self) -> nn.Module | None:
@@ -71,6 +74,10 @@ class ModuleBook:
     def note_root(self, module: nn.Module) -> None:
         self._know(module)
         self._root_ids.add(id(module))
+
+    def roots(self) -> list[nn.Module]:
+        """The outermost modules that have run, and are alive."""
+        return [module for module in self._built if id(module) in self._root_ids]
 
     def built_at(self, module: nn.Module) -> tuple[Site, ...]:
         return self._stacks.get(id(module), ())

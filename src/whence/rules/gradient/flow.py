@@ -125,7 +125,8 @@ def detached(audit: Audit) -> Finding | None:
     Cost
         A look at each weight of a few recorded steps.
     """
-    if {"gradient/fake-leaf", "gradient/checkpoint-cut"} & audit.told or audit.step < ENOUGH:
+    explained = {"gradient/fake-leaf", "gradient/checkpoint-cut", "optimizer/discarded-gradient", "optimizer/no-update"}
+    if explained & audit.told or audit.step < ENOUGH:
         return None
     lost = [each for each in _without_gradient(audit) if each.weight is not None and each.weight.grad is None]
     for entry in lost:

@@ -1,0 +1,220 @@
+"""The ledger of memory: which containers of tensors grow, whose graphs grow, and by how many bytes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.source.sites import Site, variables
+from whence.tape.tape import node_of, storage_of
+
+FEWEST = 6
+SAMPLED = 24
+MOST_NODES = 4_000
+CONTAINERS = (list, deque, dict)
+
+
+@dataclass(eq=False, slots=True)
+class Holding:
+    """A container of tensors, or one tensor on a graph: how large it was at each look."""
+
+    name: str
+    """As the program would write it: `losses`, `self.history`."""
+    frame: Any
+    """The code that has the variable, for finding the line that fills it."""
+    owner: str
+    """The class whose attribute it is; empty for a variable."""
+    kind: str
+    graph: bool
+    shape: tuple[int, ...] = ()
+    sizes: list[tuple[int, int, int]] = field(default_factory=list)
+    """Step, length (or nodes), bytes."""
+
+    @property
+    def grows(self) -> bool:
+        """It has grown at every one of the last three looks, with the steps."""
+        if len(self.sizes) < 3:
+            return False
+        (a, small, _), (b, middle, _), (c, large, _) = self.sizes[-3:]
+        return middle - small >= 0.4 * (b - a) > 0 and large - middle >= 0.4 * (c - b) > 0
+
+    @property
+    def bytes(self) -> int:
+        return self.sizes[-1][2]
+
+
+class MemoryLedger:
+    """Filled by looks at the program's own variables and what they hold. Keeps nothing of it alive."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], Holding] = {}
+
+    def holdings(self) -> list[Holding]:
+        return list(self._known.values())
+
+    def look(
+        self,
+        step: int,
+        frames: Iterable[FrameType],
+        sites: Iterable[Site],
+        datasets: Iterable[Any],
+        extra: Iterable[Any],
+    ) -> None:
+        """Walk the variables of running frames and of the files that calls were made from, what they hold, and modules."""
+        skip = {id(each) for each in datasets}
+        seen: set[int] = set()
+        for name, owner, code, thing in _reachable(list(frames), list(sites), skip, extra):
+            if id(thing) in seen:
+                continue
+            seen.add(id(thing))
+            if isinstance(thing, torch.Tensor):
+                self._tensor(step, name, owner, code, thing)
+            else:
+                self._container(step, name, owner, code, thing)
+
+    def _container(self, step: int, name: str, owner: str, code: Any, thing: Any) -> None:
+        length = len(thing)
+        if length < FEWEST or (isinstance(thing, deque) and thing.maxlen is not None):
+            return
+        size, graph = _measured(thing)
+        if size:
+            self._enter(
+                "container", id(thing), step, length, size, Holding(name, code, owner, type(thing).__name__, graph)
+            )
+
+    def _tensor(self, step: int, name: str, owner: str, code: Any, tensor: torch.Tensor) -> None:
+        node = node_of(tensor)
+        if node is None:
+            return
+        nodes, size = graph_size(tensor)
+        if nodes > 2:
+            holding = Holding(name, code, owner, "tensor", True, tuple(tensor.shape))
+            self._enter(f"graph of {owner}.{name}", id(code), step, nodes, size, holding)
+
+    def _enter(self, kind: str, key: int, step: int, length: int, size: int, holding: Holding) -> None:
+        known = self._known.setdefault((kind, key), holding)
+        known.graph, known.shape = holding.graph, holding.shape
+        if not known.sizes or known.sizes[-1][0] < step:
+            known.sizes = [*known.sizes[-6:], (step, length, size)]
+
+
+def _reachable(
+    frames: list[FrameType], sites: list[Site], skip: set[int], extra: Iterable[Any]
+) -> Iterator[tuple[str, str, Any, Any]]:
+    """Containers and tensors with their names: variables, attributes of objects in variables, and of theirs."""
+    visited: set[int] = set()
+    scopes: list[tuple[Any, dict[str, Any]]] = []
+    for frame in frames:
+        scopes.append((frame.f_code, variables(frame)))
+    files = [(each.f_code, each.f_globals) for each in frames] + [(each.f_code, each.f_globals) for each in sites]
+    for code, names in files:
+        if id(names) not in visited:
+            visited.add(id(names))
+            scopes.append((code, names))
+    objects: list[tuple[str, str, Any, Any, int]] = []
+    for code, names in scopes:
+        for name, thing in list(names.items()):
+            if not name.startswith("__"):
+                objects.append((name, "", code, thing, 0))
+    objects += [("", type(each).__name__, None, each, 0) for each in extra]
+    while objects and len(visited) < 20_000:
+        name, owner, code, thing, depth = objects.pop(0)
+        if isinstance(thing, torch.Tensor):
+            if not isinstance(thing, nn.Parameter):
+                yield name, owner, code, thing
+            continue
+        if id(thing) in visited or id(thing) in skip:
+            continue
+        visited.add(id(thing))
+        if type(thing) in CONTAINERS:
+            yield name, owner, code, thing
+            if isinstance(thing, dict) and len(thing) < 64 and depth < 3:
+                objects += [(f"{name}[{key!r}]", owner, code, each, depth + 1) for key, each in thing.items()]
+            continue
+        if depth < 3 and _is_of_program(thing):
+            inner = vars(thing)
+            objects += [
+                (f"self.{key}", type(thing).__name__, code, each, depth + 1) for key, each in list(inner.items())
+            ]
+
+
+def _is_of_program(thing: Any) -> bool:
+    """An object with attributes that is neither a class, a module of Python's nor something of a library's own kind."""
+    kind = type(thing)
+    if (
+        isinstance(thing, type)
+        or kind.__module__ in ("builtins", "torch.optim", "whence")
+        or not hasattr(thing, "__dict__")
+    ):
+        return False
+    return not kind.__module__.startswith(("torch.utils", "torch.optim", "numpy", "whence", "types", "logging"))
+
+
+def _measured(container: Any) -> tuple[int, bool]:
+    """The bytes of tensors in a container, estimated from a sample, and whether they hang on graphs."""
+    values = list(container.values()) if isinstance(container, dict) else None
+    length = len(container)
+    stride = max(length // SAMPLED, 1)
+    sample = values if values is not None else container
+    picked = [sample[n] for n in range(0, length, stride)] if not isinstance(sample, deque) else list(sample)[::stride]
+    size, graphs, found = 0, 0, 0
+    storages: set[int] = set()
+    for each in picked:
+        tensors = [each] if isinstance(each, torch.Tensor) else _inside(each)
+        for tensor in tensors:
+            found += 1
+            if isinstance(tensor, nn.Parameter):
+                continue
+            if node_of(tensor) is not None:
+                graphs += 1
+                size += graph_size(tensor, storages)[1]
+            elif storage_of(tensor) not in storages:
+                storages.add(storage_of(tensor))
+                size += tensor.numel() * tensor.element_size()
+    if not found or found < 0.5 * len(picked):
+        return 0, False
+    return size * length // max(len(picked), 1), graphs > 0.5 * found
+
+
+def _inside(thing: Any) -> list[torch.Tensor]:
+    if isinstance(thing, tuple | list) and len(thing) < 16:
+        return [each for each in thing if isinstance(each, torch.Tensor)]
+    if isinstance(thing, dict) and len(thing) < 16:
+        return [each for each in thing.values() if isinstance(each, torch.Tensor)]
+    return []
+
+
+def graph_size(tensor: torch.Tensor, storages: set[int] | None = None) -> tuple[int, int]:
+    """The nodes of a tensor's graph, and the bytes that they keep: saved activations, and about a kilobyte for each node."""
+    storages = storages if storages is not None else set()
+    pending, seen = [node_of(tensor)], {id(node_of(tensor))}
+    size = tensor.numel() * tensor.element_size()
+    nodes = 0
+    while pending and nodes < MOST_NODES:
+        node = pending.pop()
+        if node is None:
+            continue
+        nodes += 1
+        size += 512
+        for name in dir(type(node)):
+            if not name.startswith("_saved_"):
+                continue
+            try:
+                saved = getattr(node, name)
+            except RuntimeError:
+                # Freed by backward.
+                continue
+            if isinstance(saved, torch.Tensor) and not saved.is_leaf and storage_of(saved) not in storages:
+                storages.add(storage_of(saved))
+                size += saved.numel() * saved.element_size()
+        for below, _ in node.next_functions:
+            if below is not None and id(below) not in seen:
+                seen.add(id(below))
+                pending.append(below)
+    return nodes, size

@@ -1,0 +1,212 @@
+"""What grows with every step, and who holds it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.memory import Holding
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import tell_silent
+from whence.source.spots import Spot
+from whence.source.text import tree_of
+
+LOUD_BYTES = 4 * 2**20
+LOUD_RATE = 8 * 2**10
+HUGE = 512 * 2**20
+FILLS = ("append", "extend", "insert", "appendleft", "add", "setdefault", "update")
+
+
+def size_text(size: float) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
+
+
+@audit_rule("memory/graph-kept", Rank.CALL)
+def graph_kept(audit: Audit) -> Finding | None:
+    """Something stored keeps whole graphs alive.
+
+    What happened
+        Tensors that hang on graphs are put into a list, a dict or an attribute in every step, or added up. Each keeps the graph of its step
+        alive: all nodes, and the activations of passes that no backward has freed.
+    Why it matters
+        Memory grows with every step, until the program is killed.
+    How it is detected
+        The program's own variables and attributes are looked at after 3, 6, 12, 24 ... steps: a container whose tensors have graphs
+        and which grows with the steps; a sum whose graph does.
+    How to fix it
+        .item() for numbers, .detach() for tensors.
+    When it stays silent
+        Containers that are emptied or bounded, graphs that a backward is still to use in this step. It is a note where the bytes are few.
+    Cost
+        A walk over the program's variables, a dozen times in a run.
+    """
+    for holding in audit.memory.holdings():
+        if holding.grows and holding.graph and (holding.kind != "tensor" or _is_sum(holding, audit)):
+            return _tell(
+                audit,
+                holding,
+                "memory/graph-kept",
+                verdict=f"{holding.name} keeps the graph of every step alive",
+                why="A tensor with a graph keeps everything that backward would need: nodes, and activations that no backward has freed.",
+                fix="Keep numbers: .item() for a scalar, .detach() for a tensor.",
+            )
+    return None
+
+
+@audit_rule("memory/growing-graph", Rank.CALL)
+def growing_graph(audit: Audit) -> Finding | None:
+    """One graph grows with every step.
+
+    What happened
+        A tensor is carried from step to step without detach: each step adds its own graph to those of all steps before.
+    Why it matters
+        Memory and the time of a backward grow with every step.
+    How it is detected
+        A variable or attribute whose graph has more nodes at each look.
+    How to fix it
+        state = state.detach() at the start of a step.
+    When it stays silent
+        Graphs that stay as long as they are; sums of losses (memory/graph-kept).
+    Cost
+        A walk over the program's variables, a dozen times in a run.
+    """
+    for holding in audit.memory.holdings():
+        if holding.grows and holding.kind == "tensor" and not _is_sum(holding, audit):
+            return _tell(
+                audit,
+                holding,
+                "memory/growing-graph",
+                verdict=f"the graph of {holding.name} grows with every step: it is carried on without detach",
+                why="Each step's graph hangs on the one of the step before; nothing of it can be freed.",
+                fix=f"Cut it at the start of each step: {holding.name} = {holding.name}.detach().",
+            )
+    return None
+
+
+@audit_rule("memory/growth", Rank.CALL)
+def growth(audit: Audit) -> Finding | None:
+    """Memory grows steadily without a graph (lists of tensors, metrics never reset).
+
+    What happened
+        A container gets more tensors with every step, and nothing takes them out: outputs that are collected, a metric that is never reset.
+    Why it matters
+        Memory grows until the program is killed. gc.collect() and empty_cache() free nothing that a variable still holds.
+    How it is detected
+        The program's own variables and attributes are looked at after 3, 6, 12, 24 ... steps, and at the end: a container of tensors that
+        grows with the steps, with its bytes.
+    How to fix it
+        Keep what is needed (numbers, the last few), or write it out; reset metrics at the start of an epoch.
+    When it stays silent
+        Small tensors, bounded containers, datasets and their caches.
+    Cost
+        A walk over the program's variables, a dozen times in a run.
+    """
+    for holding in audit.memory.holdings():
+        if holding.kind == "tensor" or holding.graph:
+            continue
+        at_once = audit.final and not audit.step and holding.bytes >= HUGE
+        if holding.grows or at_once:
+            found = _tell(
+                audit,
+                holding,
+                "memory/growth",
+                verdict=f"{holding.name} holds {holding.sizes[-1][1]} tensors, {size_text(holding.bytes)}"
+                + ("" if at_once else ", and grows with every step"),
+                why="What a variable holds cannot be freed: neither gc.collect() nor empty_cache() changes that.",
+                fix=f"Keep only what is needed, or empty it: {holding.name}.clear(), del {holding.name}.",
+                quiet=not at_once and _rate(holding) < LOUD_RATE,
+            )
+            if found is not None:
+                return found
+    return None
+
+
+def _is_sum(holding: Holding, audit: Audit) -> bool:
+    """Whether a tensor is added to, rather than computed anew from what it was."""
+    spot = _filled_at(holding, audit)
+    node = spot.node() if spot is not None else None
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
+        return holding.name in (ast.unparse(node.value.left), ast.unparse(node.value.right))
+    return isinstance(node, ast.AugAssign)
+
+
+def _rate(holding: Holding) -> float:
+    """Bytes for each step."""
+    first, last = holding.sizes[0], holding.sizes[-1]
+    return (last[2] - first[2]) / max(last[0] - first[0], 1)
+
+
+def _tell(
+    audit: Audit, holding: Holding, rule: str, *, verdict: str, why: str, fix: str, quiet: bool = False
+) -> Finding | None:
+    spot = _filled_at(holding, audit)
+    if spot is None or rule in audit.told:
+        return None
+    loud = holding.bytes >= LOUD_BYTES or _rate(holding) >= LOUD_RATE
+    steps = f" in step {holding.sizes[-1][0]}" if audit.step else ""
+    return tell_silent(
+        audit,
+        rule,
+        spot=spot,
+        step=audit.step,
+        phase="program",
+        severity=Severity.WARNING if loud and not quiet else Severity.INFO,
+        confidence=Confidence.PROVEN,
+        verdict=verdict,
+        what=f"{size_text(holding.bytes)}{steps}"
+        + (f", {size_text(_rate(holding))} more with every step" if audit.step else ""),
+        why=why,
+        fix=fix,
+    )
+
+
+def _filled_at(holding: Holding, audit: Audit) -> Spot | None:
+    """The line that stores: `x.append(...)`, `x[...] = ...`, `x += ...`, `x = ...`."""
+    files = [holding.frame.co_filename] if holding.frame is not None else []
+    files += [frame.f_code.co_filename for frame in audit.frames]
+    files += [site.filename for module in audit.modules.known() for site in audit.modules.built_at(module)[:1]]
+    plain = holding.name.split("[")[0]
+    for filename in dict.fromkeys([*files, *_sources(audit)]):
+        tree = tree_of(filename)
+        found = list(_stores(tree, plain, holding.owner)) if tree is not None else []
+        if found:
+            return Spot.of_node(filename, found[-1] if holding.kind == "tensor" else found[0])
+    return None
+
+
+def _sources(audit: Audit) -> Iterator[str]:
+    for call in list(audit.tape.calls)[-200:]:
+        for site in call.stack:
+            yield site.filename
+
+
+def _stores(tree: ast.AST, name: str, owner: str) -> Iterator[ast.AST]:
+    """Statements that put something into a variable, in the class that owns it where it is an attribute."""
+    scopes: list[ast.AST] = [tree]
+    if owner:
+        scopes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == owner]
+    for scope in scopes:
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FILLS:
+                if ast.unparse(node.func.value).split("[")[0] == name:
+                    yield node
+            elif (isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name) or (
+                isinstance(node, ast.Assign)
+                and not isinstance(node.value, ast.List | ast.Dict | ast.Constant | ast.Tuple)
+                and any(name in _targets(target) for target in node.targets)
+            ):
+                yield node
+
+
+def _targets(target: ast.expr) -> list[str]:
+    if isinstance(target, ast.Tuple | ast.List):
+        return [name for each in target.elts for name in _targets(each)]
+    if isinstance(target, ast.Subscript):
+        return [ast.unparse(target.value)]
+    return [ast.unparse(target)]

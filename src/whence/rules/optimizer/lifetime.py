@@ -1,0 +1,356 @@
+"""What is kept, replaced or changed over the steps: states, weights, optimizers, rates."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.loop import Event, Kind
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import dtype_name, tell_silent
+from whence.source.definitions import find_attribute, find_definition
+from whence.source.edits import diff_of, replace_node
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.source.text import enclosing, function_node, parent_of, text_of, tree_of
+
+ENOUGH = 3
+
+
+@audit_rule("optimizer/aliased-weights", Rank.CAUSE)
+def aliased_weights(audit: Audit) -> Finding | None:
+    """A kept "best" state or target network shares memory with the live model.
+
+    What happened
+        state_dict() gives the weights themselves, not copies. What was kept as the best state changed with every later step; or two
+        names for a network and its target are one and the same network.
+    Why it matters
+        Restoring the best state restores nothing: the last weights are used. A target network that is the network itself
+        makes the target move with every update.
+    How it is detected
+        load_state_dict is given tensors that are the module's own memory, after steps have changed it, or under another name.
+    How to fix it
+        copy.deepcopy(model.state_dict()), copy.deepcopy(model).
+    When it stays silent
+        Copies, states from disk, another module's state.
+    Cost
+        A comparison of addresses for each load_state_dict.
+    """
+    for event in audit.loop.of(Kind.LOAD):
+        node = event.site.node() if event.site is not None else None
+        if not event.detail["aliased"] or event.site is None or not isinstance(node, ast.Call) or event.subject is None:
+            continue
+        module = event.subject()
+        kept = [
+            each
+            for each in audit.loop.of(Kind.STATE)
+            if (module is None or each.is_about(module))
+            and each.site is not None
+            and not _is_copied(each.site)
+            and each.step <= event.step
+        ]
+        direct = (
+            bool(node.args) and isinstance(node.args[0], ast.Call) and "state_dict" in ast.unparse(node.args[0].func)
+        )
+        if direct and isinstance(node.func, ast.Attribute):
+            assert isinstance(node.args[0], ast.Call)
+            source = node.args[0].func
+            if isinstance(source, ast.Attribute) and ast.unparse(source.value) == ast.unparse(node.func.value):
+                continue
+            spot = _definition(node.func.value, event.site) or Spot.of_site(event.site)
+            return tell_silent(
+                audit,
+                "optimizer/aliased-weights",
+                spot=spot,
+                symptom=Spot.of_site(event.site),
+                step=event.step,
+                op="load_state_dict",
+                verdict=f"{ast.unparse(node.func.value)} and {ast.unparse(getattr(source, 'value', source))} are one and the same network",
+                what="load_state_dict copies the weights onto themselves",
+                why="Assigning a module, and module.to(...), give the same module under another name: both change with every step.",
+                fix="Keep a copy: copy.deepcopy(model).",
+            )
+        early = [
+            each
+            for each in kept
+            if each.step < event.step and statement_of_site(each.site) is not statement_of_site(event.site)
+        ]
+        if not early:
+            continue
+        origin = early[-1].site
+        assert origin is not None
+        return tell_silent(
+            audit,
+            "optimizer/aliased-weights",
+            spot=Spot.of_site(origin),
+            symptom=Spot.of_site(event.site),
+            step=early[-1].step,
+            op="state_dict",
+            verdict="the kept state is the live model itself: loading it restores nothing",
+            what=f"load_state_dict at step {event.step} was given the model's own memory, kept since step {early[-1].step}",
+            why="state_dict() gives references to the weights. Every later step changed what was kept.",
+            fix="Keep a copy: copy.deepcopy(model.state_dict()), or {k: v.clone() for k, v in model.state_dict().items()}.",
+            patch=_cloned(origin),
+        )
+    return None
+
+
+def statement_of_site(site: Site | None) -> ast.stmt | None:
+    return site.statement() if site is not None else None
+
+
+def _is_copied(site: Site) -> bool:
+    """Whether what state_dict gave is copied, saved or loaded in the same expression."""
+    node: ast.AST | None = site.node()
+    while node is not None and not isinstance(node, ast.stmt):
+        node = parent_of(node)
+        if isinstance(node, ast.Call) and any(
+            word in ast.unparse(node.func) for word in ("deepcopy", "save", "load_state_dict")
+        ):
+            return True
+        if isinstance(node, ast.DictComp):
+            return any(word in ast.unparse(node.value) for word in ("clone", "copy", "cpu", "deepcopy"))
+    return False
+
+
+def _definition(node: ast.expr, site: Site) -> Spot | None:
+    """Where a variable or an attribute of `self` gets its value."""
+    function = function_node(site)
+    tree = tree_of(site.filename)
+    if isinstance(node, ast.Name) and tree is not None:
+        for scope in (function, tree):
+            found = find_definition(node.id, scope, None) if scope is not None else None
+            if found is not None and found.value is not None:
+                return Spot.of_node(site.filename, found.value)
+    if isinstance(node, ast.Attribute) and function is not None:
+        kind = enclosing(function, ast.ClassDef)
+        found = find_attribute(node.attr, kind) if isinstance(kind, ast.ClassDef) else None
+        if found is not None and found.value is not None:
+            return Spot.of_node(site.filename, found.value)
+    return None
+
+
+def _cloned(site: Site) -> str | None:
+    node = site.node()
+    if not isinstance(node, ast.Call):
+        return None
+    text = text_of(site.filename, node)
+    return diff_of(replace_node(site.filename, node, f"{{k: v.clone() for k, v in {text}.items()}}"))
+
+
+@audit_rule("optimizer/recreated", Rank.CALL)
+def recreated(audit: Audit) -> Finding | None:
+    """The optimizer is rebuilt and its state lost.
+
+    What happened
+        The optimizer is built anew in the loop, over the same weights: its moments and step counts begin at zero each time.
+    Why it matters
+        Adam's first steps are large and badly estimated, momentum never builds up, and a scheduler goes on steering the old optimizer.
+    How it is detected
+        Several optimizers built at one place over the same weights, with steps and state in between and no other change to
+        the weights.
+    How to fix it
+        Build it once, before the loop.
+    When it stays silent
+        Optimizers of different phases, of re-initialised weights, of other models; plain SGD, which has no state.
+    Cost
+        One entry for each optimizer.
+    """
+    counts: dict[Site, int] = {}
+    for entry in audit.built:
+        if entry.untouched and entry.stack:
+            site = entry.stack[0]
+            counts[site] = counts.get(site, 0) + 1
+            if counts[site] >= ENOUGH:
+                return tell_silent(
+                    audit,
+                    "optimizer/recreated",
+                    spot=Spot.of_site(site),
+                    step=audit.step,
+                    op=entry.kind,
+                    phase="optimizer",
+                    severity=Severity.WARNING,
+                    verdict=f"{entry.kind} is built anew again and again over the same weights, and loses its state each time",
+                    what=f"built {counts[site] + 1} times so far at this line",
+                    why="Moments and momentum belong to the optimizer object; a new one begins with none.",
+                    fix="Build the optimizer once, before the loop.",
+                )
+    return None
+
+
+@audit_rule("optimizer/frozen-moves", Rank.CAUSE)
+def frozen_moves(audit: Audit) -> Finding | None:
+    """A frozen parameter still changes.
+
+    What happened
+        requires_grad is off, and the optimizer still has the weight with an old gradient, or one of zeros: momentum, Adam's moments and
+        weight decay go on moving it.
+    Why it matters
+        The part that was to stay as it is drifts away.
+    How it is detected
+        Weights without requires_grad that a step has changed.
+    How to fix it
+        zero_grad(set_to_none=True), or grad = None after freezing, or an optimizer without them.
+    When it stays silent
+        Weights that other code changes (averages).
+    Cost
+        A copy of frozen weights that have a gradient, in the first 200 steps.
+    """
+    moved = next(audit.loop.of(Kind.MOVED), None)
+    if moved is None:
+        return None
+    names = [each or "a weight" for each in moved.detail["names"]]
+    return tell_silent(
+        audit,
+        "optimizer/frozen-moves",
+        spot=Spot.of_site(moved.site) if moved.site is not None else None,
+        symptom=Spot.of_site(audit.stack[0]) if audit.stack else None,
+        step=moved.step,
+        op="step",
+        phase="optimizer",
+        verdict=f"{len(names)} frozen weights are still changed by the optimizer: {', '.join(names[:2])}",
+        what=f"step {moved.step} changed them although requires_grad is False",
+        why="Their gradients are still there (old ones or zeros), and momentum, moments and weight decay move every weight that has a gradient.",
+        fix="Set their .grad to None after freezing (zero_grad() does so by default), or leave them out of the optimizer.",
+    )
+
+
+@audit_rule("precision/lost-updates", Rank.CALL)
+def lost_updates(audit: Audit) -> Finding | None:
+    """Low-precision weights swallow their updates.
+
+    What happened
+        The weights are bfloat16 or float16. Updates smaller than half the distance to the next number are rounded away: the weight
+        stays as it was.
+    Why it matters
+        Most of the model does not move, whatever the gradients say; training is slow or stands still.
+    How it is detected
+        Elements with a gradient that a step leaves bit for bit as they were, counted over several steps; the same step on
+        float32 copies moves them.
+    How to fix it
+        float32 weights with autocast for the computation.
+    When it stays silent
+        Small shares of lost updates, float32 weights, learning rates of zero.
+    Cost
+        A copy of low-precision weights in the first twelve steps; none for float32 ones.
+    """
+    seen = [each for each in audit.loop.of(Kind.LOST) if each.detail["aimed"]]
+    bad = [
+        each
+        for each in seen
+        if each.detail["kept"] > 0.5 * each.detail["aimed"]
+        and (each.detail["in_float32"] or 0.0) < 0.1
+        and each.detail["in_float32"] is not None
+    ]
+    if len(bad) < ENOUGH or len(bad) < 0.7 * len(seen):
+        return None
+    share = sum(each.detail["kept"] for each in bad) / sum(each.detail["aimed"] for each in bad)
+    dtype: torch.dtype = bad[-1].detail["dtype"]
+    cast = next(
+        (
+            each
+            for each in reversed(list(audit.loop.of(Kind.CAST)))
+            if each.detail["dtype"] is dtype and each.site is not None
+        ),
+        None,
+    )
+    entry = next((each for each in reversed(audit.built) if each.steps), None)
+    built = Spot.of_site(entry.stack[0]) if entry is not None and entry.stack else None
+    return tell_silent(
+        audit,
+        "precision/lost-updates",
+        spot=_site_spot(cast) or built,
+        symptom=built,
+        step=bad[-1].step,
+        op=entry.kind if entry is not None else None,
+        phase="optimizer",
+        severity=Severity.WARNING,
+        verdict=f"{share:.0%} of the updates are rounded away: the weights are {dtype_name(dtype)}",
+        what=f"in {len(bad)} steps {share:.0%} of the elements with a gradient stayed bit for bit as they were",
+        why=f"{dtype_name(dtype)} has {'8' if dtype is torch.bfloat16 else '11'} significant bits; an update below half the last one changes nothing.",
+        fix="Keep float32 weights and use torch.autocast for the computation.",
+        counterfactual=f"the same step on float32 copies leaves {bad[-1].detail['in_float32']:.0%} of them as they were",
+    )
+
+
+def _site_spot(event: Event | None) -> Spot | None:
+    return Spot.of_site(event.site) if event is not None and event.site is not None else None
+
+
+@audit_rule("optimizer/schedule", Rank.CALL)
+def schedule(audit: Audit) -> Finding | None:
+    """The scheduler is stepped at the wrong place, rate or order.
+
+    What happened
+        A schedule that counts epochs is stepped for every batch, or its horizon is counted in samples instead of batches: the learning
+        rate collapses in the first epochs, or never comes down.
+    Why it matters
+        Most of the training happens at a rate that nobody chose.
+    How it is detected
+        The rate at each of the scheduler's steps over the whole run: more than half of the steps at less than a thousandth of the first
+        rate, with a step of the scheduler for every update; or a horizon that is longer than the run by the batch size.
+    How to fix it
+        Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
+    When it stays silent
+        Cycles, warm restarts, runs that were stopped early.
+    Cost
+        One entry for each step of the scheduler in the first steps.
+    """
+    if not audit.final:
+        return None
+    stories: dict[int, list[Event]] = {}
+    for event in audit.loop.of(Kind.SCHEDULE):
+        stories.setdefault(event.detail["key"], []).append(event)
+    for events in stories.values():
+        stepped = [each for each in events if (each.detail["epoch"] or 0) > 0]
+        rates = [each.detail["rate"] for each in events if isinstance(each.detail["rate"], float)]
+        if not rates or not stepped or stepped[-1].site is None:
+            continue
+        every = len(stepped) >= 0.9 * min(audit.step, stepped[-1].step + 1)
+        gone = sum(rate < 1e-3 * rates[0] for rate in rates)
+        if every and rates[0] == max(rates) and gone > 0.5 * len(rates) and len(rates) >= 10:
+            when = next(each.step for each in events if each.detail["rate"] < 1e-3 * rates[0])
+            return tell_silent(
+                audit,
+                "optimizer/schedule",
+                spot=Spot.of_site(stepped[-1].site),
+                symptom=_site_spot(events[0]),
+                step=when,
+                op=events[0].detail["kind"],
+                phase="optimizer",
+                severity=Severity.WARNING,
+                confidence=Confidence.LIKELY,
+                verdict=f"the learning rate is gone after {when} of {audit.step} steps: the scheduler is stepped for every batch",
+                what=f"the rate fell from {rates[0]:g} to {rates[-1]:g}",
+                why=f"{events[0].detail['kind']} counts its own steps; called after every update, its epochs are batches.",
+                fix="Call the scheduler's step once an epoch, outside of the loop over batches; or count its steps in batches.",
+            )
+        total = stepped[-1].detail.get("total")
+        made = stepped[-1].detail["epoch"]
+        sizes = {info.batch_size for info in audit.loaders.infos() if info.batch_size}
+        if (
+            total
+            and every
+            and made
+            and made >= 10
+            and any(size > 2 and abs(total / made - size) < 0.1 * size for size in sizes)
+        ):
+            return tell_silent(
+                audit,
+                "optimizer/schedule",
+                spot=_site_spot(events[0]),
+                symptom=Spot.of_site(stepped[-1].site),
+                step=audit.step,
+                op=events[0].detail["kind"],
+                phase="optimizer",
+                severity=Severity.WARNING,
+                confidence=Confidence.LIKELY,
+                verdict=f"the schedule is {total} steps long and the run only {made}: it counts samples, not batches",
+                what=f"the rate went from {rates[0]:g} to {rates[-1]:g} and the schedule had hardly begun",
+                why="The horizon is longer than the run by just the batch size.",
+                fix="Use len(loader), the number of batches, for steps_per_epoch.",
+            )
+    return None

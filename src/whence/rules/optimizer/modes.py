@@ -1,0 +1,201 @@
+"""Training in eval mode, or evaluating in train mode.
+
+What happened
+    eval() was called for a validation and train() was not called afterwards; or a model with dropout or batch normalisation is
+    evaluated in training mode; or F.dropout is called without training=, which drops in both modes.
+Why it matters
+    In eval mode nothing is dropped and running statistics stand still, so that the model trains as something else than it was
+    designed to be. In training mode an evaluation is random, depends on the other samples of the batch, and changes the running statistics.
+How it is detected
+    The mode of the outermost module and of what runs in it, in recorded passes: an update while all of the model is in eval
+    mode; a pass without gradients, whose results are only read, in which dropout drops or statistics are written.
+How to fix it
+    model.train() before training, model.eval() before evaluating; training=self.training for F.dropout.
+When it stays silent
+    Models without dropout and batch normalisation, parts frozen in eval mode, several runs on one input (Monte Carlo
+    dropout), passes that recompute statistics, results that a loss uses (pseudo labels, momentum teachers).
+Cost
+    A look at a few recorded passes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from torch import nn
+
+from whence.finding import Confidence, Finding, Origin, Severity, Symptom
+from whence.ledgers.audit import Audit
+from whence.ledgers.loop import Kind
+from whence.ledgers.study import Study
+from whence.rules.rule import Rank, audit_rule, call_rule, study_rule
+from whence.rules.telling import tell_silent
+from whence.source.spots import Spot
+from whence.tape.scopes import Scope
+from whence.tape.slices import BACKWARDS
+from whence.tape.tape import OUT_OF_TORCH, Call
+
+DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
+COMPARES = frozenset(
+    {"eq", "__eq__", "ne", "__ne__", "argmax", "max", "topk", "item", "tolist", "numpy", "mean", "sum"}
+)
+SEVERAL = 3
+
+
+@study_rule("optimizer/wrong-mode", Rank.CAUSE)
+def training_in_eval_mode(study: Study) -> Finding | None:
+    roots = {
+        id(scope.module): scope.module for call in study.calls if (scope := _root(call)) is not None and call.grad_mode
+    }
+    for model in roots.values():
+        if model is None or model.training or not any(_trained(model, study)):
+            continue
+        effective = [each for each in model.modules() if _has_modes(each)]
+        if not effective or any(each.training for each in effective):
+            continue
+        switched = study.loop.last(Kind.MODE, model)
+        if switched is None or switched.detail["training"] or switched.site is None:
+            continue
+        after_training = switched.step > 0
+        if not after_training and study.loop.last(Kind.LOAD, model) is not None:
+            # Fine-tuning with everything as it was learnt may be meant.
+            continue
+        kinds = ", ".join(sorted({type(each).__name__ for each in effective})[:3])
+        return tell_silent(
+            study,
+            "optimizer/wrong-mode",
+            spot=Spot.of_site(switched.site),
+            symptom=Spot.of_site(study.stack[0]) if study.stack else None,
+            step=study.step,
+            op="eval",
+            phase="forward",
+            severity=Severity.ERROR if after_training else Severity.WARNING,
+            confidence=Confidence.PROVEN if after_training else Confidence.LIKELY,
+            verdict=f"the model trains in eval mode since step {switched.step}: {kinds} do nothing or stand still",
+            what=f"step {study.step} updates weights of a model in eval mode",
+            why="eval() holds until train() is called. "
+            + (f"The first {switched.step} steps were made in training mode." if after_training else ""),
+            fix="Call model.train() before training goes on: at the start of each epoch.",
+        )
+    return None
+
+
+def _root(call: Call) -> Scope | None:
+    return list(call.module.lineage())[-1] if isinstance(call.module, Scope) else None
+
+
+def _trained(model: nn.Module, study: Study) -> Iterator[bool]:
+    mine = study.entry.weights
+    return (id(weight) in mine for weight in model.parameters())
+
+
+def _has_modes(module: nn.Module) -> bool:
+    """Whether training mode makes a difference to what a module does."""
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        return module.p > 0
+    return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats
+
+
+@audit_rule("optimizer/wrong-mode", Rank.CALL)
+def evaluating_in_training_mode(audit: Audit) -> Finding | None:
+    runs: dict[int, list[Call]] = {}
+    scopes: dict[int, Scope] = {}
+    for call in audit.tape.calls:
+        root = _root(call)
+        if root is not None and not call.grad_mode and root.training and root.called_from and call.phase == "forward":
+            runs.setdefault(id(root), []).append(call)
+            scopes[id(root)] = root
+    random = {key: calls for key, calls in runs.items() if any(_depends_on_mode(call) for call in calls)}
+    if len(random) < 2 or not any(entry.steps for entry in audit.built):
+        return None
+    used_by_loss = _reach_a_loss(audit)
+    inputs = Counter(id(calls[0].operands[0]) for calls in random.values() if calls[0].operands)
+    for key, calls in random.items():
+        last = calls[-1]
+        effect = next(call for call in calls if _depends_on_mode(call))
+        if inputs[id(calls[0].operands[0])] >= SEVERAL if calls[0].operands else True:
+            continue
+        if any(call.number in used_by_loss for call in calls) or not _is_read(last, audit):
+            continue
+        if not any(
+            id(value.tensor) in entry.weights
+            for call in calls
+            for value in call.operands
+            for entry in audit.built
+            if entry.steps
+        ):
+            continue
+        site = scopes[key].called_from[0]
+        return tell_silent(
+            audit,
+            "optimizer/wrong-mode",
+            spot=Spot.of_site(site),
+            symptom=Spot.of_site(effect.site) if effect.site is not None else None,
+            step=last.step,
+            op=effect.name,
+            phase="forward",
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"the model is evaluated in training mode: {effect.name} "
+            + ("drops at random" if effect.name in DROPOUTS else "uses and changes the statistics of this batch"),
+            what="results of a pass without gradients, read as a metric",
+            why="Without model.eval() dropout is on and batch normalisation uses the batch at hand: the numbers are not those of the trained model.",
+            fix="Call model.eval() before the evaluation and model.train() after it.",
+        )
+    return None
+
+
+def _depends_on_mode(call: Call) -> bool:
+    if call.name in DROPOUTS:
+        share = call.args[1] if len(call.args) > 1 else call.kwargs.get("p", 0.5)
+        training = call.args[2] if len(call.args) > 2 else call.kwargs.get("training", True)
+        return bool(training) and share != 0
+    if call.name == "batch_norm":
+        training = call.args[5] if len(call.args) > 5 else call.kwargs.get("training", False)
+        statistics = call.args[1] if len(call.args) > 1 else call.kwargs.get("running_mean")
+        return bool(training) and statistics is not None
+    return False
+
+
+def _reach_a_loss(audit: Audit) -> set[int]:
+    """Numbers of the calls that some loss was made from."""
+    wanted: set[int] = set()
+    found: set[int] = set()
+    for call in reversed(audit.tape.calls):
+        if call.name in BACKWARDS or any(id(value) in wanted for value in call.outputs):
+            found.add(call.number)
+            wanted.update(id(value) for value in call.operands)
+    return found
+
+
+def _is_read(last: Call, audit: Audit) -> bool:
+    """Whether the program makes numbers of what a pass gave."""
+    reached = {id(value) for value in last.outputs}
+    for call in audit.tape.calls:
+        if call.number > last.number and any(id(value) in reached for value in call.operands):
+            if call.name in OUT_OF_TORCH or call.name in COMPARES:
+                return True
+            reached |= {id(value) for value in call.outputs}
+    return False
+
+
+@call_rule("optimizer/wrong-mode")
+def dropout_in_eval_mode(call: Call) -> Finding | None:
+    if call.name not in DROPOUTS or not isinstance(call.module, Scope) or call.module.training or call.site is None:
+        return None
+    if len(call.args) > 2 or "training" in call.kwargs or not _depends_on_mode(call):
+        return None
+    spot = Spot.of_site(call.site)
+    verdict = f"F.{call.name} drops in eval mode: it is called without training="
+    return Finding(
+        rule="optimizer/wrong-mode",
+        severity=Severity.WARNING,
+        confidence=Confidence.PROVEN,
+        verdict=verdict,
+        origin=Origin(spot.file, spot.line, spot.code, spot.function, phase="forward", step=call.step, op=call.name),
+        symptom=Symptom(spot.file, spot.line, spot.code, what=f"{call.module.kind} is in eval mode", step=call.step),
+        why="The function does not know the module's mode; its default is training=True, so that evaluations are random.",
+        fix="Pass training=self.training, or use an nn.Dropout layer.",
+        span=spot.span,
+    )
