@@ -364,6 +364,14 @@ def _restore(args: Any, _kwargs: Any, _result: Any) -> Details:
     return args[0], (), {}
 
 
+def _read(_args: Any, _kwargs: Any, result: Any) -> Details:
+    """Whether a file has an optimizer's state in it, and where the run was."""
+    entries = result.items() if isinstance(result, dict) else ()
+    states = [str(key) for key, each in entries if isinstance(each, dict) and {"state", "param_groups"} <= each.keys()]
+    progress = any(isinstance(key, str) and isinstance(each, int) for key, each in entries)
+    return None, (), {"optimizer": states[0] if states else "", "progress": progress}
+
+
 def _cast(args: Any, _kwargs: Any, _result: Any) -> Details:
     first = next(args[0].parameters(), None)
     return args[0], (), {"dtype": first.dtype if first is not None else None}
@@ -379,5 +387,6 @@ DETAILS: dict[Kind, Callable[[Any, Any, Any], Details]] = {
     Kind.STATE: _state,
     Kind.LOAD: _load,
     Kind.RESTORE: _restore,
+    Kind.READ: _read,
     Kind.CAST: _cast,
 }

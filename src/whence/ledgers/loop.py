@@ -29,6 +29,7 @@ class Kind(Enum):
     STATE = auto()
     LOAD = auto()
     RESTORE = auto()
+    READ = auto()
     CAST = auto()
     MOVED = auto()
     """A frozen weight was changed by a step."""

@@ -55,7 +55,7 @@ class LoaderSensor(Sensor):
 
     def _wrap_iterator_init(self, original: Any) -> Any:
         def __init__(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-            self._guarded(lambda: self._infos.__setitem__(iterator, self.listener.loaders.info_of(loader)))
+            self._guarded(lambda: self._note_epoch(iterator, loader))
             original(iterator, loader, *args, **kwargs)
 
         return __init__
@@ -86,6 +86,10 @@ class LoaderSensor(Sensor):
 
         return __next__
 
+    def _note_epoch(self, iterator: Any, loader: Any) -> None:
+        info = self._infos[iterator] = self.listener.loaders.info_of(loader)
+        info.orders = [*info.orders[-3:], 0]
+
     def _note_sent(self, iterator: Any, indices: Any) -> None:
         sent = self._sent.setdefault(iterator, {})
         number = getattr(iterator, "_send_idx", None)
@@ -109,6 +113,9 @@ class LoaderSensor(Sensor):
         indices = self._taken(iterator)
         if iterator._dataset_kind == torch_dataloader._DatasetKind.Iterable:
             indices = None
+        info = self._infos[iterator]
+        if info.shuffles_by_epoch and indices is not None and info.orders:
+            info.orders[-1] = hash((info.orders[-1], *indices))
         self.listener.batch_arrived(self.listener.loaders.deliver(self._infos[iterator], indices, data), data)
 
     def _note_failure(self, iterator: Any, exception: Exception) -> None:

@@ -47,6 +47,7 @@ class LoopSensor(Sensor):
         self._wrap(nn.Module, "load_state_dict", self._reporting(Kind.LOAD))
         self._wrap(nn.Module, "_apply", self._reporting(Kind.CAST))
         self._wrap(Optimizer, "load_state_dict", self._reporting(Kind.RESTORE))
+        self._wrap(torch, "load", self._reporting(Kind.READ))
         self._wrap(GradScaler, "scale", self._reporting(Kind.SCALE))
         self._wrap(GradScaler, "unscale_", self._reporting(Kind.UNSCALE))
         for scheduler in SCHEDULERS:

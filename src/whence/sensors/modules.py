@@ -57,7 +57,8 @@ class ModuleSensor(Sensor):
                 hide_this_frame(exception)
                 raise
             builder = _constructor(module)
-            self._guarded(lambda: self.listener.modules.note_construction(module, user_stack(builder)))
+            inside = self.listener.scope is not None
+            self._guarded(lambda: self.listener.modules.note_construction(module, user_stack(builder), inside=inside))
 
         return __init__
 
@@ -103,7 +104,9 @@ class ModuleSensor(Sensor):
             listener.modules.note_root(module)
         outer = listener.scope
         called_from = user_stack(sys._getframe(2)) if outer is None and listener.recording() else ()
-        listener.scope = Scope(weakref.ref(module), type(module).__name__, outer, module.training, called_from)
+        stack = listener.modules.built_at(module)
+        built = stack[0] if stack and listener.modules.times_built_inside(stack[0]) else None
+        listener.scope = Scope(weakref.ref(module), type(module).__name__, outer, module.training, built, called_from)
         listener.module_entered(module, args)
         fast = isinstance(module, FAST_PATHS) and not module.training
         if fast and self._paused_by is None and listener.pause_calls():

@@ -22,6 +22,10 @@ class LoaderInfo:
         self.workers: int = getattr(loader, "num_workers", 0)
         self.collate: Any = getattr(loader, "collate_fn", None)
         self.batches = 0
+        sampler = getattr(loader, "sampler", None)
+        self.shuffles_by_epoch = hasattr(sampler, "set_epoch") and bool(getattr(sampler, "shuffle", False))
+        self.orders: list[int] = []
+        """A hash of the indices of each epoch so far, the present one last."""
         self._dataset = _weakly(getattr(loader, "dataset", None))
 
     @property

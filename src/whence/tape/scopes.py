@@ -20,6 +20,8 @@ class Scope:
     kind: str
     parent: Scope | None
     training: bool = True
+    built: Site | None = None
+    """Where the module was built, if it was while another one was running."""
     called_from: tuple[Site, ...] = ()
     """For an outermost module: the program's lines that called it, innermost first."""
 
@@ -41,6 +43,7 @@ class ModuleBook:
         self._stacks: dict[int, tuple[Site, ...]] = {}
         self._known: dict[int, weakref.ref[nn.Module]] = {}
         self._root_ids: set[int] = set()
+        self._inside: dict[Site, int] = {}
         self._registered: dict[int, tuple[weakref.ref[torch.Tensor], Site]] = {}
 
     def _know(self, module: nn.Module) -> None:
@@ -55,9 +58,16 @@ class ModuleBook:
         if key not in known or known[key]() is not module:
             known[key] = weakref.ref(module, forget)
 
-    def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
+    def note_construction(self, module: nn.Module, stack: tuple[Site, ...], *, inside: bool = False) -> None:
+        """`inside` another module's forward."""
         self._know(module)
         self._stacks[id(module)] = stack
+        if inside and stack:
+            self._inside[stack[0]] = self._inside.get(stack[0], 0) + 1
+
+    def times_built_inside(self, site: Site) -> int:
+        """How often a module was built at a place while another one was running."""
+        return self._inside.get(site, 0)
 
     def note_registration(self, tensor: torch.Tensor, site: Site) -> None:
         """A parameter was assigned to a module, outside of constructors."""

@@ -60,7 +60,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
             source = node.args[0].func
             if isinstance(source, ast.Attribute) and ast.unparse(source.value) == ast.unparse(node.func.value):
                 continue
-            spot = _definition(node.func.value, event.site) or Spot.of_site(event.site)
+            spot = definition_of(node.func.value, event.site) or Spot.of_site(event.site)
             return tell_silent(
                 audit,
                 "optimizer/aliased-weights",
@@ -116,7 +116,7 @@ def _is_copied(site: Site) -> bool:
     return False
 
 
-def _definition(node: ast.expr, site: Site) -> Spot | None:
+def definition_of(node: ast.expr, site: Site) -> Spot | None:
     """Where a variable or an attribute of `self` gets its value."""
     function = function_node(site)
     tree = tree_of(site.filename)

@@ -46,7 +46,9 @@ SEVERAL = 3
 @study_rule("optimizer/wrong-mode", Rank.CAUSE)
 def training_in_eval_mode(study: Study) -> Finding | None:
     roots = {
-        id(scope.module): scope.module for call in study.calls if (scope := _root(call)) is not None and call.grad_mode
+        id(scope.module): scope.module
+        for call in study.calls
+        if (scope := root_of(call)) is not None and call.grad_mode
     }
     for model in roots.values():
         if model is None or model.training or not any(_trained(model, study)):
@@ -81,7 +83,7 @@ def training_in_eval_mode(study: Study) -> Finding | None:
     return None
 
 
-def _root(call: Call) -> Scope | None:
+def root_of(call: Call) -> Scope | None:
     return list(call.module.lineage())[-1] if isinstance(call.module, Scope) else None
 
 
@@ -102,21 +104,21 @@ def evaluating_in_training_mode(audit: Audit) -> Finding | None:
     runs: dict[int, list[Call]] = {}
     scopes: dict[int, Scope] = {}
     for call in audit.tape.calls:
-        root = _root(call)
+        root = root_of(call)
         if root is not None and not call.grad_mode and root.training and root.called_from and call.phase == "forward":
             runs.setdefault(id(root), []).append(call)
             scopes[id(root)] = root
     random = {key: calls for key, calls in runs.items() if any(_depends_on_mode(call) for call in calls)}
     if len(random) < 2 or not any(entry.steps for entry in audit.built):
         return None
-    used_by_loss = _reach_a_loss(audit)
+    used_by_loss = reach_a_loss(audit)
     inputs = Counter(id(calls[0].operands[0]) for calls in random.values() if calls[0].operands)
     for key, calls in random.items():
         last = calls[-1]
         effect = next(call for call in calls if _depends_on_mode(call))
         if inputs[id(calls[0].operands[0])] >= SEVERAL if calls[0].operands else True:
             continue
-        if any(call.number in used_by_loss for call in calls) or not _is_read(last, audit):
+        if any(call.number in used_by_loss for call in calls) or not is_read(last, audit):
             continue
         if not any(
             id(value.tensor) in entry.weights
@@ -158,7 +160,7 @@ def _depends_on_mode(call: Call) -> bool:
     return False
 
 
-def _reach_a_loss(audit: Audit) -> set[int]:
+def reach_a_loss(audit: Audit) -> set[int]:
     """Numbers of the calls that some loss was made from."""
     wanted: set[int] = set()
     found: set[int] = set()
@@ -169,7 +171,7 @@ def _reach_a_loss(audit: Audit) -> set[int]:
     return found
 
 
-def _is_read(last: Call, audit: Audit) -> bool:
+def is_read(last: Call, audit: Audit) -> bool:
     """Whether the program makes numbers of what a pass gave."""
     reached = {id(value) for value in last.outputs}
     for call in audit.tape.calls:

@@ -41,7 +41,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
     """
     if not audit.final and audit.step < ENOUGH:
         return None
-    if "optimizer/stale-parameter" in audit.told:
+    if {"optimizer/stale-parameter", "device/module-in-forward", "device/parameter-copy"} & audit.told:
         return None
     lost = [each for each in _unowned(audit) if each.passes >= 2 or audit.final]
     if not lost or not any(entry.steps for entry in audit.built):
@@ -118,24 +118,24 @@ def _hidden(audit: Audit, lost: list[WeightEntry]) -> tuple[Spot, str] | None:
     for module in audit.modules.known():
         for name, thing in vars(module).items():
             plain = isinstance(thing, list | tuple | dict) and name not in ("_modules", "_parameters", "_buffers")
-            if plain and any(id(weight) in wanted for weight in _weights_in(thing)):
+            if plain and any(id(weight) in wanted for weight in weights_in(thing)):
                 spot = where_built(module, name, audit)
                 if spot is not None:
                     return spot, f"the {type(thing).__name__} {audit.modules.path_of(module)}.{name}"
     return None
 
 
-def _weights_in(thing: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+def weights_in(thing: Any, depth: int = 0) -> Iterator[torch.Tensor]:
     if isinstance(thing, nn.Module):
         yield from thing.parameters()
     elif isinstance(thing, torch.Tensor):
         yield thing
     elif isinstance(thing, list | tuple | set) and depth < 3:
         for each in thing:
-            yield from _weights_in(each, depth + 1)
+            yield from weights_in(each, depth + 1)
     elif isinstance(thing, dict) and depth < 3:
         for each in thing.values():
-            yield from _weights_in(each, depth + 1)
+            yield from weights_in(each, depth + 1)
 
 
 @audit_rule("optimizer/stale-parameter", Rank.CAUSE)

@@ -1,0 +1,129 @@
+"""Weights and states that were to be loaded."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.loop import Kind
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import tell_silent
+from whence.source.edits import diff_of, replace_node
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.source.text import text_of
+
+
+@audit_rule("checkpoint/not-loaded", Rank.CAUSE)
+def not_loaded(audit: Audit) -> Finding | None:
+    """Weights were silently not loaded.
+
+    What happened
+        load_state_dict(..., strict=False) was given a state whose names do not fit the model's: most weights stay as they were
+        initialised. Often a prefix is the reason: "module." from DataParallel, "_orig_mod." from torch.compile, "model." from Lightning.
+    Why it matters
+        The program goes on with random weights and says nothing.
+    How it is detected
+        What load_state_dict returned: missing names on one side, unexpected ones on the other, most of the model among them.
+    How to fix it
+        Take the prefix off the names; keep strict=True where nothing is meant to be missing.
+    When it stays silent
+        A new head: few names missing, most weights loaded.
+    Cost
+        A look at the result of each load_state_dict.
+    """
+    for event in audit.loop.of(Kind.LOAD):
+        missing, unexpected = event.detail["missing"], event.detail["unexpected"]
+        loaded = event.detail["given"] - len(unexpected)
+        if not missing or not unexpected or loaded > 0.5 * event.detail["weights"] or event.site is None:
+            continue
+        prefix = _prefix(missing, unexpected)
+        return tell_silent(
+            audit,
+            "checkpoint/not-loaded",
+            spot=Spot.of_site(event.site),
+            step=event.step,
+            op="load_state_dict",
+            verdict=f"{len(missing)} weights were not loaded: the names do not fit"
+            + (f", {prefix[1]} {prefix[0]!r}" if prefix is not None else ""),
+            what=f"missing {missing[0]!r}, unexpected {unexpected[0]!r}; {max(loaded, 0)} of {event.detail['weights']} weights were loaded",
+            why="With strict=False names that do not fit are passed over; the weights stay as they were initialised.",
+            fix="Change the names before loading"
+            + (f": take {prefix[0]!r} off." if prefix is not None and prefix[1] == "all begin with" else ".")
+            + " Look at what load_state_dict returns, or load with strict=True.",
+            patch=_patch(event.site, prefix),
+        )
+    return None
+
+
+def _prefix(missing: Sequence[str], unexpected: Sequence[str]) -> tuple[str, str] | None:
+    """What stands before the names on one side: `module.`, and on which."""
+    for name in unexpected:
+        for wanted in missing:
+            if name.endswith("." + wanted):
+                return name[: -len(wanted)], "all begin with"
+    for wanted in missing:
+        for name in unexpected:
+            if wanted.endswith("." + name):
+                return wanted[: -len(name)], "the model's begin with"
+    return None
+
+
+def _patch(site: Site, prefix: tuple[str, str] | None) -> str | None:
+    node = site.node()
+    if prefix is None or prefix[1] != "all begin with" or not isinstance(node, ast.Call) or not node.args:
+        return None
+    given = node.args[0]
+    text = text_of(site.filename, given)
+    start = prefix[0]
+    renamed = f"{{k.removeprefix({start!r}): v for k, v in {text}.items() if k.startswith({start!r})}}"
+    return diff_of(replace_node(site.filename, given, renamed))
+
+
+@audit_rule("checkpoint/incomplete-resume", Rank.CALL)
+def incomplete_resume(audit: Audit) -> Finding | None:
+    """A resumed run lost part of its state.
+
+    What happened
+        A checkpoint has the model's weights, the optimizer's state and the epoch; the weights were loaded and the epoch is taken up, the
+        optimizer's state is not.
+    Why it matters
+        Adam begins anew with empty moments: the first steps after the resume are large and badly estimated, and the loss jumps.
+    How it is detected
+        A file that was read has an optimizer's state and an epoch or step in it, a model loaded its weights, and an optimizer with state
+        goes on stepping without having loaded anything.
+    How to fix it
+        optimizer.load_state_dict(checkpoint["optimizer"]), and the scheduler's and the scaler's likewise.
+    When it stays silent
+        Files of weights alone, fine-tuning from them, optimizers that have no state.
+    Cost
+        A look at what torch.load gives.
+    """
+    events = list(audit.loop.events)
+    for number, event in enumerate(events):
+        if event.kind is not Kind.READ or not event.detail["optimizer"] or not event.detail["progress"]:
+            continue
+        later = events[number + 1 :]
+        load = next((each for each in later if each.kind is Kind.LOAD), None)
+        if load is None or load.site is None or any(each.kind is Kind.RESTORE for each in later):
+            continue
+        after = sum(each.kind is Kind.STEP and each.step >= load.step for each in later)
+        if after < 3 or not any(entry.stateful and entry.steps for entry in audit.built):
+            continue
+        return tell_silent(
+            audit,
+            "checkpoint/incomplete-resume",
+            spot=Spot.of_site(load.site),
+            symptom=Spot.of_site(event.site) if event.site is not None else None,
+            step=load.step,
+            op="load_state_dict",
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"the run is resumed without its optimizer's state ({event.detail['optimizer']!r} in the checkpoint is not used)",
+            what=f"{after} steps since, with moments that began at zero",
+            why="The optimizer's moments and step count belong to the run as the weights do.",
+            fix=f"Load it as well: optimizer.load_state_dict(checkpoint[{event.detail['optimizer']!r}]).",
+        )
+    return None

@@ -1,0 +1,130 @@
+"""Tensors that a model uses and does not own, in their silent forms: they never learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.finding import Finding
+from whence.ledgers.audit import Audit
+from whence.ledgers.study import Study
+from whence.lineage.trail import where_built
+from whence.rules.rule import Rank, audit_rule, study_rule
+from whence.rules.telling import shape_text, tell_silent
+from whence.source.spots import Spot
+from whence.tape.scopes import Scope
+from whence.tape.tape import Value
+
+
+@audit_rule("device/unregistered-tensor", Rank.CAUSE)
+def unregistered_tensor(audit: Audit) -> Finding | None:
+    """The silent form: a tensor that is to learn is a plain attribute, and no optimizer has it."""
+    for entry in audit.weights.entries():
+        weight = entry.weight
+        if (
+            weight is None
+            or isinstance(weight, nn.Parameter)
+            or not weight.requires_grad
+            or entry.passes < 2
+            or entry.gradients < entry.passes
+            or audit.is_owned(weight)
+            or entry.has_changed()
+        ):
+            continue
+        holder = audit.modules.holder_of(weight)
+        if holder is None:
+            continue
+        module, name = holder
+        path = f"{audit.modules.path_of(module)}.{name}"
+        return tell_silent(
+            audit,
+            "device/unregistered-tensor",
+            spot=where_built(module, name, audit),
+            step=audit.step,
+            verdict=f"{path} gets gradients and is never updated: it is a plain tensor, not a parameter",
+            what=f"after {audit.step} steps it is bit for bit what it was; parameters() does not have it",
+            why="A module registers what is an nn.Parameter. A tensor with requires_grad=True is no parameter: no optimizer gets it, .to() does not move it, state_dict does not save it.",
+            fix=f"self.{name} = nn.Parameter(...)",
+        )
+    return None
+
+
+@study_rule("device/parameter-copy", Rank.CAUSE)
+def parameter_copy(study: Study) -> Finding | None:
+    """The silent form: the attribute is a result computed from a parameter that nobody has."""
+    owned = {id(each) for entry in study.built for each in _weights(entry.optimizer)}
+    for module in study.modules.known():
+        for name, thing in list(vars(module).items()):
+            if not isinstance(thing, torch.Tensor) or thing.is_leaf or thing.grad_fn is None:
+                continue
+            lost = _orphan(thing, owned, study)
+            if lost is None:
+                continue
+            path = f"{study.modules.path_of(module)}.{name}"
+            return tell_silent(
+                study,
+                "device/parameter-copy",
+                spot=where_built(module, name, study),
+                step=study.step,
+                verdict=f"{path} is not a parameter: it was computed from one that nobody has, and never learns",
+                what=f"a parameter {shape_text(lost.shape)} is in no module and in no optimizer",
+                why="nn.Parameter(...) followed by arithmetic, .to() or a cast gives an ordinary tensor; the parameter itself is lost.",
+                fix="Compute first, then wrap: nn.Parameter(torch.randn(...) * 0.1).",
+            )
+    return None
+
+
+def _weights(optimizer: Any) -> list[torch.Tensor]:
+    return [each for group in optimizer.param_groups for each in group["params"]] if optimizer is not None else []
+
+
+def _orphan(tensor: torch.Tensor, owned: set[int], study: Study) -> torch.Tensor | None:
+    """A parameter that a stored tensor was computed from and that no module and no optimizer has."""
+    pending: list[Any] = [tensor.grad_fn]
+    for _ in range(64):
+        if not pending:
+            return None
+        node = pending.pop()
+        weight = getattr(node, "variable", None)
+        if isinstance(weight, torch.Tensor):
+            known = id(weight) in owned or study.modules.owner_of(weight) is not None
+            return weight if isinstance(weight, nn.Parameter) and not known else None
+        pending += [below for below, _ in getattr(node, "next_functions", ()) if below is not None]
+    return None
+
+
+@study_rule("device/module-in-forward", Rank.CAUSE)
+def module_in_forward(study: Study) -> Finding | None:
+    """The silent form: its weights are new in every pass, and no optimizer has them."""
+    if study.step < 1:
+        return None
+    for call in study.calls:
+        scope = call.module if isinstance(call.module, Scope) else None
+        times = study.modules.times_built_inside(scope.built) if scope is not None and scope.built is not None else 0
+        if (
+            scope is None
+            or scope.built is None
+            or times < 2
+            or not any(_is_new_weight(each, study) for each in call.operands)
+        ):
+            continue
+        return tell_silent(
+            study,
+            "device/module-in-forward",
+            spot=Spot.of_site(scope.built),
+            symptom=Spot.of_site(call.site) if call.site is not None else None,
+            call=call,
+            step=study.step,
+            verdict=f"a {scope.kind} is built anew in every forward pass: its weights are random each time and never learn",
+            what=f"built {times} times so far; no optimizer has its weights",
+            why="What is built in forward has fresh weights, and is gone when forward returns.",
+            fix="Build it once in __init__ as self.name, and call it in forward.",
+        )
+    return None
+
+
+def _is_new_weight(value: Value, study: Study) -> bool:
+    weight = study.now.held.get(value)
+    return isinstance(weight, nn.Parameter) and not any(id(weight) in each.weights for each in study.built)

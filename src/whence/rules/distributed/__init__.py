@@ -1,0 +1,1 @@
+"""Several processes, and samplers made for them."""

@@ -1,0 +1,82 @@
+"""A prediction depends on inputs it must not see.
+
+What happened
+    A model is trained to give the next token, and its prediction for a place depends on later places: a causal mask is missing.
+Why it matters
+    It copies what it is to predict. The loss is far too good, and at generation time, when the future is not there, the model fails.
+How it is detected
+    The labels of a token loss are the model's input shifted by one; in the replayed pass the gradient of one prediction is not zero at later
+    places. The first call whose result leaks is named.
+How to fix it
+    A causal mask: is_causal=True, or generate_square_subsequent_mask.
+When it stays silent
+    Encoders, taggers, masked language models, bidirectional nets whose labels are not their shifted input; prefixes without labels.
+Cost
+    One backward through a replayed step for language models, some more if they leak.
+"""
+
+from __future__ import annotations
+
+from whence.finding import Finding
+from whence.ledgers.study import Study
+from whence.lineage.dependence import depends_on_later
+from whence.rules.loss.label_shift import by_time
+from whence.rules.loss.probabilities import argument
+from whence.rules.rule import Rank, study_rule
+from whence.rules.sequences import Shift, embedded, shifts
+from whence.rules.telling import place_of, tell_silent
+from whence.source.spots import Spot
+from whence.tape.tape import Call
+
+MOST_CALLS = 300
+
+
+@study_rule("gradient/future-leak", Rank.CAUSE)
+def future_leak(study: Study) -> Finding | None:
+    for shift in shifts(study):
+        logits = argument(shift.call, 0, "input")
+        value = by_time(logits, shift) if logits is not None else None
+        run = study.run
+        places = [each for each in shift.supervised if each + 2 < shift.length]
+        if shift.by != 1 or value is None or run is None or not places:
+            continue
+        step = places[len(places) // 2]
+        source = embedded(shift)
+        if not depends_on_later(run, value, source, batch=0, step=step, axis=1, source_axis=1):
+            continue
+        leak = _first(study, shift, step)
+        spot = place_of(leak, study) if leak is not None else None
+        here = Spot.of_site(shift.call.site) if shift.call.site is not None else None
+        return tell_silent(
+            study,
+            "gradient/future-leak",
+            spot=spot or here,
+            symptom=here,
+            call=leak or shift.call,
+            step=study.step,
+            verdict=f"the prediction at place {step} depends on later tokens: {leak.name if leak is not None else 'a call'} looks into the future",
+            what="labels are the input shifted by one, and the model sees them",
+            why="Without a causal mask every place attends to every other, also to the token that it is to predict.",
+            fix="Give it a causal mask: is_causal=True, or nn.Transformer.generate_square_subsequent_mask(length).",
+            replay="bit-identical",
+            counterfactual=f"the gradient of prediction {step} at later tokens is not zero",
+        )
+    return None
+
+
+def _first(study: Study, shift: Shift, step: int) -> Call | None:
+    """The first call whose result at a place depends on later ones."""
+    run = study.run
+    assert run is not None
+    source = embedded(shift)
+    width = source.shape[1]
+    for call in study.path(shift.loss.value)[:MOST_CALLS]:
+        if call.number <= shift.embedding.number or not call.outputs or call.outputs[0] not in run.contents:
+            continue
+        shape = call.outputs[0].shape
+        axes = [axis for axis, size in enumerate(shape) if size == width and axis > 0]
+        if len(shape) < 3 or len(axes) != 1 or shape[0] != shift.batch:
+            continue
+        if depends_on_later(run, call.outputs[0], source, batch=0, step=step, axis=axes[0], source_axis=1):
+            return call
+    return None

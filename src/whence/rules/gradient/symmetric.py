@@ -1,0 +1,81 @@
+"""Identical units receive identical updates.
+
+What happened
+    All units of a hidden layer were initialised alike, and so were the weights behind them: they compute the same and get the same
+    gradient.
+Why it matters
+    They stay alike for ever. A layer of 64 units is one unit.
+How it is detected
+    The rows of a weight are the same, bit for bit, and so are those of its gradient.
+How to fix it
+    A random initialisation.
+When it stays silent
+    Rows that are alike at first and get different gradients: a last layer of zeros, LoRA's, gates initialised to a constant.
+Cost
+    A comparison of the rows of each weight in a few recorded steps.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from whence.finding import Finding
+from whence.ledgers.study import Study
+from whence.rules.rule import study_rule
+from whence.rules.telling import shape_text, tell_silent
+from whence.source.spots import Spot
+from whence.tape.tape import Call
+
+
+@study_rule("gradient/symmetric")
+def symmetric(study: Study) -> Finding | None:
+    if study.step < 1:
+        return None
+    for group in study.optimizer.param_groups:
+        for weight in group["params"]:
+            gradient = weight.grad
+            if (
+                gradient is None
+                or weight.dim() < 2
+                or weight.shape[0] < 2
+                or gradient.is_sparse
+                or weight[0].numel() < 2
+            ):
+                continue
+            if not _alike(weight.detach()) or not _alike(gradient) or not bool(gradient.any()):
+                continue
+            made = _initialised(study, weight)
+            owner = study.modules.owner_of(weight)
+            stack = study.modules.built_at(owner[0]) if owner is not None else ()
+            built = Spot.of_site(stack[0]) if stack else None
+            name = study.modules.name_of(weight) or f"a weight {shape_text(weight.shape)}"
+            return tell_silent(
+                study,
+                "gradient/symmetric",
+                spot=Spot.of_site(made.site) if made is not None and made.site is not None else built,
+                symptom=Spot.of_site(study.stack[0]) if study.stack else None,
+                step=study.step,
+                op=made.name if made is not None else None,
+                verdict=f"all {weight.shape[0]} units of {name} are alike and get the same gradient: they are one unit",
+                what="its rows are the same after the first steps, and so are those of its gradient",
+                why="Units that begin alike and have the same weights behind them are never told apart by a gradient.",
+                fix="Initialise at random: nn.init.xavier_uniform_, kaiming_uniform_, or the layer's own default.",
+            )
+    return None
+
+
+def _alike(rows: torch.Tensor) -> bool:
+    return bool((rows == rows[:1]).all())
+
+
+def _initialised(study: Study, weight: torch.Tensor) -> Call | None:
+    """The last call before the optimizer's that wrote the weight."""
+    for call in reversed(study.tape.calls):
+        if (
+            call.phase != "optimizer"
+            and call.step == 0
+            and call.changed
+            and any(each.tensor is weight for each in call.outputs)
+        ):
+            return call
+    return None

@@ -1,0 +1,110 @@
+"""Language-model labels are shifted by the wrong amount.
+
+What happened
+    A model that sees its input up to a place is to predict the next token. Its labels are the tokens of the same place, which it has already
+    seen; or those two places on, as they were shifted twice: when the batch was made, and in the model.
+Why it matters
+    With no shift the loss falls to nothing and the model has learnt to copy. With two, it learns to predict the token after the next one.
+How it is detected
+    The labels of a token loss are compared with the model's own input: all of them are the input shifted by 0 or by 2. The replayed pass shows
+    that a prediction does not depend on later tokens.
+How to fix it
+    Shift once: logits[:, :-1] against ids[:, 1:], or inputs ids[:, :-1] and labels ids[:, 1:].
+When it stays silent
+    Masked language models, taggers, autoencoders (which see the whole sequence), losses over several shifts that are meant.
+Cost
+    A comparison of tokens in a few recorded steps.
+"""
+
+from __future__ import annotations
+
+from whence.finding import Finding
+from whence.ledgers.study import Study
+from whence.lineage.dependence import depends_on_later
+from whence.rules.loss.probabilities import MOVES, argument
+from whence.rules.rule import Rank, study_rule
+from whence.rules.sequences import Shift, embedded, shifts
+from whence.rules.telling import tell_silent
+from whence.source.spots import Spot
+from whence.tape.tape import Call, Value
+
+
+@study_rule("loss/label-shift", Rank.CAUSE)
+def label_shift(study: Study) -> Finding | None:
+    found = shifts(study)
+    if any(each.by == 1 for each in found):
+        return None
+    for shift in found:
+        logits = argument(shift.call, 0, "input")
+        run = study.run
+        if logits is None or run is None or not _is_causal(study, shift, logits):
+            continue
+        made = _made(shift)
+        spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
+        here = Spot.of_site(shift.call.site) if shift.call.site is not None else None
+        return tell_silent(
+            study,
+            "loss/label-shift",
+            spot=spot or here,
+            symptom=here,
+            call=made or shift.call,
+            step=study.step,
+            verdict="each label is the token that the model has just been given: nothing is predicted"
+            if shift.by == 0
+            else "each label is the token after the next one: the labels are shifted twice",
+            what=f"all labels are the input shifted by {shift.by}",
+            why="The prediction at a place sees the token of that place, and is to give the one after it.",
+            fix="Shift labels by one against the inputs: ids[:, 1:] for ids[:, :-1]."
+            if shift.by == 0
+            else "Shift once: either where the batch is made, or in the model.",
+            replay="bit-identical",
+        )
+    return None
+
+
+def _is_causal(study: Study, shift: Shift, logits: Value) -> bool:
+    """The prediction in the middle depends on nothing later."""
+    run = study.run
+    content = run.contents.get(logits) if run is not None else None
+    if run is None or content is None:
+        return False
+    value = by_time(logits, shift)
+    if value is None:
+        return False
+    return not depends_on_later(run, value, embedded(shift), batch=0, step=shift.length // 2, axis=1, source_axis=1)
+
+
+def by_time(value: Value, shift: Shift) -> Value | None:
+    """The logits as (batch, time, classes), before they were flattened."""
+    for _ in range(20):
+        if len(value.shape) == 3 and value.shape[0] == shift.batch and value.shape[1] >= shift.length:
+            return value
+        call = value.call
+        if call is None or not call.operands or call.name not in MOVES:
+            return None
+        value = call.operands[0]
+    return None
+
+
+def _made(shift: Shift) -> Call | None:
+    """The call that made the labels of the tokens: the first one that belongs to them alone."""
+    value = argument(shift.call, 1, "target")
+    here = shift.call.site
+    best: Call | None = None
+    for _ in range(50):
+        call = value.call if value is not None else None
+        if (
+            call is None
+            or call.forgotten
+            or not call.operands
+            or call.name not in MOVES | {"long", "masked_fill", "roll", "detach"}
+        ):
+            break
+        if call.site is not None and (
+            here is None or call.site.f_lineno != here.f_lineno or call.site.f_code is not here.f_code
+        ):
+            best = call
+            if call.name in ("__getitem__", "roll", "narrow"):
+                return call
+        value = call.operands[0]
+    return best

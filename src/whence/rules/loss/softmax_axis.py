@@ -1,0 +1,128 @@
+"""Softmax runs over the batch or over one element.
+
+What happened
+    A softmax is taken over an axis of size one, where it is always 1; or over the batch, where the samples of a batch share one
+    probability.
+Why it matters
+    Over one element nothing before it gets a gradient. Over the batch, a sample's prediction depends on which others are in its batch,
+    and no row is a distribution.
+How it is detected
+    The axis of each softmax that the loss depends on: its size, in all passes so far; or axis 0 of a (samples, classes) table inside a model,
+    whose rows go on to the loss.
+How to fix it
+    The axis that is meant: dim=-1 for classes, the axis of time for attention.
+When it stays silent
+    Attention weights that are summed over the axis, axes that were longer in another pass, tables outside of models.
+Cost
+    A comparison for each softmax of a few recorded steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.study import Study
+from whence.rules.operations import LOSSES
+from whence.rules.rule import Rank, study_rule
+from whence.rules.telling import place_of, shape_text, tell_silent
+from whence.source.spots import Spot
+from whence.tape.scopes import Scope
+from whence.tape.tape import Call, Value
+
+NAMES = frozenset({"softmax", "log_softmax", "softmin"})
+REDUCING = frozenset({"sum", "mean", "matmul", "__matmul__", "bmm", "einsum", "mm", "max", "min", "amax", "prod"})
+
+
+@study_rule("loss/softmax-axis", Rank.CAUSE)
+def softmax_axis(study: Study) -> Finding | None:
+    for loss, call in study.loss_calls():
+        if call.name not in NAMES or not call.operands or not call.operands[0].requires_grad:
+            continue
+        given = call.operands[0]
+        axis = _axis(call, given)
+        if axis is None:
+            continue
+        symptom = Spot.of_site(loss.call.site) if loss.call.site is not None else None
+        if given.shape[axis] == 1 and _numel(given) > 1 and _always_one(study, call):
+            return tell_silent(
+                study,
+                "loss/softmax-axis",
+                spot=place_of(call, study),
+                symptom=symptom,
+                call=call,
+                step=study.step,
+                verdict=f"{call.name} over an axis of size one: {shape_text(given.shape)}, dim={axis}",
+                what="its result is 1 everywhere, and nothing before it gets a gradient",
+                why="A softmax divides each number by the sum over the axis; over one number that is the number itself.",
+                fix="Take the axis that is meant: here "
+                + (
+                    f"{_longest(given)}, of size {given.shape[_longest(given)]}."
+                    if _longest(given) != axis
+                    else "another one."
+                ),
+            )
+        batch = len(given.shape) == 2 and axis == 0 and given.shape[0] > 1 and given.shape[1] > 1
+        if batch and isinstance(call.module, Scope) and _rows_go_on(study, call):
+            return tell_silent(
+                study,
+                "loss/softmax-axis",
+                spot=place_of(call, study),
+                symptom=symptom,
+                call=call,
+                step=study.step,
+                severity=Severity.ERROR,
+                confidence=Confidence.LIKELY,
+                verdict=f"{call.name} over the batch: dim=0 of {shape_text(given.shape)}",
+                what="the columns add up to one over the samples, not the rows over the classes",
+                why=f"A sample's probabilities depend on the other {given.shape[0] - 1} samples of its batch.",
+                fix="Use dim=1 (dim=-1): the classes.",
+            )
+    return None
+
+
+def _axis(call: Call, given: Value) -> int | None:
+    axis: Any = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
+    if axis is None:
+        axis = 0 if len(given.shape) in (0, 1, 3) else 1
+    if not isinstance(axis, int) or not given.shape or not -len(given.shape) <= axis < len(given.shape):
+        return None
+    return axis % len(given.shape)
+
+
+def _numel(value: Value) -> int:
+    size = 1
+    for each in value.shape:
+        size *= each
+    return size
+
+
+def _longest(value: Value) -> int:
+    """The axis behind the batch that has the most elements."""
+    axes = range(1, len(value.shape)) if len(value.shape) > 1 else range(1)
+    return max(axes, key=lambda axis: value.shape[axis])
+
+
+def _always_one(study: Study, call: Call) -> bool:
+    for each in study.tape.all_earlier_at(call):
+        axis = _axis(each, each.operands[0]) if each.operands else None
+        if axis is not None and each.operands[0].shape[axis] != 1:
+            return False
+    return True
+
+
+def _rows_go_on(study: Study, call: Call) -> bool:
+    """Whether the table reaches the loss row by row, and is not summed over its samples as attention weights are."""
+    reached = {id(value) for value in call.outputs}
+    samples = call.outputs[0].shape[0]
+    for each in study.calls:
+        if each.number <= call.number or each.inner or not any(id(value) in reached for value in each.operands):
+            continue
+        if each.name in LOSSES:
+            return True
+        if each.name in REDUCING and each.outputs:
+            return not each.outputs[0].shape
+        if each.outputs and each.outputs[0].shape[:1] != (samples,):
+            return not each.outputs[0].shape
+        reached |= {id(value) for value in each.outputs}
+    return False

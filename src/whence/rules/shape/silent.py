@@ -1,0 +1,320 @@
+"""Shapes that fit and mean something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.study import Study
+from whence.lineage.ancestry import ancestors
+from whence.lineage.dependence import reach
+from whence.rules.operations import RESHAPES
+from whence.rules.rule import study_rule
+from whence.rules.telling import place_of, shape_text, tell_silent
+from whence.source.spots import Spot
+from whence.tape.batches import BatchLeaf
+from whence.tape.tape import Call, Value
+
+RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+ATTENDS = frozenset({"multi_head_attention_forward", "_transformer_encoder_layer_fwd"})
+DRAWS = frozenset({"randperm", "randint", "multinomial", "random_", "randint_like"})
+
+
+@study_rule("shape/reshape-as-permute")
+def reshape_as_permute(study: Study) -> Finding | None:
+    """view/reshape was used where axes had to be permuted.
+
+    What happened
+        A reshape gave a tensor the shape that a permutation would have given it. It does not move elements: numbers of different
+        places, channels or samples come to stand together.
+    Why it matters
+        Nothing raises. The model learns on scrambled data, worse or not at all.
+    How it is detected
+        The sizes before and after, for each reshape that the loss depends on: an axis goes past others, which a reshape cannot do.
+    How to fix it
+        permute or transpose first, then reshape.
+    When it stays silent
+        Axes that are only split or only joined, axes of size one, equal sizes that could be either.
+    Cost
+        A comparison of sizes for each reshape of a few recorded steps.
+    """
+    for loss, call in study.loss_calls():
+        if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None:
+            continue
+        before, after = call.operands[0].shape, call.outputs[0].shape
+        crossed = _crossed(before, after)
+        if crossed is None or not _has_structure(call.operands[0]):
+            continue
+        return tell_silent(
+            study,
+            "shape/reshape-as-permute",
+            spot=Spot.of_site(call.site),
+            symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
+            call=call,
+            step=study.step,
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"{call.name} {shape_text(before)} -> {shape_text(after)} moves the axis of size {crossed} past another, which it cannot do",
+            what="elements of different places come to stand together",
+            why="A reshape keeps the elements in their order and only counts them differently; axes change places with permute or transpose.",
+            fix="Split or join neighbouring axes with reshape, and change their order with permute or transpose.",
+        )
+    return None
+
+
+def _crossed(before: tuple[int, ...], after: tuple[int, ...]) -> int | None:
+    """An axis that goes past others, where a reshape is no mere splitting and joining of neighbours."""
+    old, new = [each for each in before if each != 1], [each for each in after if each != 1]
+    if old == new or len(old) + len(new) < 5:
+        return None
+    for left, right in _groups(old, new):
+        if len(left) > 1 and len(right) > 1:
+            shared = [size for size in left if right.count(size) == 1 and left.count(size) == 1]
+            moved = [size for size in shared if _place(left, size) != _place(right, size)]
+            if moved and len(shared) >= min(len(left), len(right)) - 1:
+                return moved[0]
+    return None
+
+
+def _groups(old: list[int], new: list[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """The smallest runs of neighbouring axes that have as many elements before as after."""
+    i = j = 0
+    while i < len(old) and j < len(new):
+        left, right = [old[i]], [new[j]]
+        i, j = i + 1, j + 1
+        one, other = left[0], right[0]
+        while one != other:
+            if one < other and i < len(old):
+                left.append(old[i])
+                one, i = one * old[i], i + 1
+            elif one > other and j < len(new):
+                right.append(new[j])
+                other, j = other * new[j], j + 1
+            else:
+                return
+        yield left, right
+
+
+def _place(sizes: list[int], size: int) -> tuple[int, int]:
+    """How many elements stand before and behind an axis."""
+    at = sizes.index(size)
+    before = behind = 1
+    for each in sizes[:at]:
+        before *= each
+    for each in sizes[at + 1 :]:
+        behind *= each
+    return before, behind
+
+
+def _has_structure(value: Value) -> bool:
+    """Freshly drawn numbers have no order that could be lost."""
+    call = value.call
+    return call is None or not (
+        call.name.startswith("rand") or call.name in ("zeros", "ones", "empty", "full", "arange")
+    )
+
+
+@study_rule("shape/hardcoded-batch")
+def hardcoded_batch(study: Study) -> Finding | None:
+    """The silent form: a batch of another size is cut into as many rows as the usual one has."""
+    for call in study.calls:
+        if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None or call.inner:
+            continue
+        before, after = call.operands[0].shape, call.outputs[0].shape
+        earlier = study.tape.earlier_at(call)
+        if not before or not after or earlier is None or not earlier.operands or before[0] == after[0]:
+            continue
+        used, gave = earlier.operands[0].shape, earlier.outputs[0].shape
+        if used[:1] == gave[:1] == after[:1] and used[1:] == before[1:] and before[0] != used[0]:
+            return tell_silent(
+                study,
+                "shape/hardcoded-batch",
+                spot=Spot.of_site(call.site),
+                call=call,
+                step=study.step,
+                severity=Severity.WARNING,
+                verdict=f"{call.name} makes {after[0]} rows of a batch of {before[0]}: {shape_text(before)} -> {shape_text(after)}",
+                what=f"in earlier steps the batch was {used[0]}, and the rows were samples",
+                why=f"The number of rows, {after[0]}, is fixed; it happens to divide this batch, and rows are now parts of samples.",
+                fix="Take the size from the tensor: x.view(x.size(0), -1), or flatten(1).",
+            )
+    return None
+
+
+@study_rule("shape/squeezed-batch")
+def squeezed_batch(study: Study) -> Finding | None:
+    """The silent form: squeeze took the axis of a batch of one, and what came after broadcast."""
+    for call in study.calls:
+        if call.name != "squeeze" or not call.operands or not call.outputs or call.site is None or call.inner:
+            continue
+        if len(call.args) > 1 or "dim" in call.kwargs:
+            continue
+        before, after = call.operands[0].shape, call.outputs[0].shape
+        earlier = study.tape.earlier_at(call)
+        if earlier is None or not earlier.operands or before[:1] != (1,) or len(before) < 2:
+            continue
+        used, gave = earlier.operands[0].shape, earlier.outputs[0].shape
+        if used[:1] != (1,) and gave[:1] == used[:1] and len(after) < len(gave) and used[1:] == before[1:]:
+            return tell_silent(
+                study,
+                "shape/squeezed-batch",
+                spot=Spot.of_site(call.site),
+                call=call,
+                step=study.step,
+                severity=Severity.WARNING,
+                verdict=f"squeeze removed the batch axis of a batch of one: {shape_text(before)} -> {shape_text(after)}",
+                what=f"in earlier steps it gave {shape_text(gave)}",
+                why="squeeze without an axis removes every axis of size one, the batch included.",
+                fix="Name the axis: squeeze(1), squeeze(-1).",
+            )
+    return None
+
+
+@study_rule("shape/unbatched")
+def unbatched(study: Study) -> Finding | None:
+    """The silent form: rows of a batch were taken for the steps of one sequence."""
+    found = _mixing(study, lambda given: len(given.shape) == 2)
+    if found is None:
+        return None
+    call, given = found
+    return tell_silent(
+        study,
+        "shape/unbatched",
+        spot=Spot.of_site(call.site) if call.site is not None else None,
+        call=call,
+        step=study.step,
+        verdict=f"{_kind(call)} took a batch of {given.shape[0]} for one sequence of {given.shape[0]} steps",
+        what="what it gives for one sample depends on the samples before it",
+        why=f"Its input is {shape_text(given.shape)}, without an axis for time; of two axes the first is time.",
+        fix="Give each sample its own sequence: unsqueeze(1) makes one step of each row.",
+        replay="bit-identical",
+        counterfactual="the gradient of the last sample's result at the other samples is not zero",
+    )
+
+
+@study_rule("shape/batch-first")
+def batch_first(study: Study) -> Finding | None:
+    """The silent form: batch and time are swapped, and the layer runs over the batch."""
+    found = _mixing(study, lambda given: len(given.shape) == 3)
+    if found is None:
+        return None
+    call, given = found
+    layer = study.layer_of(call)
+    stack = study.modules.built_at(layer) if layer is not None else ()
+    return tell_silent(
+        study,
+        "shape/batch-first",
+        spot=Spot.of_site(stack[0]) if stack else place_of(call, study),
+        symptom=Spot.of_site(call.site) if call.site is not None else None,
+        call=call,
+        step=study.step,
+        verdict=f"{_kind(call)} runs over the batch: it takes {shape_text(given.shape)} for {given.shape[0]} steps of {given.shape[1]} samples",
+        what="what it gives for one sample depends on the samples before it",
+        why="Without batch_first=True the first axis is time and the second the batch.",
+        fix="Build the layer with batch_first=True, or give it (time, batch, features).",
+        replay="bit-identical",
+        counterfactual="the gradient of the last sample's result at the other samples is not zero",
+    )
+
+
+def _kind(call: Call) -> str:
+    return {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}.get(call.name, "attention")
+
+
+def _mixing(study: Study, fits: Callable[[Value], bool]) -> tuple[Call, Value] | None:
+    """A recurrent or attending call whose first axis is the batch, and in which samples depend on each other along it."""
+    run = study.run
+    if run is None:
+        return None
+    for _, call in study.loss_calls():
+        if call.name not in RECURRENT | ATTENDS or not call.operands or not call.outputs:
+            continue
+        given = call.operands[0]
+        if not fits(given) or given.shape[0] < 2 or not _first_is_batch(given):
+            continue
+        if call.name in ATTENDS and given.shape[0] == given.shape[-1]:
+            continue
+        made = next((each for each in call.outputs if each.shape[:1] == given.shape[:1]), None)
+        if made is None:
+            continue
+        probe = _probed(run.contents.get(given), study, call, made)
+        if probe:
+            return call, given
+    return None
+
+
+def _probed(content: torch.Tensor | None, study: Study, call: Call, made: Value) -> bool:
+    """Run the call again on an input with a gradient of its own: does the last row depend on the others?"""
+    given = call.operands[0]
+    if content is None:
+        return False
+    leaf = content.detach().clone().requires_grad_()
+
+    def alter(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        return ((leaf, *args[1:]), kwargs) if each is call and args else (args, kwargs)
+
+    again = study.again(alter=alter)
+    if again is None:
+        return False
+    again.contents[given] = leaf
+    size = reach(again, made, (slice(-1, None),), given)
+    if size is None:
+        return False
+    others = size[:-1]
+    return bool(others.numel()) and float(others.max()) > 1e-12 * max(1.0, float(size.max()))
+
+
+def _first_is_batch(value: Value) -> bool:
+    """Whether the first axis is known to be the samples of a batch: a loader's, or rows picked at random."""
+    rows = value.shape[0]
+    for call in ancestors(value):
+        for operand in call.operands:
+            if isinstance(operand.leaf, BatchLeaf) and operand.shape[:1] == (rows,):
+                indices = operand.leaf.batch.indices
+                return indices is None or len(indices) == rows
+        if call.name in DRAWS and call.outputs and call.outputs[0].shape[:1] == (rows,):
+            return True
+    return isinstance(value.leaf, BatchLeaf)
+
+
+@study_rule("shape/norm-axis")
+def norm_axis(study: Study) -> Finding | None:
+    """The silent form: time and features have the same size, and the layer normalises time."""
+    for loss, call in study.loss_calls():
+        if call.name != "batch_norm" or not call.operands or len(call.operands[0].shape) != 3:
+            continue
+        given = call.operands[0]
+        if given.shape[1] != given.shape[2] or not _features_last(given):
+            continue
+        return tell_silent(
+            study,
+            "shape/norm-axis",
+            spot=place_of(call, study),
+            symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
+            call=call,
+            step=study.step,
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"batch normalisation runs over axis 1 of {shape_text(given.shape)}, and the features are on the last",
+            what="each step of time has its own statistics, shared by all features",
+            why="BatchNorm1d takes (batch, features, time). Both axes have the same size here, so that nothing raises.",
+            fix="Transpose before and after: norm(x.transpose(1, 2)).transpose(1, 2); or use LayerNorm.",
+        )
+    return None
+
+
+def _features_last(value: Value) -> bool:
+    """Whether a layer over features, a Linear say, has just made the last axis."""
+    for _ in range(8):
+        call = value.call
+        if call is None or not call.operands:
+            return False
+        if call.name in ("linear", "embedding", "layer_norm"):
+            return True
+        if not call.outputs or call.operands[0].shape != call.outputs[0].shape or call.name in ("transpose", "permute"):
+            return False
+        value = call.operands[0]
+    return False
