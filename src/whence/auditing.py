@@ -86,7 +86,7 @@ class Auditor:
 
     def _owned(self) -> Iterator[torch.Tensor]:
         known = {id(each): each for entry in self.built if (one := entry.optimizer) for each in _weights(one)}
-        return iter(known.values())
+        return (each for each in known.values() if not each.is_meta)
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         """A loss that hangs on no graph is of interest where no weight is meant by it."""
@@ -122,14 +122,14 @@ class Auditor:
             used = frozenset(id(each) for each in _weights(optimizer) if each.grad is not None)
             stack = user_stack(sys._getframe(2))
             self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry)
-            self._look_before(optimizer)
+            self._look_before(optimizer, entry)
             self._study(optimizer, entry, stack)
 
-    def _look_before(self, optimizer: Optimizer) -> None:
+    def _look_before(self, optimizer: Optimizer, entry: OptimizerEntry) -> None:
         """Copies of weights that the step should not change, or may fail to change."""
         frozen = [each for each in _weights(optimizer) if not each.requires_grad and each.grad is not None]
         low = [each for each in _weights(optimizer) if each.dtype in LOW and each.grad is not None]
-        low = low if self.host.step < LOOKS_AT_LOW and sum(each.numel() for each in low) < MOST_COPIED else []
+        low = low if entry.steps < LOOKS_AT_LOW and sum(each.numel() for each in low) < MOST_COPIED else []
         self._before = [(each, each.detach().clone()) for each in (*frozen, *low)]
 
     def _look_after(self, optimizer: Optimizer) -> None:
@@ -163,8 +163,11 @@ class Auditor:
         now = self.passes.current
         if not now.recorded or now.late or not now.backwards or self._studies >= MOST_STUDIES * STUDIES_OF_ONE_KIND:
             return
+        if any(each.is_meta for each in _weights(optimizer)):
+            return
         calls = tuple(self.passes.calls())
-        structure = hash(tuple((call.name, call.site) for call in calls))
+        weights = frozenset(id(each) for each in now.held.values() if each.requires_grad and each.is_leaf)
+        structure = hash((weights, *((call.name, call.site) for call in calls)))
         seen = self._studied[structure] = self._studied.get(structure, 0) + 1
         if seen > STUDIES_OF_ONE_KIND:
             return
@@ -280,7 +283,7 @@ def _used(calls: Sequence[Call]) -> Iterator[tuple[torch.Tensor, Call, bool]]:
             continue
         for value in call.operands:
             tensor = value.tensor
-            if tensor is None or id(tensor) in seen or not tensor.requires_grad or not tensor.is_leaf:
+            if tensor is None or id(tensor) in seen or not tensor.requires_grad or not tensor.is_leaf or tensor.is_meta:
                 continue
             seen.add(id(tensor))
             module = getattr(call.module, "module", None)
@@ -330,7 +333,7 @@ def _schedule(args: Any, _kwargs: Any, _result: Any) -> Details:
     rate = optimizer.param_groups[0]["lr"] if optimizer is not None else None
     facts = {
         "key": id(scheduler),
-        "kind": type(scheduler).__name__,
+        "scheduler": type(scheduler).__name__,
         "epoch": getattr(scheduler, "last_epoch", None),
         "rate": float(rate) if rate is not None else None,
         "total": getattr(scheduler, "total_steps", None),

@@ -37,7 +37,7 @@ from whence.stopping import Stop
 from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
 from whence.tape.scopes import ModuleBook, Scope
-from whence.tape.tape import Call, CompiledRegion, Tape, flatten
+from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
 from whence.tripwires import Tripwires, is_new_pass, refused_operands
 
 RECORDED_STEPS = 3
@@ -157,6 +157,9 @@ class Session:
                 if (finding := notice(call)) is not None:
                     self._noticed.add(call.site)
                     self._say([finding])
+        if call.name in CASTS:
+            with self._looking():
+                self.tape.note_cut(call)
         if call.name in READINGS and call.phase != "optimizer" and not transforming():
             with self._looking():
                 self.tripwires.value_read(call)

@@ -85,6 +85,18 @@ class Call:
         return self.stack[0] if self.stack else None
 
 
+@dataclass(eq=False, slots=True)
+class Cut:
+    """Numbers that a cast has seen, those that had fractions, and one of them."""
+
+    seen: int = 0
+    lost: int = 0
+    example: float = 0.0
+
+
+CASTS: Final = frozenset({"long", "int", "short", "to", "type", "type_as", "char"})
+
+
 class CustomFunction:
     """A custom autograd Function, to be applied as a whole."""
 
@@ -169,6 +181,24 @@ class Tape:
         self.depth = 0
         """How many calls that are on the tape as one are running around the present one."""
         self._values: dict[int, Value] = {}
+        self.cuts: dict[Site, Cut] = {}
+        """What casts from real to whole numbers have lost, by where they stand."""
+
+    def note_cut(self, call: Call) -> None:
+        """A call that went well: did it drop fractions?"""
+        if call.site is None or not call.outputs or not call.operands or call.outputs[0].dtype.is_floating_point:
+            return
+        given = call.operands[0]
+        tensor = given.tensor
+        if tensor is None or not given.dtype.is_floating_point or tensor.is_meta or call.outputs[0].dtype is torch.bool:
+            return
+        numbers = tensor.detach().reshape(-1)
+        lost = numbers[(numbers != numbers.trunc()) & torch.isfinite(numbers)]
+        cut = self.cuts.setdefault(call.site, Cut())
+        cut.seen += numbers.numel()
+        cut.lost += lost.numel()
+        if lost.numel():
+            cut.example = float(lost[0])
 
     def value_of(self, tensor: torch.Tensor) -> Value:
         """The value that a live tensor stands for now; a leaf is made for one that the tape has not seen yet."""

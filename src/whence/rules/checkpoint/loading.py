@@ -107,7 +107,10 @@ def incomplete_resume(audit: Audit) -> Finding | None:
             continue
         later = events[number + 1 :]
         load = next((each for each in later if each.kind is Kind.LOAD), None)
-        if load is None or load.site is None or any(each.kind is Kind.RESTORE for each in later):
+        if load is None or load.site is None or load.detail["missing"] or load.detail["unexpected"]:
+            # Part of the weights: fine-tuning, not a resume.
+            continue
+        if any(each.kind is Kind.RESTORE for each in later):
             continue
         after = sum(each.kind is Kind.STEP and each.step >= load.step for each in later)
         if after < 3 or not any(entry.stateful and entry.steps for entry in audit.built):

@@ -17,6 +17,8 @@ from whence.source.spots import Spot
 from whence.tape.scopes import Scope
 from whence.tape.tape import Value
 
+FILLS = frozenset({"uniform_", "normal_", "zero_", "fill_", "trunc_normal_", "copy_", "kaiming_uniform_"})
+
 
 @audit_rule("device/unregistered-tensor", Rank.CAUSE)
 def unregistered_tensor(audit: Audit) -> Finding | None:
@@ -103,12 +105,7 @@ def module_in_forward(study: Study) -> Finding | None:
     for call in study.calls:
         scope = call.module if isinstance(call.module, Scope) else None
         times = study.modules.times_built_inside(scope.built) if scope is not None and scope.built is not None else 0
-        if (
-            scope is None
-            or scope.built is None
-            or times < 2
-            or not any(_is_new_weight(each, study) for each in call.operands)
-        ):
+        if scope is None or scope.built is None or times < 2 or not any(_is_new_weight(each) for each in call.operands):
             continue
         return tell_silent(
             study,
@@ -125,6 +122,6 @@ def module_in_forward(study: Study) -> Finding | None:
     return None
 
 
-def _is_new_weight(value: Value, study: Study) -> bool:
-    weight = study.now.held.get(value)
-    return isinstance(weight, nn.Parameter) and not any(id(weight) in each.weights for each in study.built)
+def _is_new_weight(value: Value) -> bool:
+    """A weight that was initialised just before: by now it may be gone."""
+    return value.requires_grad and value.call is not None and value.call.name in FILLS

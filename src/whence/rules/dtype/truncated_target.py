@@ -5,12 +5,12 @@ What happened
 Why it matters
     What lies behind the point is lost; the model learns a staircase, and the loss has a floor that nobody sees.
 How it is detected
-    A loss that takes its target as a number was given integers, or numbers made from integers. Their type is followed back to the cast, and
-    what was cast has fractions.
+    A loss that takes its target as a number was given integers, or numbers made from integers. Their type is followed back to the cast, which
+    was seen to drop fractions.
 How to fix it
     Keep the targets float.
 When it stays silent
-    Classes, counts and other targets that were whole numbers before the cast; casts whose input is gone.
+    Classes, counts and other targets that were whole numbers before the cast.
 Cost
     A walk over the tape in a few recorded steps, where a target is an integer.
 """
@@ -23,7 +23,6 @@ import torch
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
-from whence.lineage.looking import Unknown, look
 from whence.lineage.properties import HasDtype
 from whence.lineage.trail import trace
 from whence.rules.loss.probabilities import MOVES
@@ -32,10 +31,9 @@ from whence.rules.rule import study_rule
 from whence.rules.telling import dtype_name, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
-from whence.tape.tape import Value
+from whence.tape.tape import CASTS, Cut, Value
 
 MEETING = SAME_SHAPE_LOSSES | {"sub", "__sub__", "__rsub__"}
-CASTS = ("long", "int", "short", "to", "type", "astype", "type_as", "char", "byte")
 
 
 @study_rule("dtype/truncated-target")
@@ -49,16 +47,8 @@ def truncated_target(study: Study) -> Finding | None:
         if whole is None or prediction is None or whole.dtype in (torch.bool, torch.uint8):
             continue
         trail = trace(whole, HasDtype(whole.dtype), study)
-        node = trail.spot.node() if trail.spot is not None else None
-        if (
-            trail.spot is None
-            or not isinstance(node, ast.Call)
-            or not isinstance(node.func, ast.Attribute)
-            or node.func.attr not in CASTS
-        ):
-            continue
-        lost = _fractions(node.func.value, study)
-        if lost is None:
+        cut = _cut_at(trail.spot, study) if trail.spot is not None else None
+        if trail.spot is None or cut is None:
             continue
         return tell_silent(
             study,
@@ -66,14 +56,14 @@ def truncated_target(study: Study) -> Finding | None:
             spot=trail.spot,
             symptom=Spot.of_site(call.site),
             step=study.step,
-            op=node.func.attr,
+            op=trail.op,
             phase=trail.phase,
-            verdict=f"real-valued targets were cut to {dtype_name(whole.dtype)}: {lost[0]:.4g} became {int(lost[0])}",
+            verdict=f"real-valued targets were cut to {dtype_name(whole.dtype)}: {cut.example:.4g} became {int(cut.example)}",
             what=f"{call.name} compares predictions with whole numbers",
-            why=f"{lost[1]:.0%} of what was cast has fractions, and a cast to an integer type drops them.",
+            why=f"{cut.lost / cut.seen:.0%} of what was cast has fractions, and a cast to an integer type drops them.",
             fix="Keep the targets float.",
             chain=trail.hops,
-            patch=diff_of(replace_node(trail.spot.filename, node, f"{ast.unparse(node.func.value)}.float()")),
+            patch=_patch(trail.spot),
         )
     return None
 
@@ -90,17 +80,16 @@ def _whole(value: Value) -> Value | None:
     return None
 
 
-def _fractions(node: ast.expr, study: Study) -> tuple[float, float] | None:
-    """A number that was cut, and the share of such numbers, if what was cast is still there."""
-    for frame in study.frames:
-        try:
-            thing = look(node, frame)
-        except Unknown:
-            continue
-        if type(thing).__module__ == "numpy":
-            thing = torch.as_tensor(thing)
-        if isinstance(thing, torch.Tensor) and thing.is_floating_point() and thing.numel():
-            cut = thing.detach().reshape(-1)
-            lost = cut[(cut != cut.trunc()) & torch.isfinite(cut)]
-            return (float(lost[0]), lost.numel() / cut.numel()) if lost.numel() > 0.05 * cut.numel() else None
+def _cut_at(spot: Spot, study: Study) -> Cut | None:
+    """What the cast at a line has lost, if that is more than a few numbers."""
+    for site, cut in study.tape.cuts.items():
+        if (site.filename, site.f_lineno) == (spot.filename, spot.line) and cut.lost > 0.05 * cut.seen:
+            return cut
     return None
+
+
+def _patch(spot: Spot) -> str | None:
+    node = spot.node()
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in CASTS:
+        return None
+    return diff_of(replace_node(spot.filename, node, f"{ast.unparse(node.func.value)}.float()"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 
@@ -11,6 +13,8 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.study import Study
 from whence.ledgers.weights import WeightEntry
+from whence.lineage.expressions import SourceTrace
+from whence.lineage.properties import Property
 from whence.rules.gradient.no_graph import switch_around
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, tell_silent
@@ -51,7 +55,7 @@ def fake_leaf(study: Study) -> Finding | None:
     value, stack = study.leaf_losses[-1]
     wrap = _wrapping(study, value)
     cut = _cut_before(wrap.operands[0] if wrap is not None and wrap.operands else value)
-    spot = Spot.of_site(wrap.site) if wrap is not None and wrap.site is not None else None
+    spot = Spot.of_site(wrap.site) if wrap is not None and wrap.site is not None else _returned(study, value)
     symptom = Spot.of_site(stack[0]) if stack else None
     chain: tuple[Hop, ...] = ()
     before = ""
@@ -83,6 +87,23 @@ def _wrapping(study: Study, value: Value) -> Call | None:
     if switched:
         return switched[-1]
     return value.call
+
+
+def _returned(study: Study, value: Value) -> Spot | None:
+    """Where a loss comes from that no call on the tape has made: the expression that the program's source has for it."""
+    tensor = value.tensor
+    return SourceTrace(Wrapped(), study.frames).follow_object(tensor).spot if tensor is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped(Property):
+    """It was wrapped as a Variable, which torch does not show to anybody."""
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in WRAPS
+
+    def describe(self) -> str:
+        return "wrapped anew"
 
 
 def _cut_before(value: Value) -> Call | None:

@@ -74,10 +74,13 @@ def _is_causal(study: Study, shift: Shift, logits: Value) -> bool:
     return not depends_on_later(run, value, embedded(shift), batch=0, step=shift.length // 2, axis=1, source_axis=1)
 
 
-def by_time(value: Value, shift: Shift) -> Value | None:
-    """The logits as (batch, time, classes), before they were flattened."""
+def by_time(logits: Value, shift: Shift) -> Value | None:
+    """The logits as (batch, time, classes), before they were flattened or their classes put first."""
+    value = logits
     for _ in range(20):
-        if len(value.shape) == 3 and value.shape[0] == shift.batch and value.shape[1] >= shift.length:
+        # A loss takes (batch, classes, time): three axes at the loss itself are in another order.
+        later = value.shape[1] - shift.length if len(value.shape) == 3 and value is not logits else -1
+        if 0 <= later <= 2 and value.shape[0] == shift.batch:
             return value
         call = value.call
         if call is None or not call.operands or call.name not in MOVES:

@@ -25,13 +25,13 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
 from whence.rules.operations import LOSSES
 from whence.rules.rule import Rank, study_rule
+from whence.rules.shape.silent import first_is_batch
 from whence.rules.telling import place_of, shape_text, tell_silent
 from whence.source.spots import Spot
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value
 
 NAMES = frozenset({"softmax", "log_softmax", "softmin"})
-REDUCING = frozenset({"sum", "mean", "matmul", "__matmul__", "bmm", "einsum", "mm", "max", "min", "amax", "prod"})
 
 
 @study_rule("loss/softmax-axis", Rank.CAUSE)
@@ -62,7 +62,7 @@ def softmax_axis(study: Study) -> Finding | None:
                     else "another one."
                 ),
             )
-        batch = len(given.shape) == 2 and axis == 0 and given.shape[0] > 1 and given.shape[1] > 1
+        batch = len(given.shape) == 2 and axis == 0 and min(given.shape) > 1 and first_is_batch(given)
         if batch and isinstance(call.module, Scope) and _rows_go_on(study, call):
             return tell_silent(
                 study,
@@ -120,8 +120,6 @@ def _rows_go_on(study: Study, call: Call) -> bool:
             continue
         if each.name in LOSSES:
             return True
-        if each.name in REDUCING and each.outputs:
-            return not each.outputs[0].shape
         if each.outputs and each.outputs[0].shape[:1] != (samples,):
             return not each.outputs[0].shape
         reached |= {id(value) for value in each.outputs}

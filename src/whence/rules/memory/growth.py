@@ -171,10 +171,9 @@ def _filled_at(holding: Holding, audit: Audit) -> Spot | None:
     files = [holding.frame.co_filename] if holding.frame is not None else []
     files += [frame.f_code.co_filename for frame in audit.frames]
     files += [site.filename for module in audit.modules.known() for site in audit.modules.built_at(module)[:1]]
-    plain = holding.name.split("[")[0]
     for filename in dict.fromkeys([*files, *_sources(audit)]):
         tree = tree_of(filename)
-        found = list(_stores(tree, plain, holding.owner)) if tree is not None else []
+        found = list(_stores(tree, holding.name, holding.owner)) if tree is not None else []
         if found:
             return Spot.of_node(filename, found[-1] if holding.kind == "tensor" else found[0])
     return None
@@ -194,7 +193,7 @@ def _stores(tree: ast.AST, name: str, owner: str) -> Iterator[ast.AST]:
     for scope in scopes:
         for node in ast.walk(scope):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FILLS:
-                if ast.unparse(node.func.value).split("[")[0] == name:
+                if ast.unparse(node.func.value) in (name, name.split("[")[0]):
                     yield node
             elif (isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name) or (
                 isinstance(node, ast.Assign)

@@ -195,7 +195,7 @@ def _lost(story: Sequence[Event]) -> list[tuple[Event, Event]]:
 
 def _is_read(audit: Audit, pairs: list[tuple[Event, Event]]) -> bool:
     """Whether the program looked at the gradients before they were cleared."""
-    clears = {clear.site for _, clear in pairs}
+    clears = {each.site for each in audit.loop.of(Kind.CLEAR, Kind.CLIP, Kind.STEP, Kind.UNSCALE)}
     first = min(pair[0].step for pair in pairs)
     return any(
         call.name == "grad.__get__" and call.site not in clears and call.step >= first and call.phase == "program"
@@ -305,6 +305,8 @@ def ineffective_clip(audit: Audit) -> Finding | None:
     Cost
         One entry a call in the first 200 steps.
     """
+    if "optimizer/discarded-gradient" in audit.told:
+        return None
     for entry in audit.built:
         story = audit.loop.story_of(entry)
         clips = [each for each in story if each.kind is Kind.CLIP]

@@ -167,7 +167,7 @@ def stale_parameter(audit: Audit) -> Finding | None:
         if optimizer is None:
             continue
         weights = [each for group in optimizer.param_groups for each in group["params"]]
-        left = [each for each in weights if audit.weights.entry_of(each) is None and id(each) not in registered]
+        left = [each for each in weights if isinstance(each, nn.Parameter) and id(each) not in registered]
         if not left or not entry.steps:
             continue
         shapes = {tuple(each.shape) for each in left}

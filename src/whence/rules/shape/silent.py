@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
-
-import torch
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
@@ -41,8 +39,8 @@ def reshape_as_permute(study: Study) -> Finding | None:
     Cost
         A comparison of sizes for each reshape of a few recorded steps.
     """
-    for loss, call in study.loss_calls():
-        if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None:
+    for call in (each for loss in study.losses for each in ancestors(loss.value)):
+        if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None or call.forgotten:
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         crossed = _crossed(before, after)
@@ -52,7 +50,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
             study,
             "shape/reshape-as-permute",
             spot=Spot.of_site(call.site),
-            symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
+            symptom=Spot.of_site(study.losses[0].call.site) if study.losses[0].call.site is not None else None,
             call=call,
             step=study.step,
             severity=Severity.WARNING,
@@ -176,7 +174,7 @@ def squeezed_batch(study: Study) -> Finding | None:
 @study_rule("shape/unbatched")
 def unbatched(study: Study) -> Finding | None:
     """The silent form: rows of a batch were taken for the steps of one sequence."""
-    found = _mixing(study, lambda given: len(given.shape) == 2)
+    found = _mixing(study, axes=2)
     if found is None:
         return None
     call, given = found
@@ -198,7 +196,7 @@ def unbatched(study: Study) -> Finding | None:
 @study_rule("shape/batch-first")
 def batch_first(study: Study) -> Finding | None:
     """The silent form: batch and time are swapped, and the layer runs over the batch."""
-    found = _mixing(study, lambda given: len(given.shape) == 3)
+    found = _mixing(study, axes=3)
     if found is None:
         return None
     call, given = found
@@ -224,60 +222,75 @@ def _kind(call: Call) -> str:
     return {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}.get(call.name, "attention")
 
 
-def _mixing(study: Study, fits: Callable[[Value], bool]) -> tuple[Call, Value] | None:
-    """A recurrent or attending call whose first axis is the batch, and in which samples depend on each other along it."""
-    run = study.run
-    if run is None:
+def _mixing(study: Study, axes: int) -> tuple[Call, Value] | None:
+    """A recurrent or attending call that runs along the batch, given as so many axes: samples depend on each other there."""
+    if study.run is None:
         return None
     for _, call in study.loss_calls():
         if call.name not in RECURRENT | ATTENDS or not call.operands or not call.outputs:
             continue
         given = call.operands[0]
-        if not fits(given) or given.shape[0] < 2 or not _first_is_batch(given):
+        written = _written(given)
+        rows = written.shape[0] if written.shape else 0
+        if len(written.shape) != axes or rows < 2 or rows not in given.shape or not first_is_batch(written):
             continue
-        if call.name in ATTENDS and given.shape[0] == given.shape[-1]:
-            continue
-        made = next((each for each in call.outputs if each.shape[:1] == given.shape[:1]), None)
-        if made is None:
-            continue
-        probe = _probed(run.contents.get(given), study, call, made)
-        if probe:
-            return call, given
+        if _runs_along(study, call, given.shape.index(rows)):
+            return call, written
     return None
 
 
-def _probed(content: torch.Tensor | None, study: Study, call: Call, made: Value) -> bool:
-    """Run the call again on an input with a gradient of its own: does the last row depend on the others?"""
-    given = call.operands[0]
-    if content is None:
+def _written(given: Value) -> Value:
+    """What the program gave: a recurrent layer adds the axis that a single sequence lacks."""
+    call = given.call
+    return call.operands[0] if call is not None and call.name == "unsqueeze" and len(given.shape) == 3 else given
+
+
+def _runs_along(study: Study, call: Call, axis: int) -> bool:
+    """Run the call again on an input with a gradient of its own: does the last place on an axis depend on the others?"""
+    given, run = call.operands[0], study.run
+    content = run.contents.get(given) if run is not None else None
+    made = next(
+        (each for each in call.outputs if len(each.shape) > axis and each.shape[axis] == given.shape[axis]), None
+    )
+    if content is None or made is None:
         return False
     leaf = content.detach().clone().requires_grad_()
 
     def alter(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        return ((leaf, *args[1:]), kwargs) if each is call and args else (args, kwargs)
+        if each is not call or not args:
+            return args, kwargs
+        # Attention is given the same tensor several times: as query, key and value.
+        return tuple(leaf if thing is args[0] else thing for thing in args), kwargs
 
     again = study.again(alter=alter)
     if again is None:
         return False
     again.contents[given] = leaf
-    size = reach(again, made, (slice(-1, None),), given)
+    last = tuple(slice(-1, None) if each == axis else slice(None) for each in range(axis + 1))
+    size = reach(again, made, last, given)
     if size is None:
         return False
-    others = size[:-1]
+    others = size.narrow(axis, 0, size.shape[axis] - 1)
     return bool(others.numel()) and float(others.max()) > 1e-12 * max(1.0, float(size.max()))
 
 
-def _first_is_batch(value: Value) -> bool:
-    """Whether the first axis is known to be the samples of a batch: a loader's, or rows picked at random."""
+def first_is_batch(value: Value) -> bool:
+    """Whether the first axis is known to be the samples of a batch: a loader's, or rows picked or labelled at random."""
     rows = value.shape[0]
+    if isinstance(value.leaf, BatchLeaf):
+        return True
     for call in ancestors(value):
         for operand in call.operands:
             if isinstance(operand.leaf, BatchLeaf) and operand.shape[:1] == (rows,):
                 indices = operand.leaf.batch.indices
                 return indices is None or len(indices) == rows
-        if call.name in DRAWS and call.outputs and call.outputs[0].shape[:1] == (rows,):
+        if call.name in DRAWS and call.outputs and call.outputs[0].shape == (rows,):
             return True
-    return isinstance(value.leaf, BatchLeaf)
+        if call.name in ("__getitem__", "index_select"):
+            picked = [each for each in call.operands[1:] if each.shape == (rows,)]
+            if any(each.name in DRAWS for index in picked for each in ancestors(index)):
+                return True
+    return False
 
 
 @study_rule("shape/norm-axis")
