@@ -15,7 +15,8 @@ from whence.rules.rule import rule_ids
 
 def _named(case: Case, ran: Ran) -> dict[str, Any]:
     rule = case.expected["rule"]
-    found = [each for each in ran.loud if each["rule"] == rule]
+    quiet = case.expected.get("severity") == "info"
+    found = [each for each in (ran.findings if quiet else ran.loud) if each["rule"] == rule]
     assert found, (
         f"{rule} was not named; said: {[(each['rule'], each['verdict']) for each in ran.findings]}\n{ran.stderr}"
     )
@@ -28,7 +29,7 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
     finding = _named(case, ran)
     origin = finding["origin"]
     assert (Path(origin["file"]).name, origin["line"]) == (case.origin_file, case.origin_line), ran.stderr
-    assert {each["rule"] for each in ran.loud} == {case.expected["rule"]}
+    assert {each["rule"] for each in ran.loud} <= {case.expected["rule"]}
     if "sample" in case.expected:
         assert origin["sample"]["dataset_index"] == case.expected["sample"]["dataset_index"]
     for key in ("op", "phase"):
@@ -120,8 +121,11 @@ print("left:", digest.hexdigest(), torch.rand(2).tolist(), numpy.random.rand(2).
 """
 
 
-def test_at_least_half_of_the_broken_cases_have_a_patch() -> None:
-    assert sum(case.expected.get("patch", False) for case in BROKEN) * 2 >= len(BROKEN)
+def test_at_least_half_of_the_failing_cases_have_a_patch() -> None:
+    failing = [
+        case for case in BROKEN if "exception" in case.expected or case.expected["rule"].startswith("nonfinite/")
+    ]
+    assert sum(case.expected.get("patch", False) for case in failing) * 2 >= len(failing)
 
 
 def test_every_case_names_a_rule_that_exists() -> None:

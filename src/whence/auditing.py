@@ -19,6 +19,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.study import Study, losses_of
+from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger
 from whence.rules.rule import audit_rules, study_rules
 from whence.source.sites import Site, frames_from, is_library, user_stack
@@ -38,7 +39,6 @@ AUDITS = frozenset({3, 6, 12, 24, 48, 96, 192, 400, 800, 1600, 3200, 6400, 12_80
 class Host(Protocol):
     step: int
 
-    def diagnose(self, ask: Callable[[], list[Finding]]) -> list[Finding]: ...
     def say(self, findings: list[Finding]) -> None: ...
     def scene(self, frames: list[FrameType]) -> dict[str, Any]: ...
     def trouble(self, what: str) -> None: ...
@@ -57,6 +57,7 @@ class Auditor:
         self.loop = LoopLedger()
         self.weights = WeightLedger()
         self.memory = MemoryLedger()
+        self.units = UnitLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
         self._studied: dict[int, int] = {}
@@ -169,14 +170,23 @@ class Auditor:
         weights = frozenset(id(each) for each in now.held.values() if each.requires_grad and each.is_leaf)
         structure = hash((weights, *((call.name, call.site) for call in calls)))
         seen = self._studied[structure] = self._studied.get(structure, 0) + 1
-        if seen > STUDIES_OF_ONE_KIND:
+        if seen > STUDIES_OF_ONE_KIND and self.host.step not in AUDITS:
             return
-        self._studies += 1
-        self.weights.enter(_used(calls))
-        self._name_unowned()
-        study = Study(
-            **self.host.scene(_users(sys._getframe(2))),
-            now=now,
+        study = self._study_of(calls, optimizer, entry, stack)
+        if self.host.step in AUDITS:
+            self.units.look(study)
+        if seen <= STUDIES_OF_ONE_KIND:
+            self._studies += 1
+            self.weights.enter(_used(calls))
+            self._name_unowned()
+            self._tell(study_rules(), study)
+
+    def _study_of(
+        self, calls: tuple[Call, ...], optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]
+    ) -> Study:
+        return Study(
+            **self.host.scene(_users(sys._getframe(3))),
+            now=self.passes.current,
             step=self.host.step,
             stack=stack,
             calls=calls,
@@ -188,7 +198,6 @@ class Auditor:
             loop=self.loop,
             told=self.told,
         )
-        self._tell(study_rules(), study)
 
     def _name_unowned(self) -> None:
         """While the model is alive: the names of weights that somebody may have to speak of at the end."""
@@ -220,6 +229,7 @@ class Auditor:
             loop=self.loop,
             weights=self.weights,
             memory=self.memory,
+            units=self.units,
             built=self.built,
             losses=self.host.losses(),
             told=self.told,
@@ -229,15 +239,15 @@ class Auditor:
     def _tell(self, rules: Iterable[tuple[str, Callable[[Any], Finding | None]]], scene: Any) -> None:
         for id, ask in rules:
             try:
-                found = self.host.diagnose(lambda ask=ask: [each] if (each := ask(scene)) is not None else [])  # type: ignore[misc]
+                found = ask(scene)
             except Exception as error:
                 self.host.trouble(f"{id} failed ({described(error)})")
                 if "WHENCE_DEBUG" in os.environ:
                     traceback.print_exc()
                 continue
-            if found:
+            if found is not None:
                 self.told.add(id)
-                self.host.say(found)
+                self.host.say([found])
 
 
 def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:

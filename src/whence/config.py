@@ -21,6 +21,8 @@ class Config:
     budget: float = 0.01
     fail_on: Severity | None = None
     stop_on: Severity | None = None
+    steps: int | None = None
+    """After so many steps the watch ends, and the program goes on."""
 
     def wants(self, rule_id: str) -> bool:
         def named(patterns: tuple[str, ...]) -> bool:
@@ -75,6 +77,10 @@ def _parsed(key: str, value: Any, path: Path) -> Any:
                 f"{path}: budget in [tool.whence] must be a share of the run's time between 0 and 1, such as 0.01"
             )
         return float(value)
+    if key == "steps":
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UsageError(f"{path}: steps in [tool.whence] must be a number of steps, such as 50")
+        return value
     return severity(value, f"{path}: {key}")
 
 

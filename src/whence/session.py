@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from whence.auditing import LEDGER_STEPS, Auditor
+from whence.auditing import AUDITS, LEDGER_STEPS, Auditor
 from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
@@ -31,7 +31,7 @@ from whence.sensors.loader import LoaderSensor
 from whence.sensors.loop import ClearSensor, LoopSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
-from whence.source.sites import Site, frames_in, frames_outside, is_library, let_go, stack_of, user_stack
+from whence.source.sites import Site, frames_from, frames_in, frames_outside, is_library, let_go, stack_of, user_stack
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
 from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
@@ -297,12 +297,15 @@ class Session:
             self.auditor.optimizer_built(optimizer, stack)
 
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
-        if self._looking_now:
+        if self._looking_now or self._over:
             return
         if not evaluates:
             with self._looking():
                 self.tripwires.step_began(optimizer)
-                self.auditor.step_began(optimizer)
+                if self.clears.on:
+                    self._audited(self.auditor.step_began, optimizer)
+                else:
+                    self.auditor.step_began(optimizer)
         self._phases.append("optimizer")
         self._stop_if_asked()
 
@@ -318,12 +321,13 @@ class Session:
             self.tripwires.evaluation_ended(optimizer)
 
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
-        if self._looking_now:
+        if self._looking_now or self._over:
             return
         while self._phases:
             if self._phases.pop() == "optimizer":
                 break
-        if self.calls.on or self.clears.on or not self.tripwires.is_idle():
+        looks = self.calls.on or self.clears.on or steps in AUDITS or self.config.steps is not None
+        if looks or not self.tripwires.is_idle():
             self._end_step(optimizer, steps)
             return
         self.step = steps
@@ -335,7 +339,7 @@ class Session:
         with self._looking():
             self.tripwires.step_ended(optimizer)
             self.step = steps
-            self.auditor.step_ended(optimizer, steps)
+            self._audited(self.auditor.step_ended, optimizer, steps)
             if steps >= LEDGER_STEPS:
                 self.clears.stop()
             allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
@@ -348,6 +352,18 @@ class Session:
                 self._judge_hooks()
             self.tripwires.next_pass()
         self._stop_if_asked()
+        if self.config.steps is not None and steps >= self.config.steps:
+            self._retire()
+
+    def _retire(self) -> None:
+        """The watch has seen the steps it was asked to see: tell what there is to tell, and leave the program alone."""
+        with self._looking():
+            self._end([each for each in frames_from(sys._getframe(2)) if not is_library(each.f_code.co_filename)], None)
+        self.calls.stop()
+        for sensor in self.sensors:
+            # torch is going through its hooks of optimizers: these stay, and do nothing any more.
+            if sensor is not self.optimizers:
+                sensor.stop()
 
     def _judge_hooks(self) -> None:
         """Hooks on every module are dear where steps are short: take them off if loaders show new shapes as well."""
@@ -361,6 +377,15 @@ class Session:
                 self.scope = None
         sensor.calls = 0
         self._step_began = now
+
+    def _audited(self, look: Callable[..., None], *args: Any) -> None:
+        """What audits take does not count against the budget of recording."""
+        began = perf_counter()
+        try:
+            look(*args)
+        finally:
+            let_go()
+            self._diagnosing += perf_counter() - began
 
     # what the backward sensor reports
 

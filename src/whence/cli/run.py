@@ -30,7 +30,7 @@ from whence.stopping import Stop
 if TYPE_CHECKING:
     from whence.session import Session
 
-TAKES_VALUE = ("--select", "--ignore", "--fail-on", "--stop-on", "--budget", "--json")
+TAKES_VALUE = ("--select", "--ignore", "--fail-on", "--stop-on", "--steps", "--budget", "--json")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
         help="exit with 1 if there is a finding of this level or above: info, warning, error, never",
     )
     made.add_argument("--stop-on", metavar="LEVEL", help="end the program at the first finding of this level or above")
+    made.add_argument("--steps", metavar="N", help="end the watch after N steps; the program goes on without it")
     made.add_argument(
         "--budget", metavar="SHARE", help="share of the run's time that recording may take (default 0.01)"
     )
@@ -105,6 +106,10 @@ def choose(options: argparse.Namespace) -> Config:
                 f"--budget must be a share of the run's time between 0 and 1, such as 0.01; got {options.budget!r}"
             )
         config = replace(config, budget=share)
+    if options.steps is not None:
+        if not options.steps.isdecimal() or int(options.steps) < 1:
+            raise UsageError(f"--steps must be a number of steps, such as 50; got {options.steps!r}")
+        config = replace(config, steps=int(options.steps))
     return config
 
 

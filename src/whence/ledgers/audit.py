@@ -9,6 +9,7 @@ import torch
 
 from whence.ledgers.loop import LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
+from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger
 from whence.source.sites import Site
 from whence.tape.scene import Scene
@@ -25,6 +26,7 @@ class Audit(Scene):
     loop: LoopLedger
     weights: WeightLedger
     memory: MemoryLedger
+    units: UnitLedger
     built: Sequence[OptimizerEntry]
     """All optimizers, those that are gone included, oldest first."""
     losses: Sequence[float]

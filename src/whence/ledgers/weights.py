@@ -39,6 +39,14 @@ class WeightEntry:
         weight = self.ref()
         return weight is not None and not torch.equal(_head(weight), self.first)
 
+    def moved(self) -> float:
+        """How far it is from where it was, as a share of its size."""
+        weight = self.ref()
+        if weight is None or not weight.is_floating_point() or not self.first.numel():
+            return 0.0
+        size = float(self.first.double().norm())
+        return float((_head(weight).double() - self.first.double()).norm()) / size if size else float("inf")
+
 
 class WeightLedger:
     """Filled from recorded passes. Keeps no weight alive."""

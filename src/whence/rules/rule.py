@@ -94,7 +94,9 @@ def _register(id: str, rank: Rank, function: Ask, **asked: Any) -> Ask:
     if known is None:
         _registered[id] = Rule(id, rank, _documentation(function), **asked)
     else:
-        _registered[id] = replace(known, **asked)
+        # A rule with a loud and a silent form is documented where there is most to say.
+        documentation = max(known.documentation, _documentation(function), key=len)
+        _registered[id] = replace(known, documentation=documentation, **asked)
     return function
 
 

@@ -11,6 +11,7 @@ from whence.finding import Confidence, Finding, Hop, Operand, Origin, Proof, Sev
 from whence.lineage.looking import is_array
 from whence.lineage.trail import Birth, Trail
 from whence.source.handlers import Fate
+from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.scene import Scene
@@ -185,6 +186,10 @@ def tell_silent(
         span=spot.span,
         operands=operands,
     )
+
+
+def spot_at(site: Site | None) -> Spot | None:
+    return Spot.of_site(site) if site is not None else None
 
 
 def place_of(call: Call, scene: Scene) -> Spot | None:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
-from whence.source.sites import user_stack
+from whence.source.sites import Site, user_stack
 from whence.tape.scopes import ModuleBook, Scope
 
 # With a function mode on the stack these take another path through their code, and give another result:
@@ -57,10 +57,14 @@ class ModuleSensor(Sensor):
                 hide_this_frame(exception)
                 raise
             builder = _constructor(module)
-            inside = self.listener.scope is not None
-            self._guarded(lambda: self.listener.modules.note_construction(module, user_stack(builder), inside=inside))
+            self._guarded(self._note_construction, module, user_stack(builder))
 
         return __init__
+
+    def _note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
+        self.listener.modules.note_construction(module, stack)
+        if self.listener.scope is not None:
+            self.listener.modules.note_inside(stack)
 
     def _wrap_register(self, original: Any) -> Any:
         def register_parameter(module: nn.Module, *args: Any, **kwargs: Any) -> None:

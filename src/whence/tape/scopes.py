@@ -58,11 +58,13 @@ class ModuleBook:
         if key not in known or known[key]() is not module:
             known[key] = weakref.ref(module, forget)
 
-    def note_construction(self, module: nn.Module, stack: tuple[Site, ...], *, inside: bool = False) -> None:
-        """`inside` another module's forward."""
+    def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
         self._know(module)
         self._stacks[id(module)] = stack
-        if inside and stack:
+
+    def note_inside(self, stack: tuple[Site, ...]) -> None:
+        """A module was built while another one was running."""
+        if stack:
             self._inside[stack[0]] = self._inside.get(stack[0], 0) + 1
 
     def times_built_inside(self, site: Site) -> int:

@@ -17,6 +17,7 @@ Cost
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 
 from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
@@ -31,7 +32,8 @@ from whence.source.spots import Spot
 def sampler_epoch(audit: Audit) -> Finding | None:
     for info in audit.loaders.infos():
         orders = info.orders
-        if not info.shuffles_by_epoch or len(orders) < 2 or not info.stack or orders[-1] != orders[-2]:
+        alike = any(one == other for one, other in pairwise(orders))
+        if not info.shuffles_by_epoch or not alike or not info.stack:
             continue
         return tell_silent(
             audit,
@@ -42,7 +44,7 @@ def sampler_epoch(audit: Audit) -> Finding | None:
             phase="data",
             severity=Severity.WARNING,
             verdict="every epoch has the same order: the sampler is never told the epoch",
-            what=f"{len(orders)} epochs, the last two with the same indices in the same order",
+            what="two epochs have the same indices in the same order",
             why="DistributedSampler shuffles with seed + epoch, and epoch stays 0 until set_epoch is called.",
             fix="Call sampler.set_epoch(epoch) at the start of each epoch.",
         )

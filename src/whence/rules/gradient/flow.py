@@ -154,7 +154,7 @@ def detached(audit: Audit) -> Finding | None:
         cut = _cut_after(audit, entry)
         if cut is None or cut.site is None:
             continue
-        meant = cut.name in MEANT or not cut.grad_mode
+        meant = (cut.name in MEANT or not cut.grad_mode) and not _leaves_torch(cut, audit)
         if meant and not audit.final:
             continue
         if meant and (not entry.training or _has_been_loaded(audit, entry)):
@@ -179,6 +179,15 @@ def detached(audit: Audit) -> Finding | None:
             confidence=Confidence.LIKELY if meant else Confidence.PROVEN,
         )
     return None
+
+
+def _leaves_torch(cut: Call, audit: Audit) -> bool:
+    """Whether what was cut off goes on to numpy or plain numbers, where no gradient could follow it."""
+    given = {id(each) for each in cut.outputs}
+    return any(
+        call.name in ("numpy", "__array__", "tolist") and any(id(each) in given for each in call.operands)
+        for call in audit.tape.calls
+    )
 
 
 def _reason(cut: Call) -> str:

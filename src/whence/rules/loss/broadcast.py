@@ -200,7 +200,8 @@ def _operands(call: Call, pair: tuple[Value, Value], study: Study) -> tuple[Oper
 def _patch(call: Call, wide: Value, narrow: Value) -> str | None:
     nodes = operand_nodes(call)
     position = call.operands.index(wide)
-    if position >= len(nodes) or call.site is None or wide.shape != (*narrow.shape, 1):
+    alone = all(each.shape == narrow.shape for each in call.operands if each is not wide)
+    if position >= len(nodes) or call.site is None or wide.shape != (*narrow.shape, 1) or not alone:
         return None
     node = nodes[position]
     return diff_of(replace_node(call.site.filename, node, in_parentheses(call.site.filename, node) + ".squeeze(-1)"))

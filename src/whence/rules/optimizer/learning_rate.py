@@ -1,4 +1,4 @@
-"""A learning rate that is too high."""
+"""A learning rate that is too high, or too low."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import ast
 import math
 
 from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
 from whence.rules.nonfinite.telling import number_text, tell_trip
-from whence.rules.rule import Rank, trip_rule
+from whence.rules.rule import Rank, audit_rule, trip_rule
+from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.trip import RateTrial, Trip
@@ -64,3 +66,48 @@ def _patch(trip: Trip, rate: float) -> str | None:
     given = [each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]
     literal = next((each for each in given if isinstance(each, ast.Constant)), None)
     return diff_of(replace_node(trip.built[0].filename, literal, repr(rate))) if literal is not None else None
+
+
+@audit_rule("optimizer/learning-rate-low", Rank.GENERAL)
+def learning_rate_low(audit: Audit) -> Finding | None:
+    """Updates are too small to matter.
+
+    What happened
+        After many steps with gradients the weights are where they were, to within a hundredth of a percent, and the loss has not moved.
+    Why it matters
+        The run learns nothing it was meant to learn in its time.
+    How it is detected
+        The weights at the end against those at the start, and the losses of the first and the last steps.
+    How to fix it
+        A larger learning rate: try factors of ten.
+    When it stays silent
+        Losses that fall, few steps, frozen weights. It is a note: a schedule may begin so.
+    Cost
+        A few hundred elements of each weight are kept.
+    """
+    losses = [each for each in audit.losses if math.isfinite(each)]
+    if not audit.final or audit.step < 30 or len(losses) < 30 or audit.told - {"optimizer/unscaled-accumulation"}:
+        return None
+    first, last = sum(losses[:10]) / 10, sum(losses[-10:]) / 10
+    entry = next((each for each in reversed(audit.built) if each.steps >= 30 and each.stack and each.rates), None)
+    if entry is None or entry.rates[1] == 0 or abs(first - last) > 0.02 * abs(first) or abs(last) < 1e-6:
+        return None
+    moved = [
+        each.moved() for each in audit.weights.entries() if each.weight is not None and id(each.weight) in entry.weights
+    ]
+    if not moved or max(moved) > 1e-3:
+        return None
+    return tell_silent(
+        audit,
+        "optimizer/learning-rate-low",
+        spot=Spot.of_site(entry.stack[0]),
+        step=audit.step,
+        op=entry.kind,
+        phase="optimizer",
+        severity=Severity.INFO,
+        confidence=Confidence.HINT,
+        verdict=f"the learning rate {entry.rates[1]:g} moves nothing: after {entry.steps} steps weights changed by at most {max(moved):.1e} of their size",
+        what=f"the loss went from {first:.4g} to {last:.4g}",
+        why="The weights are where they were initialised.",
+        fix="Try a learning rate that is 10, 100 ... times larger.",
+    )

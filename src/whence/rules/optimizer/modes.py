@@ -20,6 +20,7 @@ Cost
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterator
 
@@ -186,7 +187,7 @@ def is_read(last: Call, audit: Audit) -> bool:
 def dropout_in_eval_mode(call: Call) -> Finding | None:
     if call.name not in DROPOUTS or not isinstance(call.module, Scope) or call.module.training or call.site is None:
         return None
-    if len(call.args) > 2 or "training" in call.kwargs or not _depends_on_mode(call):
+    if not _depends_on_mode(call) or _says_when(call):
         return None
     spot = Spot.of_site(call.site)
     verdict = f"F.{call.name} drops in eval mode: it is called without training="
@@ -201,3 +202,11 @@ def dropout_in_eval_mode(call: Call) -> Finding | None:
         fix="Pass training=self.training, or use an nn.Dropout layer.",
         span=spot.span,
     )
+
+
+def _says_when(call: Call) -> bool:
+    """Whether the program itself says training=: then it is meant, as in Monte Carlo dropout."""
+    node = call.site.node() if call.site is not None else None
+    if not isinstance(node, ast.Call):
+        return True
+    return len(node.args) > 2 or any(each.arg in ("training", None) for each in node.keywords)

@@ -1,4 +1,4 @@
-"""The optimizer was given nothing to train (an exhausted generator, a misnamed constructor, modules in a plain list).
+"""The optimizer was given nothing to train.
 
 What happened
     torch refused to build an optimizer over no parameters.

@@ -7,7 +7,7 @@ from typing import Any
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
-from whence.lineage.ancestry import ancestors
+from whence.lineage.ancestry import MOVES, ancestors
 from whence.lineage.dependence import reach
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import study_rule
@@ -277,19 +277,25 @@ def _runs_along(study: Study, call: Call, axis: int) -> bool:
 def first_is_batch(value: Value) -> bool:
     """Whether the first axis is known to be the samples of a batch: a loader's, or rows picked or labelled at random."""
     rows = value.shape[0]
-    if isinstance(value.leaf, BatchLeaf):
-        return True
-    for call in ancestors(value):
-        for operand in call.operands:
-            if isinstance(operand.leaf, BatchLeaf) and operand.shape[:1] == (rows,):
-                indices = operand.leaf.batch.indices
-                return indices is None or len(indices) == rows
-        if call.name in DRAWS and call.outputs and call.outputs[0].shape == (rows,):
+    pending, seen = [value], {id(value)}
+    while pending and len(seen) < 500:
+        each = pending.pop(0)
+        if isinstance(each.leaf, BatchLeaf):
+            indices = each.leaf.batch.indices
+            return indices is None or len(indices) == rows
+        call = each.call
+        if call is None or call.forgotten or call.name in MOVES:
+            continue
+        if call.name in DRAWS and each.shape == (rows,):
             return True
         if call.name in ("__getitem__", "index_select"):
-            picked = [each for each in call.operands[1:] if each.shape == (rows,)]
-            if any(each.name in DRAWS for index in picked for each in ancestors(index)):
+            picked = [index for index in call.operands[1:] if index.shape == (rows,)]
+            if any(made.name in DRAWS for index in picked for made in ancestors(index)):
                 return True
+        for operand in call.operands:
+            if operand.shape[:1] == (rows,) and id(operand) not in seen:
+                seen.add(id(operand))
+                pending.append(operand)
     return False
 
 
