@@ -35,6 +35,8 @@ class Holding:
     shape: tuple[int, ...] = ()
     sizes: list[tuple[int, int, int]] = field(default_factory=list)
     """Step, length (or nodes), bytes."""
+    oldest: int = -1
+    """Autograd's number of the oldest node: the same at each look, if the graphs of all steps hang together."""
 
     @property
     def grows(self) -> bool:
@@ -94,11 +96,14 @@ class MemoryLedger:
             return
         nodes, size = graph_size(tensor)
         if nodes > 2:
-            holding = Holding(name, code, owner, "tensor", True, tuple(tensor.shape))
+            holding = Holding(name, code, owner, "tensor", True, tuple(tensor.shape), oldest=_oldest(tensor))
             self._enter(f"graph of {owner}.{name}", id(code), step, nodes, size, holding)
 
     def _enter(self, kind: str, key: int, step: int, length: int, size: int, holding: Holding) -> None:
         known = self._known.setdefault((kind, key), holding)
+        if known.oldest != holding.oldest:
+            # Another graph than at the last look.
+            known.sizes, known.oldest = [], holding.oldest
         known.graph, known.shape = holding.graph, holding.shape
         if not known.sizes or known.sizes[-1][0] < step:
             known.sizes = [*known.sizes[-6:], (step, length, size)]
@@ -188,6 +193,20 @@ def _inside(thing: Any) -> list[torch.Tensor]:
     if isinstance(thing, dict) and len(thing) < 16:
         return [each for each in thing.values() if isinstance(each, torch.Tensor)]
     return []
+
+
+def _oldest(tensor: torch.Tensor) -> int:
+    """The smallest of the numbers that autograd gave the nodes of a graph, in the order it made them."""
+    pending, seen, found = [node_of(tensor)], set[int](), 2**62
+    while pending and len(seen) < MOST_NODES:
+        node = pending.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if not hasattr(node, "variable"):
+            found = min(found, node._sequence_nr())
+        pending += [below for below, _ in node.next_functions]
+    return found
 
 
 def graph_size(tensor: torch.Tensor, storages: set[int] | None = None) -> tuple[int, int]:

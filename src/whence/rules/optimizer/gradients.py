@@ -65,7 +65,7 @@ def missing_zero_grad(study: Study) -> Finding | None:
         op="backward",
         phase="backward",
         verdict="gradients are not cleared between steps: each update uses the sum of all gradients so far",
-        what=f"the gradients are {share:.2g} times those of this step alone",
+        what=f"what is left of earlier steps is {share:.2g} times this step's own gradient",
         why="backward adds to .grad, and nothing cleared it after the last update.",
         fix="Call optimizer.zero_grad() before backward, in every step.",
         patch=_inserted(backward.site, story[steps[-1]]),
@@ -75,7 +75,7 @@ def missing_zero_grad(study: Study) -> Finding | None:
 
 
 def _carried(study: Study, optimizer: Optimizer) -> float | None:
-    """How much larger the gradients are than those of the pass alone; None if they are these."""
+    """What earlier steps have left, as a multiple of the gradients of the pass alone; None if there is nothing."""
     if study.plan is None:
         return None
     values = [each.value for each in study.losses]

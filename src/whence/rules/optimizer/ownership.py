@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,9 @@ from whence.ledgers.weights import WeightEntry
 from whence.lineage.trail import where_built
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import shape_text, tell_silent
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
+from whence.source.text import text_of, tree_of
 
 ENOUGH = 3
 
@@ -68,6 +71,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
             why="A module sees what is assigned to it as a module or a parameter; what lies in a plain list, tuple or dict is not seen, "
             "not moved by .to() and not saved.",
             fix="Use nn.ModuleList or nn.ModuleDict (nn.ParameterList for parameters).",
+            patch=_registered(spot, lost),
         )
     return tell_silent(
         audit,
@@ -83,6 +87,18 @@ def missing_parameter(audit: Audit) -> Finding | None:
         why="They take part in the loss and have gradients in every step, but were not given to an optimizer.",
         fix="Give them to the optimizer; if they are to stay as they are, say so with requires_grad_(False).",
     )
+
+
+def _registered(spot: Spot, lost: list[WeightEntry]) -> str | None:
+    """The list or dict put into torch's own container, by the name that the file has for torch.nn."""
+    node, tree = spot.node(), tree_of(spot.filename)
+    plain = next((each.weight for each in lost if each.call is not None and each.call.module is None), None)
+    if tree is None or plain is not None or not isinstance(node, ast.List | ast.ListComp | ast.Dict | ast.DictComp):
+        return None
+    known = [ast.unparse(each) for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
+    name = "nn" if any(each in known for each in ("from torch import nn", "import torch.nn as nn")) else "torch.nn"
+    kind = "ModuleList" if isinstance(node, ast.List | ast.ListComp) else "ModuleDict"
+    return diff_of(replace_node(spot.filename, node, f"{name}.{kind}({text_of(spot.filename, node)})"))
 
 
 def _unowned(audit: Audit) -> list[WeightEntry]:
