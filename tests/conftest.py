@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,3 +31,6 @@ def _warm() -> None:
 
 
 _warm()
+# What is there already is left alone by the children's garbage collection, and stays shared with them.
+gc.collect()
+gc.freeze()

@@ -44,6 +44,7 @@ ARROWS = {
         "tripwires",
         "auditing",
         "ledgers",
+        "updates",
         "stopping",
     },
     "watching": {"finding", "config", "record", "report", "session"},

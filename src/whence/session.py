@@ -39,9 +39,11 @@ from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
 from whence.tripwires import Tripwires, is_new_pass, refused_operands
+from whence.updates import is_torchs
 
 RECORDED_STEPS = 3
-GRACE_SECONDS = 2.0
+RECORDED_FETCHES = 12
+GRACE_SECONDS = 1.0
 READINGS = frozenset({"item", "__float__", "tolist", "isnan", "isfinite", "isinf"})
 HOOK_SECONDS = 4e-6
 PATIENT_STEPS = 20
@@ -104,6 +106,7 @@ class Session:
         )
         self._step_began = 0.0
         self._dear_steps = 0
+        self._fetches = 0
 
     # its life
 
@@ -260,11 +263,15 @@ class Session:
     # what the loader sensor reports
 
     def fetch_began(self) -> None:
+        """What a dataset does is the same for every sample: after some batches it is looked at only if it fails."""
         self._phases.append("data")
+        self._fetches += 1
+        self.calls.only_failures = self._fetches > RECORDED_FETCHES
 
     def fetch_ended(self) -> None:
         if self._phases and self._phases[-1] == "data":
             self._phases.pop()
+        self.calls.only_failures = False
 
     def batch_arrived(self, batch: Batch, data: Any) -> None:
         with self._looking():
@@ -307,22 +314,26 @@ class Session:
                 else:
                     self.auditor.step_began(optimizer)
         self._phases.append("optimizer")
+        self.calls.only_failures = is_torchs(optimizer)
         self._stop_if_asked()
 
     def evaluation_began(self) -> None:
         with self._looking():
             self.tripwires.next_pass()
         self._phases.append(EVALUATION)
+        self.calls.only_failures = False
 
     def evaluation_ended(self, optimizer: Optimizer) -> None:
         if self._phases and self._phases[-1] == EVALUATION:
             self._phases.pop()
         with self._looking():
             self.tripwires.evaluation_ended(optimizer)
+        self.calls.only_failures = is_torchs(optimizer)
 
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
         if self._looking_now or self._over:
             return
+        self.calls.only_failures = False
         while self._phases:
             if self._phases.pop() == "optimizer":
                 break

@@ -15,7 +15,7 @@ from torch.utils._device import DeviceContext
 
 from whence.sensors.sensor import Complaints, hide_this_frame
 from whence.source.sites import user_stack
-from whence.tape.tape import Call, CustomFunction, Tape, flatten
+from whence.tape.tape import Call, CustomFunction, Tape
 
 # Reads of metadata: more than half of all events, and never of interest.
 QUIET = frozenset(
@@ -50,6 +50,8 @@ class CallSensor(TorchFunctionMode):
         self.on = False
         self.muted = False
         self.failed = False
+        self.only_failures = False
+        """Calls are not put on the tape, unless they raise: they are an optimizer's of torch's own."""
         self.seconds = 0.0
 
     def __torch_function__(
@@ -58,6 +60,8 @@ class CallSensor(TorchFunctionMode):
         kwargs = kwargs or {}
         if self.muted or self.failed or getattr(func, "__name__", None) in QUIET:
             return func(*args, **kwargs)
+        if self.only_failures:
+            return self._unless_it_fails(func, args, kwargs)
         started = perf_counter()
         call = versions = None
         try:
@@ -81,13 +85,29 @@ class CallSensor(TorchFunctionMode):
             self.seconds += perf_counter() - started
         return result
 
+    def _unless_it_fails(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except BaseException as exception:
+            if isinstance(exception, Exception):
+                try:
+                    call, _ = self._begin(func, args, kwargs)
+                except Exception as error:
+                    self._give_up(error)
+                else:
+                    self._report(call, func, args, kwargs, exception)
+            hide_this_frame(exception)
+            if exception.__traceback__ is not None:
+                hide_this_frame(exception)
+            raise
+
     def _begin(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Call, list[tuple[torch.Tensor, int]]]:
         listener = self.listener
         stack = user_stack(sys._getframe(2))
-        call = listener.tape.begin(func, args, kwargs, stack=stack, **listener.current())
-        tensors = [thing for thing in flatten((args, kwargs)) if isinstance(thing, torch.Tensor)]
+        tensors: list[torch.Tensor] = []
+        call = listener.tape.begin(func, args, kwargs, stack=stack, tensors=tensors, **listener.current())
         listener.call_began(call, tensors)
         return call, [(tensor, _version(tensor)) for tensor in tensors]
 
@@ -160,7 +180,7 @@ class CallSensor(TorchFunctionMode):
         @functools.wraps(plain)
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                if self.muted or self.failed or torch.compiler.is_compiling():
+                if self.muted or self.failed or self.only_failures or torch.compiler.is_compiling():
                     return plain(cls, *args, **kwargs)
                 return self._see_whole(CustomFunction(cls, plain), args, kwargs)
             except BaseException as exception:

@@ -93,9 +93,13 @@ class LoaderBook:
     def __init__(self) -> None:
         self._known: weakref.WeakKeyDictionary[Any, LoaderInfo] = weakref.WeakKeyDictionary()
         self.current: Batch | None = None
+        self.batch_sizes: set[int] = set()
+        """Of all loaders, those that are gone included."""
 
     def note_construction(self, loader: Any, stack: tuple[Site, ...]) -> None:
-        self._known[loader] = LoaderInfo(loader, stack)
+        info = self._known[loader] = LoaderInfo(loader, stack)
+        if info.batch_size:
+            self.batch_sizes.add(info.batch_size)
 
     def info_of(self, loader: Any) -> LoaderInfo:
         if loader not in self._known:

@@ -146,14 +146,20 @@ def flatten(tree: Any) -> Iterator[Any]:
         yield tree
 
 
+BRANCHES: Final = (tuple, list, dict)
+
+
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     """The same tree with each leaf replaced. Named tuples and odd containers become plain ones."""
-    if isinstance(tree, tuple):
-        return tuple(map_leaves(function, each) for each in tree)
-    if isinstance(tree, list):
-        return [map_leaves(function, each) for each in tree]
+    if isinstance(tree, tuple | list):
+        # Nearly all trees are flat: a call for each leaf, and none for each look.
+        found = [map_leaves(function, each) if isinstance(each, BRANCHES) else function(each) for each in tree]
+        return tuple(found) if isinstance(tree, tuple) else found
     if isinstance(tree, dict):
-        return {key: map_leaves(function, each) for key, each in tree.items()}
+        return {
+            key: map_leaves(function, each) if isinstance(each, BRANCHES) else function(each)
+            for key, each in tree.items()
+        }
     return function(tree)
 
 
@@ -241,8 +247,9 @@ class Tape:
         module: object | None,
         step: int,
         phase: str,
+        tensors: list[torch.Tensor] | None = None,
     ) -> Call:
-        """Make the entry of a call that is about to run, or that has just raised."""
+        """Make the entry of a call that is about to run, or that has just raised. Its tensors are added to `tensors`."""
         operands: list[Value] = []
         foreign = False
 
@@ -251,6 +258,8 @@ class Tape:
             if isinstance(thing, torch.Tensor):
                 value = self.value_of(thing)
                 operands.append(value)
+                if tensors is not None:
+                    tensors.append(thing)
                 return value
             described = _describe(thing)
             foreign = foreign or isinstance(described, Foreign)

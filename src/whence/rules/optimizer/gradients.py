@@ -136,6 +136,10 @@ def discarded_gradient(audit: Audit) -> Finding | None:
     """
     for entry in audit.built:
         story = audit.loop.story_of(entry)
+        first = next((each for each in story if each.kind in (Kind.STEP, Kind.BACKWARD)), None)
+        if first is not None and first.kind is Kind.STEP:
+            # The step comes before backward: clearing is in its place, and the step is not.
+            continue
         lost = _lost(story)
         steps = sum(each.kind is Kind.STEP for each in story)
         if steps < ENOUGH and not audit.final:

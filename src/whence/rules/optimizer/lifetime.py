@@ -330,7 +330,7 @@ def schedule(audit: Audit) -> Finding | None:
             )
         total = stepped[-1].detail.get("total")
         made = stepped[-1].detail["epoch"]
-        sizes = {info.batch_size for info in audit.loaders.infos() if info.batch_size}
+        sizes = audit.loaders.batch_sizes
         if (
             total
             and every
