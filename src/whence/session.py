@@ -38,7 +38,7 @@ from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
-from whence.tripwires import Tripwires, is_new_pass, refused_operands
+from whence.tripwires import Tripwires, is_new_pass, refused_operands, weights_of
 from whence.updates import is_torchs
 
 RECORDED_STEPS = 3
@@ -333,6 +333,9 @@ class Session:
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
         if self._looking_now or self._over:
             return
+        if self.calls.only_failures and self.calls.on:
+            with self._looking():
+                self._note_update(optimizer)
         self.calls.only_failures = False
         while self._phases:
             if self._phases.pop() == "optimizer":
@@ -345,6 +348,13 @@ class Session:
         self.passes.renew(steps)
         if self.module_sensor.on:
             self._judge_hooks()
+
+    def _note_update(self, optimizer: Optimizer) -> None:
+        """An optimizer of torch's own is one entry of the tape: it changed its weights."""
+        weights = weights_of(optimizer)
+        stack = user_stack(sys._getframe(1))
+        call = self.tape.begin(type(optimizer).step, (weights,), {}, stack=stack, **self.current())
+        self.tape.finish(call, None, weights)
 
     def _end_step(self, optimizer: Optimizer, steps: int) -> None:
         with self._looking():

@@ -96,7 +96,8 @@ def _register(id: str, rank: Rank, function: Ask, **asked: Any) -> Ask:
     else:
         # A rule with a loud and a silent form is documented where there is most to say.
         documentation = max(known.documentation, _documentation(function), key=len)
-        _registered[id] = replace(known, documentation=documentation, **asked)
+        rank = rank if "diagnose" in asked or known.diagnose is None else known.rank
+        _registered[id] = replace(known, rank=rank, documentation=documentation, **asked)
     return function
 
 
