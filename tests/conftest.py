@@ -12,6 +12,9 @@ import torch
 import torch.optim
 import torch.utils.data
 
+import whence.report.live
+import whence.session  # noqa: F401
+from whence.cli import demo, report, rule, run  # noqa: F401
 from whence.rules.rule import all_rules
 
 torch.set_num_threads(1)
