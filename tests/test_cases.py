@@ -100,12 +100,15 @@ def _patch_mends(script: Path, finding: dict[str, Any], folder: Path) -> None:
     "script", [*FIXED, *HEALTHY], ids=lambda path: str(path.parent.parent.name + "/" + path.parent.name)
 )
 def test_right_program_hears_nothing_and_is_left_alone(script: Path, tmp_path: Path) -> None:
-    probe = _probe(script, tmp_path)
-    plain, watched = plain_run(probe, cwd=tmp_path), whence_run(probe, cwd=tmp_path)
+    # A twin does what its broken program does, which is compared with a run without Whence: one run is enough.
+    is_twin = script.name == "fixed.py"
+    probe = script if is_twin else _probe(script, tmp_path)
+    watched = whence_run(probe, cwd=tmp_path)
     assert watched.loud == [], watched.stderr
-    assert (watched.code, watched.stdout) == (plain.code, plain.stdout)
     assert watched.code == 0
     assert watched.document["not_watched"] == []
+    if not is_twin:
+        assert watched.stdout == plain_run(probe, cwd=tmp_path).stdout
 
 
 def _probe(script: Path, folder: Path) -> Path:

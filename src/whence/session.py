@@ -95,13 +95,14 @@ class Session:
         self.optimizers = OptimizerSensor(self)
         self.module_sensor = ModuleSensor(self)
         self.clears = ClearSensor(self)
+        self.loop_sensor = LoopSensor(self)
         self.sensors = (
             self.module_sensor,
             LoaderSensor(self),
             BackwardSensor(self),
             CompileSensor(self),
             self.optimizers,
-            LoopSensor(self),
+            self.loop_sensor,
             self.clears,
         )
         self._step_began = 0.0
@@ -248,10 +249,16 @@ class Session:
             calls = calls or self.calls.on
         self.module_sensor.stop()
         self.calls.stop()
-        return call, hooks, calls
+        # A compiled function may be a whole step, with zero_grad and all; a compiled model has none of that in it.
+        loop = [] if isinstance(target, nn.Module) else [each for each in (self.loop_sensor, self.clears) if each.on]
+        for sensor in loop:
+            sensor.stop()
+        return call, hooks, calls, loop
 
     def region_ended(self, region: Any, result: Any) -> None:
-        call, hooks, calls = region
+        call, hooks, calls, loop = region
+        for sensor in loop:
+            sensor.start()
         if hooks:
             self.module_sensor.start()
         if calls:
@@ -333,7 +340,7 @@ class Session:
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
         if self._looking_now or self._over:
             return
-        if self.calls.only_failures and self.calls.on:
+        if self.calls.only_failures and self.calls.on and not self.calls.failed:
             with self._looking():
                 self._note_update(optimizer)
         self.calls.only_failures = False

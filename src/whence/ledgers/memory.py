@@ -18,6 +18,7 @@ FEWEST = 6
 SAMPLED = 24
 MOST_NODES = 4_000
 CONTAINERS = (list, deque, dict)
+LIBRARIES = ("builtins", "torch.utils", "torch.optim", "numpy", "whence", "types", "logging")
 
 
 @dataclass(eq=False, slots=True)
@@ -130,7 +131,7 @@ def _reachable(
     objects += [("", type(each).__name__, None, each, 0) for each in extra]
     while objects and len(visited) < 20_000:
         name, owner, code, thing, depth = objects.pop(0)
-        if isinstance(thing, torch.Tensor):
+        if issubclass(type(thing), torch.Tensor):
             if not isinstance(thing, nn.Parameter):
                 yield name, owner, code, thing
             continue
@@ -142,23 +143,21 @@ def _reachable(
             if isinstance(thing, dict) and len(thing) < 64 and depth < 3:
                 objects += [(f"{name}[{key!r}]", owner, code, each, depth + 1) for key, each in thing.items()]
             continue
-        if depth < 3 and _is_of_program(thing):
-            inner = vars(thing)
-            objects += [
-                (f"self.{key}", type(thing).__name__, code, each, depth + 1) for key, each in list(inner.items())
-            ]
+        if depth < 3:
+            kind = type(thing).__name__
+            objects += [(f"self.{key}", kind, code, each, depth + 1) for key, each in _attributes(thing).items()]
 
 
-def _is_of_program(thing: Any) -> bool:
-    """An object with attributes that is neither a class, a module of Python's nor something of a library's own kind."""
+def _attributes(thing: Any) -> dict[str, Any]:
+    """The attributes of an object of the program's, read without running anything of its own; none for what is a library's."""
     kind = type(thing)
-    if (
-        isinstance(thing, type)
-        or kind.__module__ in ("builtins", "torch.optim", "whence")
-        or not hasattr(thing, "__dict__")
-    ):
-        return False
-    return not kind.__module__.startswith(("torch.utils", "torch.optim", "numpy", "whence", "types", "logging"))
+    if issubclass(kind, type) or kind.__module__.startswith(LIBRARIES):
+        return {}
+    try:
+        found = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return dict(found) if type(found) is dict else {}
 
 
 def _measured(container: Any) -> tuple[int, bool]:
@@ -171,7 +170,7 @@ def _measured(container: Any) -> tuple[int, bool]:
     size, graphs, found = 0, 0, 0
     storages: set[int] = set()
     for each in picked:
-        tensors = [each] if isinstance(each, torch.Tensor) else _inside(each)
+        tensors = [each] if issubclass(type(each), torch.Tensor) else _inside(each)
         for tensor in tensors:
             found += 1
             if isinstance(tensor, nn.Parameter):
@@ -188,10 +187,10 @@ def _measured(container: Any) -> tuple[int, bool]:
 
 
 def _inside(thing: Any) -> list[torch.Tensor]:
-    if isinstance(thing, tuple | list) and len(thing) < 16:
-        return [each for each in thing if isinstance(each, torch.Tensor)]
-    if isinstance(thing, dict) and len(thing) < 16:
-        return [each for each in thing.values() if isinstance(each, torch.Tensor)]
+    if type(thing) in (tuple, list) and len(thing) < 16:
+        return [each for each in thing if issubclass(type(each), torch.Tensor)]
+    if type(thing) is dict and len(thing) < 16:
+        return [each for each in thing.values() if issubclass(type(each), torch.Tensor)]
     return []
 
 

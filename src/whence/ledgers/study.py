@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,9 @@ from whence.tape.replay import Plan, Run, Unreplayable, plan_for, replay
 from whence.tape.scene import Scene
 from whence.tape.slices import BACKWARDS, needed_calls
 from whence.tape.tape import Call, Value
+
+MOST_BYTES = 256 * 2**20
+"""A replay keeps every result of the pass: larger passes are not run again for a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Study(Scene):
 
     @property
     def plan(self) -> Plan | None:
-        if self._plan is None and self.losses:
+        if self._plan is None and self.losses and self._bytes() < MOST_BYTES:
             values = [each.value for each in self.losses]
             self._plan = plan_for(list(self.calls), self.now, self.tape, values, backward=False)
         return self._plan
@@ -80,6 +84,15 @@ class Study(Scene):
         if not self._runs:
             self._runs.append(self._again())
         return self._runs[0]
+
+    def _bytes(self) -> int:
+        """What the results of the pass take, all at once."""
+        return sum(
+            value.dtype.itemsize * math.prod(value.shape)
+            for call in self.calls
+            if not call.inner and call.phase in ("forward", "program")
+            for value in call.outputs
+        )
 
     def _again(self) -> Run | None:
         if self.plan is None:

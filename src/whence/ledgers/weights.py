@@ -82,7 +82,9 @@ class WeightLedger:
                 entry.call, entry.training = call, training
             entry.passes += 1
             gradient = weight.grad
-            if gradient is not None and bool(gradient.to_dense().count_nonzero()):
+            if gradient is not None and gradient.is_sparse:
+                gradient = gradient._values()
+            if gradient is not None and bool(gradient.count_nonzero()):
                 entry.gradients += 1
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
-from whence.lineage.dependence import depends_on_later
+from whence.lineage.dependence import depends_on_later, reach
 from whence.rules.loss.probabilities import MOVES, argument
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Shift, embedded, shifts
@@ -63,7 +63,7 @@ def label_shift(study: Study) -> Finding | None:
 
 
 def _is_causal(study: Study, shift: Shift, logits: Value) -> bool:
-    """The prediction in the middle depends on nothing later."""
+    """The prediction in the middle depends on nothing later, and where labels are not shifted, on its own token."""
     run = study.run
     content = run.contents.get(logits) if run is not None else None
     if run is None or content is None:
@@ -71,7 +71,12 @@ def _is_causal(study: Study, shift: Shift, logits: Value) -> bool:
     value = by_time(logits, shift)
     if value is None:
         return False
-    return not depends_on_later(run, value, embedded(shift), batch=0, step=shift.length // 2, axis=1, source_axis=1)
+    step = shift.length // 2
+    if depends_on_later(run, value, embedded(shift), batch=0, step=step, axis=1, source_axis=1):
+        return False
+    # With a start token in front, a prediction sees only what comes before its own place.
+    seen = reach(run, value, (slice(0, 1), slice(step, step + 1)), embedded(shift))
+    return shift.by != 0 or (seen is not None and bool(seen[0, step].any()))
 
 
 def by_time(logits: Value, shift: Shift) -> Value | None:
