@@ -46,7 +46,8 @@ def missing_parameter(audit: Audit) -> Finding | None:
         return None
     if {"optimizer/stale-parameter", "device/module-in-forward", "device/parameter-copy"} & audit.told:
         return None
-    lost = [each for each in _unowned(audit) if each.passes >= 2 or audit.final]
+    # The first pass has the whole beginning of the program in it, with models that were only tried.
+    lost = [each for each in _unowned(audit) if each.passes >= 2]
     if not lost or not any(entry.steps for entry in audit.built):
         return None
     hidden = _hidden(audit, lost)
@@ -174,7 +175,8 @@ def stale_parameter(audit: Audit) -> Finding | None:
     """
     if audit.step < ENOUGH and not audit.final:
         return None
-    lost = [each for each in _unowned(audit) if each.passes >= 2 or audit.final]
+    # The first pass has the whole beginning of the program in it, with models that were only tried.
+    lost = [each for each in _unowned(audit) if each.passes >= 2]
     if not lost:
         return None
     registered = {id(weight) for module in audit.modules.known() for weight in module._parameters.values()}
