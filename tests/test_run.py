@@ -507,13 +507,13 @@ def test_training_in_a_thread_runs_as_without_the_watch(tmp_path: Path) -> None:
 TERMINATES = """
     import multiprocessing, time
     context = multiprocessing.get_context("fork")
-    ready = context.Event()
-    def work():
+    def work(ready):
         ready.set()
         time.sleep(60)
     for _ in range(10):
-        ready.clear()
-        child = context.Process(target=work)
+        # One for each child: a child that is killed within set() would leave a shared one locked for ever.
+        ready = context.Event()
+        child = context.Process(target=work, args=(ready,))
         child.start()
         {wait}
         child.terminate()
