@@ -29,7 +29,7 @@ from workloads import WORKLOADS, Step, Workload
 from whence.config import Config
 from whence.record import Record
 from whence.report.live import LiveReport
-from whence.session import GRACE_SECONDS, Session
+from whence.session import GRACE_CALLS, Session
 
 Way = Callable[[nn.Module], contextlib.AbstractContextManager[None]]
 
@@ -165,7 +165,7 @@ def main() -> None:
     elif chosen.long:
         long()
     else:
-        print(f"(recording stops after {GRACE_SECONDS} s of it, or 1 % of the run)")
+        print(f"(recording stops after {GRACE_CALLS} calls, or 1 % of the run)")
         table(chosen.pairs)
 
 

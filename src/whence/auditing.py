@@ -16,15 +16,17 @@ from torch.optim import Optimizer
 
 from whence.finding import Finding, described
 from whence.ledgers.audit import Audit
+from whence.ledgers.facts import FACTS, all_weights_of
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.study import Study, losses_of
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger
 from whence.rules.rule import audit_rules, study_rules
-from whence.source.sites import Site, frames_from, is_library, user_stack
+from whence.source.sites import Site, user_frames, user_stack
 from whence.tape.passes import PassBook
-from whence.tape.tape import Call, Tape, Value, storage_of
+from whence.tape.scopes import Scope
+from whence.tape.tape import Call, Tape, Value
 from whence.updates import kept_in_float32
 
 LEDGER_STEPS = 200
@@ -80,13 +82,13 @@ class Auditor:
         del self.built[:-256]
 
     def event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
-        subject, written, detail = DETAILS[kind](args, kwargs, result)
+        subject, written, detail = FACTS[kind](args, kwargs, result)
         if kind is Kind.CLEAR:
             detail["versions"] = sum(each._version for each in self._owned())
         self.loop.note(kind, self.host.step, stack, subject, written, **detail)
 
     def _owned(self) -> Iterator[torch.Tensor]:
-        known = {id(each): each for entry in self.built if (one := entry.optimizer) for each in _weights(one)}
+        known = {id(each): each for entry in self.built if (one := entry.optimizer) for each in all_weights_of(one)}
         return (each for each in known.values() if not each.is_meta)
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
@@ -115,21 +117,26 @@ class Auditor:
         entry.steps += 1
         if len(optimizer.param_groups) != entry.groups:
             entry.groups = len(optimizer.param_groups)
-            entry.weights |= {id(each) for each in _weights(optimizer)}
+            entry.weights |= {id(each) for each in all_weights_of(optimizer)}
         rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
         if isinstance(rate, float | int) and rate not in entry.rates:
             entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
-        if self.host.step < LEDGER_STEPS:
-            used = frozenset(id(each) for each in _weights(optimizer) if each.grad is not None)
-            stack = user_stack(sys._getframe(2))
+        now = self.passes.current
+        is_early = self.host.step < LEDGER_STEPS
+        if not is_early and not now.recorded:
+            return
+        stack = user_stack(sys._getframe(2))
+        if is_early:
+            used = frozenset(id(each) for each in all_weights_of(optimizer) if each.grad is not None)
             self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry)
             self._look_before(optimizer, entry)
+        if now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
 
     def _look_before(self, optimizer: Optimizer, entry: OptimizerEntry) -> None:
         """Copies of weights that the step should not change, or may fail to change."""
-        frozen = [each for each in _weights(optimizer) if not each.requires_grad and each.grad is not None]
-        low = [each for each in _weights(optimizer) if each.dtype in LOW and each.grad is not None]
+        frozen = [each for each in all_weights_of(optimizer) if not each.requires_grad and each.grad is not None]
+        low = [each for each in all_weights_of(optimizer) if each.dtype in LOW and each.grad is not None]
         low = low if entry.steps < LOOKS_AT_LOW and sum(each.numel() for each in low) < MOST_COPIED else []
         self._before = [(each, each.detach().clone()) for each in (*frozen, *low)]
 
@@ -161,14 +168,14 @@ class Auditor:
         return known
 
     def _study(self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]) -> None:
-        now = self.passes.current
-        if not now.recorded or now.late or not now.backwards or self._studies >= MOST_STUDIES * STUDIES_OF_ONE_KIND:
-            return
-        if any(each.is_meta for each in _weights(optimizer)):
+        if self._studies >= MOST_STUDIES * STUDIES_OF_ONE_KIND or any(
+            each.is_meta for each in all_weights_of(optimizer)
+        ):
             return
         calls = tuple(self.passes.calls())
-        weights = frozenset(id(each) for each in now.held.values() if each.requires_grad and each.is_leaf)
-        structure = hash((weights, *((call.name, call.site) for call in calls)))
+        held = self.passes.current.held.values()
+        weights = frozenset(id(each) for each in held if each.requires_grad and each.is_leaf)
+        structure = hash((weights, *((call.name, call.site, _mode_of(call)) for call in calls)))
         seen = self._studied[structure] = self._studied.get(structure, 0) + 1
         if seen > STUDIES_OF_ONE_KIND and self.host.step not in AUDITS:
             return
@@ -185,7 +192,7 @@ class Auditor:
         self, calls: tuple[Call, ...], optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]
     ) -> Study:
         return Study(
-            **self.host.scene(_users(sys._getframe(3))),
+            **self.host.scene(user_frames(sys._getframe(3))),
             now=self.passes.current,
             step=self.host.step,
             stack=stack,
@@ -216,7 +223,7 @@ class Auditor:
         if self._before:
             self._look_after(optimizer)
         if steps in AUDITS:
-            self.audit(user_stack(sys._getframe(2)), _users(sys._getframe(2)), final=False)
+            self.audit(user_stack(sys._getframe(2)), user_frames(sys._getframe(2)), final=False)
 
     def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:
         sites = [site for call in list(self.passes.tape.calls)[-100:] for site in call.stack]
@@ -251,7 +258,7 @@ class Auditor:
 
 
 def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:
-    weights = frozenset(id(each) for each in _weights(optimizer))
+    weights = frozenset(id(each) for each in all_weights_of(optimizer))
     entry = OptimizerEntry(
         weakref.ref(optimizer), type(optimizer).__name__, stack, weights, len(optimizer.param_groups)
     )
@@ -260,7 +267,7 @@ def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:
 
 
 def _version(optimizer: Optimizer) -> int:
-    first = next(_weights(optimizer), None)
+    first = next(all_weights_of(optimizer), None)
     return first._version if first is not None else -1
 
 
@@ -280,9 +287,8 @@ def _freezing(tape: Tape, weight: torch.Tensor) -> Call | None:
     return None
 
 
-def _weights(optimizer: Optimizer) -> Iterator[torch.Tensor]:
-    for group in optimizer.param_groups:
-        yield from group["params"]
+def _mode_of(call: Call) -> bool | None:
+    return call.module.training if isinstance(call.module, Scope) else None
 
 
 def _used(calls: Sequence[Call]) -> Iterator[tuple[torch.Tensor, Call, bool]]:
@@ -298,108 +304,3 @@ def _used(calls: Sequence[Call]) -> Iterator[tuple[torch.Tensor, Call, bool]]:
             seen.add(id(tensor))
             module = getattr(call.module, "module", None)
             yield tensor, call, bool(getattr(module, "training", True))
-
-
-def _users(frame: FrameType | None) -> list[FrameType]:
-    return [each for each in frames_from(frame) if not is_library(each.f_code.co_filename)]
-
-
-# What is kept of each kind of event: whom it concerned, whose gradients, and a few plain facts.
-
-Details = tuple[Any, Iterable[int], dict[str, Any]]
-
-
-def _mode(args: Any, kwargs: Any, _result: Any) -> Details:
-    return args[0], (), {"training": bool(args[1] if len(args) > 1 else kwargs.get("mode", True))}
-
-
-def _clear(args: Any, _kwargs: Any, _result: Any) -> Details:
-    subject = args[0]
-    weights = subject.parameters() if isinstance(subject, nn.Module) else _weights(subject)
-    return subject, [id(each) for each in weights], {}
-
-
-def _clip(args: Any, kwargs: Any, result: Any) -> Details:
-    weights = args[0]
-    limit = args[1] if len(args) > 1 else kwargs.get("max_norm", kwargs.get("clip_value"))
-    norm = float(result.detach()) if isinstance(result, torch.Tensor) and result.numel() == 1 else None
-    empty = not any(each.grad is not None for each in weights)
-    return None, [id(each) for each in weights], {"limit": limit, "norm": norm, "empty": empty}
-
-
-def _unscale(args: Any, kwargs: Any, _result: Any) -> Details:
-    optimizer = args[1] if len(args) > 1 else kwargs.get("optimizer")
-    return optimizer, [id(each) for each in _weights(optimizer)], {}
-
-
-def _scale(args: Any, _kwargs: Any, _result: Any) -> Details:
-    scaler = args[0]
-    return scaler, (), {"scale": float(scaler.get_scale()) if scaler.is_enabled() else 1.0}
-
-
-def _schedule(args: Any, _kwargs: Any, _result: Any) -> Details:
-    scheduler = args[0]
-    optimizer = getattr(scheduler, "optimizer", None)
-    rate = optimizer.param_groups[0]["lr"] if optimizer is not None else None
-    facts = {
-        "key": id(scheduler),
-        "scheduler": type(scheduler).__name__,
-        "epoch": getattr(scheduler, "last_epoch", None),
-        "rate": float(rate) if rate is not None else None,
-        "total": getattr(scheduler, "total_steps", None),
-    }
-    return scheduler, (), facts
-
-
-def _state(args: Any, _kwargs: Any, _result: Any) -> Details:
-    return args[0], (), {}
-
-
-def _load(args: Any, kwargs: Any, result: Any) -> Details:
-    module, state = args[0], args[1] if len(args) > 1 else kwargs.get("state_dict", {})
-    own = {storage_of(each) for each in (*module.parameters(), *module.buffers())} - {0}
-    given = [each for each in state.values() if isinstance(each, torch.Tensor)]
-    shared = sum(storage_of(each) in own for each in given)
-    return (
-        module,
-        (),
-        {
-            "missing": tuple(getattr(result, "missing_keys", ())),
-            "unexpected": tuple(getattr(result, "unexpected_keys", ())),
-            "given": len(given),
-            "aliased": bool(given) and shared == len(given),
-            "weights": sum(1 for _ in module.parameters()),
-        },
-    )
-
-
-def _restore(args: Any, _kwargs: Any, _result: Any) -> Details:
-    return args[0], (), {}
-
-
-def _read(_args: Any, _kwargs: Any, result: Any) -> Details:
-    """Whether a file has an optimizer's state in it, and where the run was."""
-    entries = result.items() if isinstance(result, dict) else ()
-    states = [str(key) for key, each in entries if isinstance(each, dict) and {"state", "param_groups"} <= each.keys()]
-    progress = any(isinstance(key, str) and isinstance(each, int) for key, each in entries)
-    return None, (), {"optimizer": states[0] if states else "", "progress": progress}
-
-
-def _cast(args: Any, _kwargs: Any, _result: Any) -> Details:
-    first = next(args[0].parameters(), None)
-    return args[0], (), {"dtype": first.dtype if first is not None else None}
-
-
-DETAILS: dict[Kind, Callable[[Any, Any, Any], Details]] = {
-    Kind.MODE: _mode,
-    Kind.CLEAR: _clear,
-    Kind.CLIP: _clip,
-    Kind.SCALE: _scale,
-    Kind.UNSCALE: _unscale,
-    Kind.SCHEDULE: _schedule,
-    Kind.STATE: _state,
-    Kind.LOAD: _load,
-    Kind.RESTORE: _restore,
-    Kind.READ: _read,
-    Kind.CAST: _cast,
-}

@@ -28,10 +28,19 @@ from whence.sensors.backward import BackwardSensor
 from whence.sensors.calls import CallSensor
 from whence.sensors.compiled import CompileSensor
 from whence.sensors.loader import LoaderSensor
-from whence.sensors.loop import ClearSensor, LoopSensor
+from whence.sensors.loop import LoopSensor, OrderSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
-from whence.source.sites import Site, frames_from, frames_in, frames_outside, is_library, let_go, stack_of, user_stack
+from whence.source.sites import (
+    Site,
+    frames_in,
+    frames_outside,
+    is_library,
+    let_go,
+    stack_of,
+    user_frames,
+    user_stack,
+)
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
 from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
@@ -43,7 +52,7 @@ from whence.updates import is_torchs
 
 RECORDED_STEPS = 3
 RECORDED_FETCHES = 12
-GRACE_SECONDS = 1.0
+GRACE_CALLS = 20_000
 READINGS = frozenset({"item", "__float__", "tolist", "isnan", "isfinite", "isinf"})
 HOOK_SECONDS = 4e-6
 PATIENT_STEPS = 20
@@ -94,7 +103,7 @@ class Session:
         self.calls = CallSensor(self)
         self.optimizers = OptimizerSensor(self)
         self.module_sensor = ModuleSensor(self)
-        self.clears = ClearSensor(self)
+        self.order = OrderSensor(self)
         self.loop_sensor = LoopSensor(self)
         self.sensors = (
             self.module_sensor,
@@ -103,10 +112,12 @@ class Session:
             CompileSensor(self),
             self.optimizers,
             self.loop_sensor,
-            self.clears,
+            self.order,
         )
         self._step_began = 0.0
         self._dear_steps = 0
+        self._hooks_off = False
+        """The module sensor is on for one pass only."""
         self._fetches = 0
 
     # its life
@@ -250,7 +261,7 @@ class Session:
         self.module_sensor.stop()
         self.calls.stop()
         # A compiled function may be a whole step, with zero_grad and all; a compiled model has none of that in it.
-        loop = [] if isinstance(target, nn.Module) else [each for each in (self.loop_sensor, self.clears) if each.on]
+        loop = [] if isinstance(target, nn.Module) else [each for each in (self.loop_sensor, self.order) if each.on]
         for sensor in loop:
             sensor.stop()
         return call, hooks, calls, loop
@@ -302,7 +313,10 @@ class Session:
     def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
         if not self._looking_now and not transforming():
             with self._looking():
-                self.auditor.event(kind, stack, args, kwargs, result)
+                if kind is Kind.RESCALE:
+                    self.tripwires.scale_ends(args[0], stack)
+                else:
+                    self.auditor.event(kind, stack, args, kwargs, result)
 
     # what the optimizer sensor reports
 
@@ -316,7 +330,7 @@ class Session:
         if not evaluates:
             with self._looking():
                 self.tripwires.step_began(optimizer)
-                if self.clears.on:
+                if self.order.on or self.calls.on:
                     self._audited(self.auditor.step_began, optimizer)
                 else:
                     self.auditor.step_began(optimizer)
@@ -347,7 +361,7 @@ class Session:
         while self._phases:
             if self._phases.pop() == "optimizer":
                 break
-        looks = self.calls.on or self.clears.on or steps in AUDITS or self.config.steps is not None
+        looks = self.calls.on or self.order.on or steps in AUDITS or self.config.steps is not None
         if looks or not self.tripwires.is_idle():
             self._end_step(optimizer, steps)
             return
@@ -369,24 +383,37 @@ class Session:
             self.step = steps
             self._audited(self.auditor.step_ended, optimizer, steps)
             if steps >= LEDGER_STEPS:
-                self.clears.stop()
-            allowed = max(GRACE_SECONDS, self.config.budget * (perf_counter() - self._began))
-            if steps >= RECORDED_STEPS and self.cost() - self._diagnosing > allowed and self.calls.on:
+                self.order.stop()
+            if self.calls.on and steps >= RECORDED_STEPS and self._is_dear():
                 self.calls.stop()
                 self.tape.has_gaps = True
                 self._step_began = perf_counter()
                 self.module_sensor.calls = 0
+                if self._hooks_off:
+                    self.module_sensor.stop()
+                    self.scope = None
             elif not self.calls.on:
                 self._judge_hooks()
+            self._hooks_off = False
+            if steps in AUDITS and not self.calls.on and self.scope is None:
+                # What this pass looks like is of interest, whatever it costs: there are few of these.
+                self._hooks_off = not self.module_sensor.on
+                self.module_sensor.start()
+                self.calls.start()
             self.tripwires.next_pass()
         self._stop_if_asked()
         if self.config.steps is not None and steps >= self.config.steps:
             self._retire()
 
+    def _is_dear(self) -> bool:
+        """Recording goes on for so many calls, about a second of it, and for as long as it keeps within the budget."""
+        allowed = self.config.budget * (perf_counter() - self._began)
+        return self.tape.count > GRACE_CALLS and self.cost() - self._diagnosing > allowed
+
     def _retire(self) -> None:
         """The watch has seen the steps it was asked to see: tell what there is to tell, and leave the program alone."""
         with self._looking():
-            self._end([each for each in frames_from(sys._getframe(2)) if not is_library(each.f_code.co_filename)], None)
+            self._end(user_frames(sys._getframe(2)), None)
         self.calls.stop()
         for sensor in self.sensors:
             # torch is going through its hooks of optimizers: these stay, and do nothing any more.
@@ -435,7 +462,7 @@ class Session:
             with self._looking():
                 self.tripwires.backward_ended(inputs, gradients)
             self._stop_if_asked()
-        if not raised and not inputs and self.clears.on:
+        if not raised and not inputs and self.order.on:
             with self._looking():
                 self.auditor.backward_ended()
 

@@ -17,24 +17,27 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from whence.diagnosing import Diagnoser
 from whence.finding import Finding, Severity
 from whence.lineage.births import mended
 from whence.lineage.looking import names_of
-from whence.source.sites import Site, frames_from, is_library, user_stack, variables
+from whence.source.sites import Site, is_library, user_frames, user_stack, variables
 from whence.tape.passes import PassBook, version_of
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, flatten
 from whence.tape.trial import try_values
-from whence.tape.trip import BadState, BadUpdate, Consequence, Notice, Trip
+from whence.tape.trip import BadState, BadUpdate, Consequence, Notice, ScaleFall, Trip
 from whence.updates import ABSURD, RateProbe, bad_state, dry_run, is_sudden, is_torchs, rounds_eps
 
 MOST_LOSSES = 256
 MOST_RATE_TRIALS = 4
 JUMP = 2.0
 MOST_DIAGNOSES = 12
+SMALL_SCALE = 128.0
+MOST_SKIPPED = 10
 
 
 class Host(Protocol):
@@ -78,9 +81,10 @@ class Tripwires:
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
         self._poisoned: list[weakref.ref[torch.Tensor]] = []
         """Weights that a bad gradient was applied to: what follows from that is not told again."""
-        self._told_update = self._told_state = self._told_end = False
+        self._told_update = self._told_state = self._told_end = self._told_scale = False
         self._explosion: Finding | None = None
         self._rates_tried = 0
+        self._scales: weakref.WeakKeyDictionary[GradScaler, ScaleFall] = weakref.WeakKeyDictionary()
         self._jumped = False
         self._rate: RateProbe | None = None
         self._stepping: weakref.ref[Optimizer] | None = None
@@ -132,7 +136,7 @@ class Tripwires:
         elif bad is not None and self._diagnosed is None:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
-            self._abandoned(Consequence.SKIPPED, _users(sys._getframe(1)))
+            self._abandoned(Consequence.SKIPPED, user_frames(sys._getframe(1)))
         self._loss = self._diagnosed = None
         self.passes.begin(self.host.step, self.host.recording())
 
@@ -152,7 +156,7 @@ class Tripwires:
                     Consequence.SKIPPED,
                     tensor,
                     (),
-                    _users(sys._getframe(2)),
+                    user_frames(sys._getframe(2)),
                     evidence=BadState((name,), name.rpartition(".")[0]),
                     target=value,
                 )
@@ -206,7 +210,7 @@ class Tripwires:
             if (number is None or number - number != 0) and self._bad_loss is None and trouble_in(loss):
                 self._bad_loss = loss, user_stack(sys._getframe(1))
         if now.recorded:
-            self.passes.note_handles(_users(sys._getframe(1)))
+            self.passes.note_handles(user_frames(sys._getframe(1)))
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor]) -> None:
         """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
@@ -244,7 +248,7 @@ class Tripwires:
                 Consequence.APPLIED,
                 self._loss,
                 user_stack(sys._getframe(1)),
-                _users(sys._getframe(1)),
+                user_frames(sys._getframe(1)),
                 weights=self._names(weights),
                 bad_gradients=gradients,
             )
@@ -253,7 +257,7 @@ class Tripwires:
                 Notice.LOSS,
                 Consequence.APPLIED,
                 *self._bad_loss,
-                _users(sys._getframe(1)),
+                user_frames(sys._getframe(1)),
                 weights=self._names(weights),
             )
         self._diagnosed = self._ask(trip)
@@ -293,7 +297,7 @@ class Tripwires:
                         Consequence.REPORTED,
                         loss,
                         stack,
-                        _users(sys._getframe(1)),
+                        user_frames(sys._getframe(1)),
                         optimizer=optimizer,
                         built=self.host.built_at(optimizer),
                     )
@@ -348,7 +352,7 @@ class Tripwires:
 
     def _rate_probe(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> RateProbe | None:
         loss = self._loss
-        found = self.diagnoser.plan_of_loss(loss, _users(sys._getframe(1))) if loss is not None else None
+        found = self.diagnoser.plan_of_loss(loss, user_frames(sys._getframe(1))) if loss is not None else None
         if found is None or loss is None:
             return None
         target, plan = found
@@ -361,7 +365,7 @@ class Tripwires:
             Consequence.APPLIED,
             self._loss,
             user_stack(sys._getframe(1)),
-            _users(sys._getframe(1)),
+            user_frames(sys._getframe(1)),
             optimizer=optimizer,
             built=self.host.built_at(optimizer),
             evidence=evidence,
@@ -381,7 +385,7 @@ class Tripwires:
             "optimizer": optimizer,
             "built": self.host.built_at(optimizer),
         }
-        stack, frames = user_stack(sys._getframe(1)), _users(sys._getframe(1))
+        stack, frames = user_stack(sys._getframe(1)), user_frames(sys._getframe(1))
         if self._bad_loss is not None:
             loss, where = self._bad_loss
             self._bad_loss = None
@@ -395,6 +399,24 @@ class Tripwires:
             # Somebody's own optimizer may know what to do with it.
             self._diagnosed = self._ask(trip)
             self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights])
+
+    def scale_ends(self, scaler: GradScaler, stack: tuple[Site, ...]) -> None:
+        """A GradScaler that has skipped a step is about to halve its scale. Many in a row are no search for the right one."""
+        now = float(scaler.get_scale())
+        states = scaler._per_optimizer_states.values()
+        skipped = any(bool(each) for state in states for each in state["found_inf_per_device"].values())
+        fall = self._scales.get(scaler) if skipped else None
+        fall = self._scales[scaler] = ScaleFall(
+            fall.before if fall is not None else now, now, (fall.steps if fall is not None else 0) + skipped
+        )
+        if self._told_scale or not skipped or now > SMALL_SCALE or (fall.steps < MOST_SKIPPED and now >= 1.0):
+            return
+        weights = [each for one in self.host.known_optimizers() for each in weights_of(one) if trouble_in(each.grad)]
+        notice, loss = (Notice.LOSS, self._bad_loss[0]) if self._bad_loss is not None else (Notice.GRADIENT, self._loss)
+        more = {"weights": self._names(weights), "bad_gradients": gradients_of(weights), "evidence": fall}
+        trip = self._trip(notice, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(1)), **more)
+        if self._tell(trip):
+            self._told_scale = True
 
     def step_ended(self, optimizer: Optimizer) -> None:
         self._settle(everything=False)
@@ -424,7 +446,7 @@ class Tripwires:
     # steps that did not end
 
     def _skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
-        self._tell(self._trip(Notice.LOSS, Consequence.SKIPPED, loss, stack, _users(sys._getframe(2))))
+        self._tell(self._trip(Notice.LOSS, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(2))))
 
     def _abandoned(
         self, consequence: Consequence, frames: list[FrameType], exception: BaseException | None = None
@@ -451,7 +473,7 @@ class Tripwires:
         trained = tensor.requires_grad and tensor.numel() == 1 and not self.passes.current.backwards
         if not trained and (self.trained or self._read is not None or trouble_in(tensor) != "nan"):
             return
-        frames = _users(sys._getframe(1))
+        frames = user_frames(sys._getframe(1))
         trip = self._trip(Notice.LOSS, Consequence.ENDED, tensor, call.stack, frames)
         if trained:
             self._diagnosed = self._held = self._ask(trip)
@@ -519,7 +541,7 @@ class Tripwires:
 
     def _names(self, weights: list[torch.Tensor]) -> list[str]:
         """Weights as the user knows them: by their place in a model, or by a variable."""
-        frames = _users(sys._getframe(1))
+        frames = user_frames(sys._getframe(1))
         return [
             self.diagnoser.modules.name_of(each)
             or next((name for name, _ in names_of(each, frames)), "")
@@ -572,10 +594,6 @@ def as_skipped(finding: Finding) -> Finding:
     """The program saw it and went on without it: no weight was harmed."""
     severity = Severity.INFO if finding.rule == "nonfinite/overflow" else Severity.WARNING
     return replace(finding, severity=min(severity, finding.severity, key=lambda each: each.rank))
-
-
-def _users(frame: FrameType | None) -> list[FrameType]:
-    return [each for each in frames_from(frame) if not is_library(each.f_code.co_filename)]
 
 
 def _in_library(frames: list[FrameType]) -> Iterable[torch.Tensor]:

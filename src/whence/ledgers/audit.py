@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from whence.ledgers.loop import LoopLedger, OptimizerEntry
+from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.units import UnitLedger
-from whence.ledgers.weights import WeightLedger
+from whence.ledgers.weights import WeightEntry, WeightLedger
 from whence.source.sites import Site
 from whence.tape.scene import Scene
 
@@ -35,3 +35,8 @@ class Audit(Scene):
     def is_owned(self, weight: torch.Tensor) -> bool:
         """Whether an optimizer has, or ever had, a weight."""
         return any(id(weight) in entry.weights for entry in self.built)
+
+    def was_loaded(self, entry: WeightEntry) -> bool:
+        """Whether a module got a weight from a state that was loaded."""
+        modules = [event.subject() for event in self.loop.of(Kind.LOAD) if event.subject is not None]
+        return any(entry.weight is each for module in modules if module is not None for each in module.parameters())

@@ -24,6 +24,7 @@ class Kind(Enum):
     CLIP = auto()
     SCALE = auto()
     UNSCALE = auto()
+    RESCALE = auto()
     SCHEDULE = auto()
     MODE = auto()
     STATE = auto()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,7 +87,7 @@ class Study(Scene):
     def _bytes(self) -> int:
         """What the results of the pass take, all at once."""
         return sum(
-            value.dtype.itemsize * math.prod(value.shape)
+            value.bytes
             for call in self.calls
             if not call.inner and call.phase in ("forward", "program")
             for value in call.outputs

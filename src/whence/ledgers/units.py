@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,10 +11,17 @@ from torch import nn
 from whence.ledgers.study import Study
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.tape.replay import Run, leaving_no_trace
 from whence.tape.scopes import Scope
-from whence.tape.tape import Call
+from whence.tape.tape import Call, Value, flatten, map_leaves
 
 RELUS = frozenset({"relu", "relu_", "relu6"})
+DEEP = 4
+RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+LOSSES = frozenset(
+    {"cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss",
+     "smooth_l1_loss", "huber_loss"}
+)  # fmt: skip
 FLAT = {"tanh": (-0.995, 0.995), "sigmoid": (0.005, 0.995)}
 
 
@@ -32,14 +40,103 @@ class UnitEntry:
     """The share of elements beyond the bend, at each look."""
 
 
-def _initialised(study: Study, module: nn.Module, built: Site) -> Site:
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How many times larger gradients are where they end than where they begin, and the layers in between."""
+
+    factor: float
+    through: str
+    spot: Spot
+
+
+def _initialised(study: Study, module: nn.Module, built: Site, only_matrices: bool = False) -> Site:
     """Where the program itself has set the layer's weights, after it was built; else where it was built."""
-    own = {id(each) for each in module.parameters(recurse=False)}
+    own = {id(each) for each in module.parameters(recurse=False) if each.dim() > 1 or not only_matrices}
     for call in reversed(study.tape.calls):
         early = call.phase == "program" and call.step == 0 and call.changed and call.site is not None
         if early and call.site != built and any(id(each.tensor) in own for each in call.outputs):
             return call.site or built
     return built
+
+
+def _spread(call: Call, given: torch.Tensor | None, target: torch.Tensor | None) -> float | None:
+    if given is None or target is None or given.dim() < 1 or len(given) < 8 or len(given) != len(target):
+        return None
+    given, target = given.detach().float(), target.detach().float()
+    if call.name == "cross_entropy" and given.dim() > 1:
+        given = given.softmax(1)
+    wanted = float(target.std(0).mean())
+    return float(given.std(0).mean()) / wanted if wanted > 0 else None
+
+
+def _growth(study: Study) -> Growth | None:
+    """From the last layer's result back to the first one's; through time where one recurrent layer does it."""
+    run = study.run
+    layers = [call for _, call in study.loss_calls() if _is_layer(call)]
+    loss = run.contents.get(study.losses[0].value) if run is not None and study.losses else None
+    if run is None or loss is None or not layers or not loss.requires_grad:
+        return None
+    made = [run.contents.get(call.outputs[0]) for call in layers]
+    alive = [(call, each) for call, each in zip(layers, made, strict=True) if each is not None and each.requires_grad]
+    if not alive:
+        return None
+    try:
+        gradients = torch.autograd.grad(loss.sum(), [each for _, each in alive], retain_graph=True, allow_unused=True)
+    except RuntimeError:
+        return None
+    found = [
+        _through_time(study, run, call, gradient)
+        for (call, _), gradient in zip(alive, gradients, strict=True)
+        if call.name in RECURRENT and gradient is not None
+    ]
+    known = [(call, float(each.norm())) for (call, _), each in zip(alive, gradients, strict=True) if each is not None]
+    if len(known) >= DEEP and known[0][1] > 0:
+        found.append(_grown(study, known[-1][1] / known[0][1], f"{len(known)} layers", [call for call, _ in known]))
+    return max((each for each in found if each is not None), key=lambda each: each.factor, default=None)
+
+
+def _is_layer(call: Call) -> bool:
+    """A call that has a matrix of weights among its operands."""
+    return bool(call.outputs) and any(
+        each.tensor is not None and each.tensor.is_leaf and each.requires_grad and len(each.shape) > 1
+        for each in call.operands
+    )
+
+
+def _through_time(study: Study, run: Run, call: Call, gradient: torch.Tensor) -> Growth | None:
+    """How much more the first step of a sequence moves the loss than the last one."""
+    given = run.contents.get(call.operands[0])
+    if given is None or given.dim() != 3:
+        return None
+    given = given.detach().clone().requires_grad_()
+    contents = {**run.contents, call.operands[0]: given}
+
+    def argument(thing: Any) -> Any:
+        return contents[thing] if isinstance(thing, Value) else thing
+
+    with leaving_no_trace():
+        try:
+            result = call.func(*map_leaves(argument, call.args), **map_leaves(argument, call.kwargs))
+            (back,) = torch.autograd.grad(next(iter(flatten(result))), [given], gradient)
+        except (RuntimeError, KeyError, TypeError):
+            return None
+    axis = 1 if call.args and call.args[-1] is True else 0
+    sizes = back.movedim(axis, 0).flatten(1).norm(dim=1)
+    last = float(sizes[-1])
+    return _grown(study, float(sizes[0]) / last, f"{len(sizes)} steps in time", [call]) if last > 0 else None
+
+
+def _grown(study: Study, factor: float, through: str, calls: list[Call]) -> Growth | None:
+    """Told where most of the layers in between got their weights."""
+    places: list[Site] = []
+    for call in calls:
+        module = study.layer_of(call)
+        stack = study.modules.built_at(module) if module is not None else ()
+        if module is not None and stack:
+            places.append(_initialised(study, module, stack[0], only_matrices=True))
+    if not places:
+        return None
+    return Growth(factor, through, Spot.of_site(max(places, key=places.count)))
 
 
 class UnitLedger:
@@ -49,6 +146,9 @@ class UnitLedger:
         self.entries: dict[tuple[object, str], UnitEntry] = {}
         self.depths: list[list[tuple[str, float, Spot | None]]] = []
         """At each look, for weights in their order: name, mean size of the gradient, where the layer was built."""
+        self.growth: list[Growth] = []
+        self.spreads: dict[Spot, list[float]] = {}
+        """For each loss, at each look: how far predictions differ from sample to sample, as a share of how far targets do."""
 
     def look(self, study: Study) -> None:
         for _, call in study.loss_calls():
@@ -57,6 +157,18 @@ class UnitLedger:
                 if content is not None and content.dim() > 1:
                     self._enter(study, call, content.detach())
         self._gradients(study)
+        self._predictions(study)
+        growth = _growth(study)
+        if growth is not None:
+            self.growth.append(growth)
+
+    def _predictions(self, study: Study) -> None:
+        for _, call in study.loss_calls():
+            if call.name in LOSSES and len(call.operands) > 1 and call.site is not None:
+                contents = [study.content(each) for each in call.operands[:2]]
+                spread = _spread(call, *contents)
+                if spread is not None:
+                    self.spreads.setdefault(Spot.of_site(call.site), []).append(spread)
 
     def _enter(self, study: Study, call: Call, content: torch.Tensor) -> None:
         scope = call.module if isinstance(call.module, Scope) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -25,6 +26,8 @@ class Property:
     __slots__ = ()
     singles_out: ClassVar[bool] = False
     """Whether it tells one sample of a batch from the others."""
+    shows_in_lines: ClassVar[bool] = False
+    """Whether a variable shows it, so that a sample can be made again with an eye on every line."""
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         """The operand from which the call's result has the property, or None if it was born in this call."""
@@ -249,6 +252,7 @@ class NotFinite(Property):
     """One element is NaN or Inf; of a table with `columns` columns, one in `column`, where that is known."""
 
     singles_out: ClassVar[bool] = True
+    shows_in_lines: ClassVar[bool] = True
     tape: Tape = field(compare=False, repr=False)
     column: int = -1
     columns: int = 0
@@ -282,6 +286,36 @@ class NotFinite(Property):
 
     def describe(self) -> str:
         return "not finite"
+
+
+@dataclass(frozen=True, slots=True)
+class Shows(Property):
+    """The numbers of an array or a tensor pass a test: they are out of order, far apart, beyond a limit."""
+
+    singles_out: ClassVar[bool] = True
+    shows_in_lines: ClassVar[bool] = True
+    test: Callable[[Any], bool] = field(compare=False, repr=False)
+    tape: Tape = field(compare=False, repr=False)
+
+    def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
+        contents = Contents(self.tape)
+        known = [(each, contents.of(each)) for each in call.operands]
+        return next(((each, self) for each, content in known if content is not None and self.holds(content)), None)
+
+    def holds(self, thing: Any) -> bool | None:
+        if isinstance(thing, torch.Tensor):
+            return None if thing.is_meta or thing.is_sparse else self.test(thing.detach())
+        if is_array(thing):
+            return self.test(thing) if thing.dtype.kind in "iuf" else None
+        return False if isinstance(thing, int | float | str) else None
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Call):
+            return _called(node) not in PASSES_VALUES
+        return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
+
+    def describe(self) -> str:
+        return "such numbers"
 
 
 ARITHMETIC = frozenset(

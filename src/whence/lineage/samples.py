@@ -17,7 +17,7 @@ from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
-from whence.lineage.properties import NotFinite, Property
+from whence.lineage.properties import Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
@@ -103,7 +103,7 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         path=file_of(fetch.returns[named]) if fetch.returns else None,
     )
     if (
-        isinstance(prop, NotFinite)
+        prop.shows_in_lines
         and position is not None
         and (trail := _by_lines(info, indices[position], leaf, prop, scene))
     ):

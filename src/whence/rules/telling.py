@@ -188,6 +188,35 @@ def tell_silent(
     )
 
 
+def tell_call(
+    call: Call,
+    rule: str,
+    *,
+    verdict: str,
+    what: str,
+    why: str,
+    fix: str,
+    severity: Severity = Severity.WARNING,
+    patch: str | None = None,
+) -> Finding | None:
+    """Make the finding of a call that went well and should not have been made so."""
+    spot = spot_at(call.site)
+    if spot is None:
+        return None
+    return Finding(
+        rule=rule,
+        severity=severity,
+        confidence=Confidence.PROVEN,
+        verdict=verdict,
+        origin=Origin(spot.file, spot.line, spot.code, spot.function, phase=call.phase, step=call.step, op=call.name),
+        symptom=Symptom(spot.file, spot.line, spot.code, what=what, step=call.step),
+        why=why,
+        fix=fix,
+        patch=patch,
+        span=spot.span,
+    )
+
+
 def spot_at(site: Site | None) -> Spot | None:
     return Spot.of_site(site) if site is not None else None
 

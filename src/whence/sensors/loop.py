@@ -48,32 +48,25 @@ class LoopSensor(Sensor):
         self._wrap(nn.Module, "_apply", self._reporting(Kind.CAST))
         self._wrap(Optimizer, "load_state_dict", self._reporting(Kind.RESTORE))
         self._wrap(torch, "load", self._reporting(Kind.READ))
-        self._wrap(GradScaler, "scale", self._reporting(Kind.SCALE))
-        self._wrap(GradScaler, "unscale_", self._reporting(Kind.UNSCALE))
+        self._wrap(GradScaler, "update", self._announcing(Kind.RESCALE))
         for scheduler in SCHEDULERS:
             self._wrap(scheduler, "step", self._reporting(Kind.SCHEDULE))
-        for owner in (torch.nn.utils, clip_grad):
-            for name in CLIPS:
-                self._wrap(owner, name, self._clipping)
 
-    def _clipping(self, original: Any) -> Any:
-        """What is clipped is often a generator: what it gives is noted as it goes by."""
+    def _announcing(self, kind: Kind) -> Callable[[Any], Any]:
+        """Report before the call is made: what it changes is still as it was."""
 
-        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-            seen: list[torch.Tensor] = []
-            passed = _noting(parameters, seen) if isinstance(parameters, GeneratorType) else parameters
-            try:
-                result = original(passed, *args, **kwargs)
-            except BaseException as exception:
-                hide_this_frame(exception)
-                raise
-            if not isinstance(parameters, GeneratorType):
-                seen = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-            stack = user_stack(caller_frame())
-            self._guarded(self.listener.loop_event, Kind.CLIP, stack, (seen, *args), kwargs, result)
-            return result
+        def make(original: Any) -> Any:
+            def announced(*args: Any, **kwargs: Any) -> Any:
+                self._guarded(self.listener.loop_event, kind, user_stack(caller_frame()), args, kwargs, None)
+                try:
+                    return original(*args, **kwargs)
+                except BaseException as exception:
+                    hide_this_frame(exception)
+                    raise
 
-        return clip
+            return announced
+
+        return make
 
     def _reporting(self, kind: Kind) -> Callable[[Any], Any]:
         def make(original: Any) -> Any:
@@ -96,17 +89,50 @@ class LoopSensor(Sensor):
         return make
 
 
-class ClearSensor(LoopSensor):
-    """Sees gradients being cleared: of interest in the first steps, while the order of the loop is not known yet."""
+class OrderSensor(LoopSensor):
+    """Sees what is done to gradients between backward and step: of interest while the order of the loop is not known yet.
 
-    name = "clear"
+    All of it is seen, or none: with a part of it missing the rest would tell another story.
+    """
+
+    name = "order"
 
     def _attach(self) -> None:
         self._wrap(Optimizer, "zero_grad", self._reporting(Kind.CLEAR))
         self._wrap(nn.Module, "zero_grad", self._reporting(Kind.CLEAR))
+        self._wrap(GradScaler, "scale", self._reporting(Kind.SCALE))
+        self._wrap(GradScaler, "unscale_", self._reporting(Kind.UNSCALE))
+        for owner in (torch.nn.utils, clip_grad):
+            for name in CLIPS:
+                self._wrap(owner, name, self._clipping)
+
+    def _clipping(self, original: Any) -> Any:
+        """What is clipped is often an iterator: what it gives is noted as it goes by."""
+
+        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+            seen: list[torch.Tensor] = []
+            try:
+                result = original(_noting(parameters, seen), *args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+            stack = user_stack(caller_frame())
+            self._guarded(self.listener.loop_event, Kind.CLIP, stack, (seen, *args), kwargs, result)
+            return result
+
+        return clip
 
 
-def _noting(given: Iterator[torch.Tensor], seen: list[torch.Tensor]) -> Iterator[torch.Tensor]:
-    for each in given:
+def _noting(given: Any, seen: list[torch.Tensor]) -> Any:
+    """The same parameters, as the same kind of thing: torch treats an empty generator unlike an empty list."""
+
+    def note(each: torch.Tensor) -> torch.Tensor:
         seen.append(each)
-        yield each
+        return each
+
+    if isinstance(given, GeneratorType):
+        return (note(each) for each in given)
+    if isinstance(given, Iterator):
+        return map(note, given)
+    seen += [given] if isinstance(given, torch.Tensor) else given
+    return given

@@ -177,5 +177,10 @@ def user_stack(frame: FrameType | None) -> tuple[Site, ...]:
     return tuple(found)
 
 
+def user_frames(frame: FrameType | None) -> list[FrameType]:
+    """The live frames of the user's own code, innermost first."""
+    return [each for each in frames_from(frame) if not is_library(each.f_code.co_filename)]
+
+
 def caller_frame(depth: int = 1) -> FrameType:
     return sys._getframe(depth + 1)

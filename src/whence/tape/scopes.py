@@ -29,6 +29,12 @@ class Scope:
     def module(self) -> nn.Module | None:
         return self.ref()
 
+    @property
+    def root(self) -> Scope:
+        """The outermost module that was running."""
+        *_, outermost = self.lineage()
+        return outermost
+
     def lineage(self) -> Iterator[Scope]:
         scope: Scope | None = self
         while scope is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -37,6 +38,14 @@ class Value:
     @property
     def tensor(self) -> torch.Tensor | None:
         return self.ref() if self.ref is not None else None
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.numel * self.dtype.itemsize
 
     def __repr__(self) -> str:
         return f"<{self.shape} {self.dtype} from {self.call.name if self.call is not None else 'outside'}>"
@@ -87,11 +96,16 @@ class Call:
 
 @dataclass(eq=False, slots=True)
 class Cut:
-    """Numbers that a cast has seen, those that had fractions, and one of them."""
+    """Numbers that a cast from real to whole ones has seen: those that had fractions, and one of them."""
 
     seen: int = 0
     lost: int = 0
     example: float = 0.0
+    coarse: int = 0
+    """Whole numbers beyond the last one below which the real type has every whole number."""
+    largest: float = 0.0
+    call: Call | None = None
+    """The first cast with such numbers."""
 
 
 CASTS: Final = frozenset({"long", "int", "short", "to", "type", "type_as", "char"})
@@ -205,6 +219,11 @@ class Tape:
         cut.lost += lost.numel()
         if lost.numel():
             cut.example = float(lost[0])
+        beyond = numbers[(numbers.abs() > 2 / torch.finfo(numbers.dtype).eps) & torch.isfinite(numbers)]
+        if beyond.numel():
+            cut.coarse += beyond.numel()
+            cut.largest = max(cut.largest, float(beyond.abs().max()))
+            cut.call = cut.call or call
 
     def value_of(self, tensor: torch.Tensor) -> Value:
         """The value that a live tensor stands for now; a leaf is made for one that the tape has not seen yet."""

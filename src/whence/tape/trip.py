@@ -90,6 +90,15 @@ class RateTrial:
     """The loss after the same update times `factor`."""
 
 
+@dataclass(frozen=True, slots=True)
+class ScaleFall:
+    """A loss scale that was halved step after step."""
+
+    before: float
+    now: float
+    steps: int
+
+
 class Consequence(Enum):
     APPLIED = auto()
     """An optimizer is about to use it."""
@@ -128,7 +137,7 @@ class Trip(Scene):
     optimizer: Any = None
     built: tuple[Site, ...] = ()
     """Where the optimizer was built."""
-    evidence: BadUpdate | BadState | RateTrial | None = None
+    evidence: BadUpdate | BadState | RateTrial | ScaleFall | None = None
 
     @property
     def certified(self) -> bool:

@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import torch
 
-from whence.finding import Confidence, Finding, Origin, Severity, Symptom
+from whence.finding import Finding, Severity
 from whence.rules.operations import ELEMENTWISE
 from whence.rules.rule import call_rule
-from whence.rules.telling import dtype_name
-from whence.source.spots import Spot
+from whence.rules.telling import dtype_name, tell_call
 from whence.tape.tape import Call
 
 
@@ -45,19 +44,14 @@ def promoted(call: Call) -> Finding | None:
         or not other.shape
     ):
         return None
-    if call.site is None:
-        return None
-    spot = Spot.of_site(call.site)
     changed = one if one.dtype != result.dtype else other
     verdict = f"{dtype_name(one.dtype)} and {dtype_name(other.dtype)} met in {call.name}: the result is {dtype_name(result.dtype)}"
-    return Finding(
-        rule="dtype/promoted",
+    return tell_call(
+        call,
+        "dtype/promoted",
         severity=Severity.INFO,
-        confidence=Confidence.PROVEN,
         verdict=verdict,
-        origin=Origin(spot.file, spot.line, spot.code, spot.function, phase=call.phase, step=call.step, op=call.name),
-        symptom=Symptom(spot.file, spot.line, spot.code, what=verdict, step=call.step),
         why=f"torch converts the narrower type by itself; here {dtype_name(changed.dtype)} became {dtype_name(result.dtype)}.",
         fix=f"Nothing has to be done; .to(torch.{dtype_name(result.dtype)}) where it is made would say what is meant.",
-        span=spot.span,
+        what=verdict,
     )

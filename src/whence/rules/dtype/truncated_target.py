@@ -25,7 +25,7 @@ from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.properties import HasDtype
 from whence.lineage.trail import trace
-from whence.rules.loss.probabilities import MOVES
+from whence.rules.loss.probabilities import SAME_NUMBERS
 from whence.rules.operations import SAME_SHAPE_LOSSES
 from whence.rules.rule import study_rule
 from whence.rules.telling import dtype_name, tell_silent
@@ -74,7 +74,7 @@ def _whole(value: Value) -> Value | None:
         if not value.dtype.is_floating_point:
             return value
         call = value.call
-        if call is None or call.name not in MOVES or not call.operands:
+        if call is None or call.name not in SAME_NUMBERS or not call.operands:
             return None
         value = call.operands[0]
     return None

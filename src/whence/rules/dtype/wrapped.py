@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import torch
 
-from whence.finding import Confidence, Finding, Origin, Severity, Symptom
+from whence.finding import Finding
 from whence.rules.rule import call_rule
-from whence.rules.telling import dtype_name
-from whence.source.spots import Spot
+from whence.rules.telling import dtype_name, tell_call
 from whence.tape.tape import Call, Value
 
 SIGNS = {"add": 1, "__add__": 1, "sub": -1, "__sub__": -1, "subtract": -1}
@@ -48,17 +47,13 @@ def wrapped(call: Call) -> Finding | None:
     share = float(wrong.float().mean())
     if share < 0.01:
         return None
-    spot = Spot.of_site(call.site)
     index = tuple(torch.nonzero(wrong)[0].tolist())
     verdict = f"{dtype_name(result.dtype)} arithmetic wrapped around in {share:.0%} of the elements: {int(wide[index])} became {int(result[index])}"
-    return Finding(
-        rule="dtype/uint8-wrap",
-        severity=Severity.WARNING,
-        confidence=Confidence.PROVEN,
+    return tell_call(
+        call,
+        "dtype/uint8-wrap",
         verdict=verdict,
-        origin=Origin(spot.file, spot.line, spot.code, spot.function, phase=call.phase, step=call.step, op=call.name),
-        symptom=Symptom(spot.file, spot.line, spot.code, what=verdict, step=call.step),
         why=f"{dtype_name(result.dtype)} holds {'0 to 255' if result.dtype is torch.uint8 else '-128 to 127'}; what goes beyond begins again at the other end.",
         fix="Convert before the arithmetic: .float() or .to(torch.int16).",
-        span=spot.span,
+        what=verdict,
     )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-
-import torch
+from itertools import takewhile
 
 from whence.finding import Confidence, Finding, Hop, Severity
 from whence.ledgers.audit import Audit
-from whence.ledgers.loop import Kind
 from whence.ledgers.study import Study
 from whence.ledgers.weights import WeightEntry
 from whence.lineage.expressions import SourceTrace
 from whence.lineage.properties import Property
-from whence.rules.gradient.no_graph import switch_around
+from whence.rules.gradient.no_graph import cut_text, switch_around
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, tell_silent
 from whence.source.spots import Spot
@@ -60,8 +58,8 @@ def fake_leaf(study: Study) -> Finding | None:
     chain: tuple[Hop, ...] = ()
     before = ""
     if cut is not None and cut.site is not None:
-        hop = Spot.of_site(cut.site).hop(f"{_shown(cut)} cut it from the graph")
-        chain, before = (hop,), f" It has no graph since {_shown(cut)} in {hop.file}:{hop.line}: take that away."
+        hop = Spot.of_site(cut.site).hop(f"{cut_text(cut)} cut it from the graph")
+        chain, before = (hop,), f" It has no graph since {cut_text(cut)} in {hop.file}:{hop.line}: take that away."
     return tell_silent(
         study,
         "gradient/fake-leaf",
@@ -120,12 +118,6 @@ def _cut_before(value: Value) -> Call | None:
     return None
 
 
-def _shown(call: Call) -> str:
-    return {"data.__get__": ".data", "item": ".item()", "detach": ".detach()", "numpy": ".numpy()"}.get(
-        call.name, call.name
-    )
-
-
 @audit_rule("gradient/detached", Rank.CALL)
 def detached(audit: Audit) -> Finding | None:
     """Parameters that should learn are cut off from the loss.
@@ -157,7 +149,7 @@ def detached(audit: Audit) -> Finding | None:
         meant = (cut.name in MEANT or not cut.grad_mode) and not _leaves_torch(cut, audit)
         if meant and not audit.final:
             continue
-        if meant and (not entry.training or _has_been_loaded(audit, entry)):
+        if meant and (not entry.training or audit.was_loaded(entry)):
             continue
         spot = switch_around(cut) if not cut.grad_mode else None
         names = [each.name or f"a weight {shape_text(each.first.shape)}" for each in lost]
@@ -191,7 +183,7 @@ def _leaves_torch(cut: Call, audit: Audit) -> bool:
 
 
 def _reason(cut: Call) -> str:
-    return f"{_shown(cut)} cuts them off from the loss" if cut.grad_mode else "they run with gradients switched off"
+    return f"{cut_text(cut)} cuts them off from the loss" if cut.grad_mode else "they run with gradients switched off"
 
 
 def _without_gradient(audit: Audit) -> list[WeightEntry]:
@@ -206,14 +198,6 @@ def _without_gradient(audit: Audit) -> list[WeightEntry]:
         and audit.is_owned(weight)
         and not entry.has_changed()
     ]
-
-
-def _has_been_loaded(audit: Audit, entry: WeightEntry) -> bool:
-    return any(
-        any(entry.weight is each for each in module.parameters())
-        for event in audit.loop.of(Kind.LOAD)
-        if event.subject is not None and (module := event.subject()) is not None
-    )
 
 
 def _cut_after(audit: Audit, entry: WeightEntry) -> Call | None:
@@ -315,7 +299,8 @@ def checkpoint_cut(audit: Audit) -> Finding | None:
     Cost
         A look at the tape after some steps.
     """
-    for call in audit.tape.calls:
+    calls = list(audit.tape.calls)
+    for call in calls:
         if (
             not isinstance(call.func, CustomFunction)
             or call.name != "CheckpointFunction"
@@ -325,11 +310,10 @@ def checkpoint_cut(audit: Audit) -> Finding | None:
         ):
             continue
         inside = [
-            value.tensor
-            for inner in audit.tape.calls
-            if inner.inner and call.number - 2000 < inner.number < call.number and inner.step == call.step
+            tensor
+            for inner in _within(call, calls)
             for value in inner.operands
-            if isinstance(value.tensor, torch.Tensor) and value.tensor.requires_grad and value.tensor.is_leaf
+            if (tensor := value.tensor) is not None and tensor.requires_grad and tensor.is_leaf
         ]
         lost = {id(each) for each in inside if each.grad is None and audit.is_owned(each)}
         if lost:
@@ -346,3 +330,9 @@ def checkpoint_cut(audit: Audit) -> Finding | None:
                 fix="Pass use_reentrant=False.",
             )
     return None
+
+
+def _within(call: Call, calls: list[Call]) -> Iterator[Call]:
+    """The calls that a call consists of: they have ended just before it."""
+    at = next(number for number, each in enumerate(calls) if each is call)
+    return takewhile(lambda each: each.inner, reversed(calls[:at]))

@@ -142,7 +142,7 @@ def _spot(failed: FailedCall, cut: Call | None) -> Spot | None:
     return Spot.of_site(cut.site)
 
 
-def _name(cut: Call) -> str:
+def cut_text(cut: Call) -> str:
     return {"data.__get__": ".data", "item": ".item()", "detach": ".detach()", "numpy": ".numpy()"}.get(
         cut.name, cut.name
     )
@@ -153,7 +153,7 @@ def _verdict(cut: Call | None) -> str:
         return "nothing it was made from requires grad"
     if cut.name in ("requires_grad_", "requires_grad.__set__"):
         return "every parameter it was made from is frozen"
-    return "it was computed with gradients switched off" if not cut.grad_mode else f"{_name(cut)} cut it off"
+    return "it was computed with gradients switched off" if not cut.grad_mode else f"{cut_text(cut)} cut it off"
 
 
 def _why(cut: Call | None) -> str:
@@ -163,7 +163,7 @@ def _why(cut: Call | None) -> str:
         return "All parameters that take part were set to requires_grad=False."
     if not cut.grad_mode:
         return f"{cut.name} ran under no_grad, so that nothing was recorded for backward."
-    return f"What went into {_name(cut)} had a gradient, what came out has none; everything after it is a constant."
+    return f"What went into {cut_text(cut)} had a gradient, what came out has none; everything after it is a constant."
 
 
 def _fix(cut: Call | None) -> str:
@@ -175,7 +175,7 @@ def _fix(cut: Call | None) -> str:
         return "Compute the training loss outside of no_grad; keep it for evaluation."
     if cut.name in OUT_OF_TORCH:
         return "Add up the tensors themselves, and take .item() only for printing."
-    return f"Keep the tensor itself; take {_name(cut)} only where no gradient is wanted."
+    return f"Keep the tensor itself; take {cut_text(cut)} only where no gradient is wanted."
 
 
 def _patch(cut: Call | None, spot: Spot | None) -> str | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
+from whence.ledgers.loop import Kind
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 
 LOOKS = 3
 SAMPLES = 64
 DEEP = 6
+EXPLODED = 100.0
 VANISHED = 1e-5
 
 
@@ -128,4 +130,45 @@ def vanishing(audit: Audit) -> Finding | None:
         what=f"in {len(looks)} looks the first layer's gradients are less than {VANISHED:g} of the last one's",
         why="Each layer multiplies what goes back by a factor below one; over many layers nothing is left.",
         fix="Use residual connections or normalisation, and activations that are not flat (ReLU, GELU) with their own initialisation.",
+    )
+
+
+@audit_rule("gradient/exploding", Rank.GENERAL)
+def exploding(audit: Audit) -> Finding | None:
+    """Gradients or weights grow without bound.
+
+    What happened
+        On their way back through the layers, or through time, gradients grow a hundredfold or more, in several looks.
+    Why it matters
+        The first layers, or the first steps of a sequence, drown everything else; one such update can undo all that was learnt.
+    How it is detected
+        In recorded steps that are doubled in distance, the loss is differentiated to the result of each layer: the size at the first
+        layer against that at the last. Of a recurrent layer, the size at the first step in time against the last.
+    How to fix it
+        An initialisation made for the activation, normalisation, residual branches that begin small; clip_grad_norm_ for recurrent
+        layers.
+    When it stays silent
+        Smaller growth, a few looks only, gradients that are clipped before they are used.
+    Cost
+        A replay of a few recorded steps.
+    """
+    if not audit.final or any(audit.loop.of(Kind.CLIP)):
+        return None
+    seen = [each for each in audit.units.growth if each.factor >= EXPLODED]
+    if len(seen) < LOOKS:
+        return None
+    last = seen[-1]
+    return tell_silent(
+        audit,
+        "gradient/exploding",
+        spot=last.spot,
+        step=audit.step,
+        phase="backward",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict=f"gradients grow {last.factor:.2g} times on their way back through {last.through}",
+        what=f"in {len(seen)} looks by a factor of {min(each.factor for each in seen):.2g} or more",
+        why="Each layer, or step in time, multiplies what goes back by a factor above one; over many of them that explodes.",
+        fix="Use an initialisation made for the activation (kaiming, orthogonal with gain 1), normalisation, or residual branches that "
+        "begin small; clip gradients of recurrent layers.",
     )

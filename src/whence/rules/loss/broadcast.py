@@ -22,21 +22,22 @@ Cost
 from __future__ import annotations
 
 import ast
+import math
 from functools import partial
 from itertools import combinations
 from typing import Any
 
 import torch
 
-from whence.finding import Confidence, Finding, Operand, Origin, Severity, Symptom
+from whence.finding import Confidence, Finding, Operand
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
-from whence.rules.loss.probabilities import MOVES
+from whence.rules.loss.probabilities import SAME_NUMBERS
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import ELEMENTWISE, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, call_rule, study_rule
 from whence.rules.source_operands import operand_nodes
-from whence.rules.telling import describe, shape_text, tell_silent
+from whence.rules.telling import describe, shape_text, tell_call, tell_silent
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.source.text import statement_of
@@ -102,20 +103,16 @@ def broadcast_in_a_metric(call: Call) -> Finding | None:
     wide, narrow = pair
     if _from_model(wide) == _from_model(narrow):
         return None
-    spot = Spot.of_site(call.site)
     grown = _grown(wide, narrow)
     verdict = f"{shape_text(wide.shape)} and {shape_text(narrow.shape)} were compared as {shape_text(grown)}: the count is wrong"
-    return Finding(
-        rule="loss/broadcast",
-        severity=Severity.WARNING,
-        confidence=Confidence.PROVEN,
+    return tell_call(
+        call,
+        "loss/broadcast",
         verdict=verdict,
-        origin=Origin(spot.file, spot.line, spot.code, spot.function, phase=call.phase, step=call.step, op=call.name),
-        symptom=Symptom(spot.file, spot.line, spot.code, what="a metric is made from it", step=call.step),
         why=f"Each of {narrow.shape[0]} predictions is compared with the label of every sample, not with its own.",
         fix=f"Give both one shape where they meet: .squeeze(-1) on the one that is {shape_text(wide.shape)}.",
         patch=_patch(call, wide, narrow),
-        span=spot.span,
+        what="a metric is made from it",
     )
 
 
@@ -126,28 +123,17 @@ def _crossed(call: Call) -> tuple[Value, Value] | None:
         if (
             len(wide.shape) > len(narrow.shape) > 0
             and wide.shape[0] == narrow.shape[0] > 1
-            and _numel(wide) == _numel(narrow)
+            and wide.numel == narrow.numel
             and tuple(d for d in wide.shape if d != 1) == tuple(d for d in narrow.shape if d != 1)
         ):
             grown = _grown(wide, narrow)
-            if _product(grown) > _numel(wide):
+            if math.prod(grown) > wide.numel:
                 return wide, narrow
     return None
 
 
 def _grown(wide: Value, narrow: Value) -> tuple[int, ...]:
     return tuple(torch.broadcast_shapes(wide.shape, narrow.shape))  # type: ignore[no-untyped-call]
-
-
-def _product(shape: Any) -> int:
-    size = 1
-    for each in shape:
-        size *= each
-    return size
-
-
-def _numel(value: Value) -> int:
-    return _product(value.shape)
 
 
 def _is_meant(call: Call, wide: Value, narrow: Value) -> bool:
@@ -165,7 +151,7 @@ def _stripped(value: Value) -> Value:
     """What a value is a view, a copy or a cut-off part of."""
     for _ in range(100):
         call = value.call
-        if call is None or call.forgotten or call.name not in MOVES | {"detach"} or not call.operands:
+        if call is None or call.forgotten or call.name not in SAME_NUMBERS | {"detach"} or not call.operands:
             break
         value = call.operands[0]
     return value

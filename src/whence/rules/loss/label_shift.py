@@ -21,7 +21,7 @@ from __future__ import annotations
 from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.dependence import depends_on_later, reach
-from whence.rules.loss.probabilities import MOVES, argument
+from whence.rules.loss.probabilities import SAME_NUMBERS, argument
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Shift, embedded, shifts
 from whence.rules.telling import tell_silent
@@ -88,7 +88,7 @@ def by_time(logits: Value, shift: Shift) -> Value | None:
         if 0 <= later <= 2 and value.shape[0] == shift.batch:
             return value
         call = value.call
-        if call is None or not call.operands or call.name not in MOVES:
+        if call is None or not call.operands or call.name not in SAME_NUMBERS:
             return None
         value = call.operands[0]
     return None
@@ -105,7 +105,7 @@ def _made(shift: Shift) -> Call | None:
             call is None
             or call.forgotten
             or not call.operands
-            or call.name not in MOVES | {"long", "masked_fill", "roll", "detach"}
+            or call.name not in SAME_NUMBERS | {"long", "masked_fill", "roll", "detach"}
         ):
             break
         if call.site is not None and (

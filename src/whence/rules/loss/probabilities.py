@@ -16,7 +16,7 @@ from whence.tape.replay import Run
 from whence.tape.tape import Call, Value
 
 # Calls that give back the numbers they were given, at other places or in another type.
-MOVES = frozenset(
+SAME_NUMBERS = frozenset(
     {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "contiguous", "clone",
      "to", "float", "double", "half", "bfloat16", "__getitem__", "t", "T.__get__", "movedim", "swapaxes", "view_as",
      "reshape_as", "expand", "index_select", "masked_select", "cpu", "cuda", "type_as", "chunk", "split", "unbind",
@@ -32,7 +32,7 @@ def made_by(value: Value, names: frozenset[str]) -> Call | None:
             return None
         if call.name in names:
             return call
-        if call.name not in MOVES or not call.operands:
+        if call.name not in SAME_NUMBERS or not call.operands:
             return None
         value = call.operands[0]
     return None

@@ -44,7 +44,7 @@ def softmax_axis(study: Study) -> Finding | None:
         if axis is None:
             continue
         symptom = Spot.of_site(loss.call.site) if loss.call.site is not None else None
-        if given.shape[axis] == 1 and _numel(given) > 1 and _always_one(study, call):
+        if given.shape[axis] == 1 and given.numel > 1 and _always_one(study, call):
             return tell_silent(
                 study,
                 "loss/softmax-axis",
@@ -88,13 +88,6 @@ def _axis(call: Call, given: Value) -> int | None:
     if not isinstance(axis, int) or not given.shape or not -len(given.shape) <= axis < len(given.shape):
         return None
     return axis % len(given.shape)
-
-
-def _numel(value: Value) -> int:
-    size = 1
-    for each in value.shape:
-        size *= each
-    return size
 
 
 def _longest(value: Value) -> int:

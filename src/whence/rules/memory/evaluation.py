@@ -20,12 +20,13 @@ from __future__ import annotations
 from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.rules.memory.growth import LOUD_BYTES, size_text
-from whence.rules.optimizer.modes import is_read, reach_a_loss, root_of
+from whence.rules.optimizer.modes import is_read, reach_a_loss
 from whence.rules.rule import audit_rule
+from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_silent
 from whence.source.spots import Spot
 from whence.tape.scopes import Scope
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call
 
 JOINS = frozenset({"cat", "stack", "concat", "concatenate", "vstack", "hstack"})
 
@@ -52,7 +53,7 @@ def eval_graph(audit: Audit) -> Finding | None:
     if len(idle) < 2:
         return None
     key, calls = next(iter(idle.items()))
-    size = sum(_bytes(value) for call in calls for value in call.outputs if value.requires_grad)
+    size = sum(value.bytes for call in calls for value in call.outputs if value.requires_grad)
     kept = max(
         (
             sum(id(value) in _results(idle) for value in call.operands)
@@ -80,10 +81,3 @@ def eval_graph(audit: Audit) -> Finding | None:
 
 def _results(runs: dict[int, list[Call]]) -> set[int]:
     return {id(value) for calls in runs.values() for value in calls[-1].outputs}
-
-
-def _bytes(value: Value) -> int:
-    size = value.dtype.itemsize
-    for each in value.shape:
-        size *= each
-    return size

@@ -21,7 +21,7 @@ from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
 from whence.tape.tape import Call, Value, map_leaves
-from whence.tape.trip import GradientBirth, Trip
+from whence.tape.trip import GradientBirth, ScaleFall, Trip
 
 SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
                         "__mul__", "mul", "__rmul__", "nan_to_num", "mul_", "__imul__"})  # fmt: skip
@@ -160,7 +160,9 @@ def backward(trip: Trip) -> Finding | None:
         One look at the gradients in each step; the rest only after a trip.
     """
     found = _derivative(trip)
-    if found is None or found.birth.gradient.dtype in HALVES:
+    if found is None:
+        return None
+    if found.birth.gradient.dtype in HALVES and not isinstance(trip.evidence, ScaleFall):
         # In half precision a gradient of a scaled loss overflows: the step that uses it is the mistake.
         return None
     call, birth = found.call, found.birth

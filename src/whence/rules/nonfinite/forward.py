@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -13,13 +15,13 @@ from whence.lineage.properties import HALVES
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import Facts, Reason, reason_of
-from whence.rules.nonfinite.remedies import Remedy, remedy_for
+from whence.rules.nonfinite.remedies import Remedy, in_float32, remedy_for
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call, Value, map_leaves
 from whence.tape.trip import Born, Consequence, Notice, Trip
 
 
@@ -115,6 +117,28 @@ def _clamped(scenario: Scenario) -> Cure | None:
     return Cure(remedy.words(call), outcome, remedy.patch(call)) if loss_text(outcome) is not None else None
 
 
+def _widened(scenario: Scenario) -> Cure | None:
+    """Run the step with this one call in float32."""
+    trip, call = scenario.trip, scenario.call
+    if trip.plan is None or call not in trip.plan.calls:
+        return None
+
+    def widen(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        return map_leaves(_in_float32, (args, kwargs)) if each is call else (args, kwargs)
+
+    try:
+        outcome = trip.outcome(trip.again(alter=widen))
+    except (Unreplayable, RuntimeError, TypeError):
+        return None
+    if loss_text(outcome) is None:
+        return None
+    return Cure(f"with {call.name} in float32", outcome, None if call.autocast else in_float32(call))
+
+
+def _in_float32(thing: Any) -> Any:
+    return thing.float() if isinstance(thing, torch.Tensor) and thing.dtype in HALVES else thing
+
+
 def _spared(scenario: Scenario) -> Cure | None:
     """Run the step with a harmless number in place of what the call gave."""
     trip, call = scenario.trip, scenario.call
@@ -151,7 +175,13 @@ def _counterfactual(rows: Rows | None, cure: Cure | None) -> str | None:
     return "; ".join(said) or None
 
 
-def tell_forward(rule: str, scenario: Scenario, *, severity: Severity | None = None) -> Finding | None:
+def tell_forward(
+    rule: str,
+    scenario: Scenario,
+    *,
+    cure: Callable[[Scenario], Cure | None] = _clamped,
+    severity: Severity | None = None,
+) -> Finding | None:
     """The finding of a birth in the forward pass."""
     trip, call, reason = scenario.trip, scenario.call, scenario.reason
     rows = _rows(scenario)
@@ -160,7 +190,7 @@ def tell_forward(rule: str, scenario: Scenario, *, severity: Severity | None = N
     if inside is not None:
         what = number_text(float(scenario.output.detach()[scenario.index].item()))
         reason = replace(reason, verdict=f"{op} gave {what} inside {call.name}")
-    cure = _clamped(scenario) or _spared(scenario)
+    helped = cure(scenario) or _spared(scenario)
     many = int((~torch.isfinite(scenario.output)).sum())
     share = f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
     mask: tuple[Hop, ...] = ()
@@ -179,8 +209,8 @@ def tell_forward(rule: str, scenario: Scenario, *, severity: Severity | None = N
         sample=rows.sample() if rows is not None else None,
         chain=(*mask, *_earlier(scenario), *operand_hops(scenario.born.path, spot)),
         operands=_operands(scenario),
-        patch=cure.patch if cure is not None and inside is None else None,
-        counterfactual=_counterfactual(rows, cure),
+        patch=helped.patch if helped is not None and inside is None else None,
+        counterfactual=_counterfactual(rows, helped),
         severity=severity,
         confidence=None if trip.run is not None else Confidence.PROVEN,
     )
@@ -227,6 +257,7 @@ def overflow(trip: Trip) -> Finding | None:
     return tell_forward(
         "nonfinite/overflow",
         scenario,
+        cure=_widened,
         severity=Severity.INFO if trip.consequence is Consequence.SKIPPED or _is_loss_scale(scenario) else None,
     )
 

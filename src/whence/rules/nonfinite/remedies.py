@@ -60,10 +60,24 @@ class Remedy:
         return f"with {what} kept at {' and '.join(filter(None, bounds))}"
 
 
+def _is_whole(call: Call) -> bool:
+    """A power that is defined for all numbers: what is not finite there has overflowed."""
+    exponent = call.args[1] if len(call.args) > 1 else call.kwargs.get("exponent")
+    return isinstance(exponent, int | float) and exponent >= 0 and float(exponent).is_integer()
+
+
+def in_float32(call: Call) -> str | None:
+    """`.float()` in the source, on the first operand."""
+    site, nodes = call.site, operand_nodes(call)
+    if site is None or not nodes or isinstance(nodes[0], ast.Starred):
+        return None
+    return diff_of(replace_node(site.filename, nodes[0], f"{in_parentheses(site.filename, nodes[0])}.float()"))
+
+
 def remedy_for(call: Call, tensors: list[torch.Tensor]) -> Remedy | None:
     """The clamp that keeps an operation where it and its derivative are defined."""
     name = call.name.strip("_")
-    if name in ("log", "log2", "log10", "sqrt", "rsqrt", "pow", "float_power"):
+    if name in ("log", "log2", "log10", "sqrt", "rsqrt") or (name in ("pow", "float_power") and not _is_whole(call)):
         return Remedy(0, low=1e-12)
     if name in ("acos", "arccos", "asin", "arcsin", "atanh", "arctanh"):
         return Remedy(0, low=-1 + 1e-6, high=1 - 1e-6)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
@@ -65,53 +63,5 @@ def ineffective_clip(audit: Audit) -> Finding | None:
             what=f"{steps} steps, none with clipped gradients",
             why="A step uses the gradients as they are when it is called. Here the clip comes at another time: after the step, or before backward.",
             fix="Clip between backward and step.",
-        )
-    return None
-
-
-@audit_rule("precision/clip-before-unscale", Rank.CAUSE)
-def clip_before_unscale(audit: Audit) -> Finding | None:
-    """Scaled gradients are clipped.
-
-    What happened
-        A GradScaler multiplies the loss, so that gradients are as many times too large until they are unscaled. They were clipped
-        before that.
-    Why it matters
-        The limit is compared with gradients that are thousands of times too large: after unscaling nearly nothing is left, and
-        training all but stops.
-    How it is detected
-        The order of scale, backward, clip and unscale.
-    How to fix it
-        scaler.unscale_(optimizer) before the clip.
-    When it stays silent
-        A scaler that is switched off, or a scale of one.
-    Cost
-        One entry a call in the first 200 steps.
-    """
-    for entry in audit.built:
-        story = audit.loop.story_of(entry)
-        scales = [each for each in audit.loop.of(Kind.SCALE) if each.detail["scale"] > 2.0]
-        found = [
-            (one, other)
-            for one, other in pairwise(each for each in story if each.kind is not Kind.BACKWARD)
-            if one.kind is Kind.CLIP and other.kind is Kind.UNSCALE
-        ]
-        if len(found) < 2 or not scales or found[-1][0].site is None:
-            continue
-        clip = found[-1][0]
-        norm = clip.detail["norm"]
-        scale = scales[-1].detail["scale"]
-        return tell_silent(
-            audit,
-            "precision/clip-before-unscale",
-            spot=spot_at(clip.site),
-            symptom=spot_at(found[-1][1].site),
-            step=clip.step,
-            op="clip_grad_norm_",
-            phase="backward",
-            verdict=f"gradients are clipped while they are still multiplied by the loss scale ({scale:g})",
-            what=f"their norm is {norm:.4g}" if norm is not None else "the limit is compared with scaled gradients",
-            why=f"The limit of {clip.detail['limit']} is compared with gradients that are {scale:g} times too large; unscaling then divides what is left by as much.",
-            fix="Call scaler.unscale_(optimizer) before the clip.",
         )
     return None

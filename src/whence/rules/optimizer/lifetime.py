@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 
-import torch
-
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import dtype_name, tell_silent
+from whence.rules.telling import tell_silent
 from whence.source.definitions import find_attribute, find_definition
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
@@ -41,65 +39,65 @@ def aliased_weights(audit: Audit) -> Finding | None:
     """
     for event in audit.loop.of(Kind.LOAD):
         node = event.site.node() if event.site is not None else None
-        if not event.detail["aliased"] or event.site is None or not isinstance(node, ast.Call) or event.subject is None:
+        if not event.detail["aliased"] or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        module = event.subject()
-        kept = [
-            each
-            for each in audit.loop.of(Kind.STATE)
-            if (module is None or each.is_about(module))
-            and each.site is not None
-            and not _is_copied(each.site)
-            and each.step <= event.step
-        ]
-        direct = (
-            bool(node.args) and isinstance(node.args[0], ast.Call) and "state_dict" in ast.unparse(node.args[0].func)
-        )
-        if direct and isinstance(node.func, ast.Attribute):
-            assert isinstance(node.args[0], ast.Call)
-            source = node.args[0].func
-            if isinstance(source, ast.Attribute) and ast.unparse(source.value) == ast.unparse(node.func.value):
-                continue
-            spot = definition_of(node.func.value, event.site) or Spot.of_site(event.site)
-            return tell_silent(
-                audit,
-                "optimizer/aliased-weights",
-                spot=spot,
-                symptom=Spot.of_site(event.site),
-                step=event.step,
-                op="load_state_dict",
-                verdict=f"{ast.unparse(node.func.value)} and {ast.unparse(getattr(source, 'value', source))} are one and the same network",
-                what="load_state_dict copies the weights onto themselves",
-                why="Assigning a module, and module.to(...), give the same module under another name: both change with every step.",
-                fix="Keep a copy: copy.deepcopy(model).",
-            )
-        early = [
-            each
-            for each in kept
-            if each.step < event.step and statement_of_site(each.site) is not statement_of_site(event.site)
-        ]
-        if not early:
-            continue
-        origin = early[-1].site
-        assert origin is not None
-        return tell_silent(
-            audit,
-            "optimizer/aliased-weights",
-            spot=Spot.of_site(origin),
-            symptom=Spot.of_site(event.site),
-            step=early[-1].step,
-            op="state_dict",
-            verdict="the kept state is the live model itself: loading it restores nothing",
-            what=f"load_state_dict at step {event.step} was given the model's own memory, kept since step {early[-1].step}",
-            why="state_dict() gives references to the weights. Every later step changed what was kept.",
-            fix="Keep a copy: copy.deepcopy(model.state_dict()), or {k: v.clone() for k, v in model.state_dict().items()}.",
-            patch=_cloned(origin),
-        )
+        given = node.args[0] if node.args else None
+        if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "state_dict":
+            found = _one_network(audit, event, node.func.value, given.func.value)
+        else:
+            found = _kept_alias(audit, event)
+        if found is not None:
+            return found
     return None
 
 
-def statement_of_site(site: Site | None) -> ast.stmt | None:
-    return site.statement() if site is not None else None
+def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr) -> Finding | None:
+    """`target.load_state_dict(source.state_dict())`, and both are the same module."""
+    assert event.site is not None
+    one, other = ast.unparse(target), ast.unparse(source)
+    if one == other:
+        return None
+    return tell_silent(
+        audit,
+        "optimizer/aliased-weights",
+        spot=definition_of(target, event.site) or Spot.of_site(event.site),
+        symptom=Spot.of_site(event.site),
+        step=event.step,
+        op="load_state_dict",
+        verdict=f"{one} and {other} are one and the same network",
+        what="load_state_dict copies the weights onto themselves",
+        why="Assigning a module, and module.to(...), give the same module under another name: both change with every step.",
+        fix="Keep a copy: copy.deepcopy(model).",
+    )
+
+
+def _kept_alias(audit: Audit, event: Event) -> Finding | None:
+    """A state that was kept some steps ago, and is the module's own memory."""
+    assert event.site is not None
+    module = event.subject() if event.subject is not None else None
+    kept = [
+        each
+        for each in audit.loop.of(Kind.STATE)
+        if each.step < event.step
+        and (module is None or each.is_about(module))
+        and each.site is not None
+        and not _is_copied(each.site)
+    ]
+    if not kept or kept[-1].site is None:
+        return None
+    return tell_silent(
+        audit,
+        "optimizer/aliased-weights",
+        spot=Spot.of_site(kept[-1].site),
+        symptom=Spot.of_site(event.site),
+        step=kept[-1].step,
+        op="state_dict",
+        verdict="the kept state is the live model itself: loading it restores nothing",
+        what=f"load_state_dict at step {event.step} was given the model's own memory, kept since step {kept[-1].step}",
+        why="state_dict() gives references to the weights. Every later step changed what was kept.",
+        fix="Keep a copy: copy.deepcopy(model.state_dict()), or {k: v.clone() for k, v in model.state_dict().items()}.",
+        patch=_cloned(kept[-1].site),
+    )
 
 
 def _is_copied(site: Site) -> bool:
@@ -112,7 +110,7 @@ def _is_copied(site: Site) -> bool:
         ):
             return True
         if isinstance(node, ast.DictComp):
-            return any(word in ast.unparse(node.value) for word in ("clone", "copy", "cpu", "deepcopy"))
+            return any(word in ast.unparse(node.value) for word in ("clone", "copy"))
     return False
 
 
@@ -215,64 +213,6 @@ def frozen_moves(audit: Audit) -> Finding | None:
         what=f"step {moved.step} changed them although requires_grad is False",
         why="Their gradients are still there (old ones or zeros), and momentum, moments and weight decay move every weight that has a gradient.",
         fix="Set their .grad to None after freezing (zero_grad() does so by default), or leave them out of the optimizer.",
-    )
-
-
-@audit_rule("precision/lost-updates", Rank.CALL)
-def lost_updates(audit: Audit) -> Finding | None:
-    """Low-precision weights swallow their updates.
-
-    What happened
-        The weights are bfloat16 or float16. Updates smaller than half the distance to the next number are rounded away: the weight
-        stays as it was.
-    Why it matters
-        Most of the model does not move, whatever the gradients say; training is slow or stands still.
-    How it is detected
-        Elements with a gradient that a step leaves bit for bit as they were, counted over several steps; the same step on
-        float32 copies moves them.
-    How to fix it
-        float32 weights with autocast for the computation.
-    When it stays silent
-        Small shares of lost updates, float32 weights, learning rates of zero.
-    Cost
-        A copy of low-precision weights in the first twelve steps; none for float32 ones.
-    """
-    seen = [each for each in audit.loop.of(Kind.LOST) if each.detail["aimed"]]
-    bad = [
-        each
-        for each in seen
-        if each.detail["kept"] > 0.5 * each.detail["aimed"]
-        and (each.detail["in_float32"] or 0.0) < 0.1
-        and each.detail["in_float32"] is not None
-    ]
-    if len(bad) < ENOUGH or len(bad) < 0.7 * len(seen):
-        return None
-    share = sum(each.detail["kept"] for each in bad) / sum(each.detail["aimed"] for each in bad)
-    dtype: torch.dtype = bad[-1].detail["dtype"]
-    cast = next(
-        (
-            each
-            for each in reversed(list(audit.loop.of(Kind.CAST)))
-            if each.detail["dtype"] is dtype and each.site is not None
-        ),
-        None,
-    )
-    entry = next((each for each in reversed(audit.built) if each.steps), None)
-    built = Spot.of_site(entry.stack[0]) if entry is not None and entry.stack else None
-    return tell_silent(
-        audit,
-        "precision/lost-updates",
-        spot=_site_spot(cast) or built,
-        symptom=built,
-        step=bad[-1].step,
-        op=entry.kind if entry is not None else None,
-        phase="optimizer",
-        severity=Severity.WARNING,
-        verdict=f"{share:.0%} of the updates are rounded away: the weights are {dtype_name(dtype)}",
-        what=f"in {len(bad)} steps {share:.0%} of the elements with a gradient stayed bit for bit as they were",
-        why=f"{dtype_name(dtype)} has {'8' if dtype is torch.bfloat16 else '11'} significant bits; an update below half the last one changes nothing.",
-        fix="Keep float32 weights and use torch.autocast for the computation.",
-        counterfactual=f"the same step on float32 copies leaves {bad[-1].detail['in_float32']:.0%} of them as they were",
     )
 
 

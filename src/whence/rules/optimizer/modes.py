@@ -26,12 +26,13 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from whence.finding import Confidence, Finding, Origin, Severity, Symptom
+from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.study import Study
 from whence.rules.rule import Rank, audit_rule, call_rule, study_rule
-from whence.rules.telling import tell_silent
+from whence.rules.shape.layers import root_of
+from whence.rules.telling import tell_call, tell_silent
 from whence.source.spots import Spot
 from whence.tape.scopes import Scope
 from whence.tape.slices import BACKWARDS
@@ -82,10 +83,6 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             fix="Call model.train() before training goes on: at the start of each epoch.",
         )
     return None
-
-
-def root_of(call: Call) -> Scope | None:
-    return list(call.module.lineage())[-1] if isinstance(call.module, Scope) else None
 
 
 def _trained(model: nn.Module, study: Study) -> Iterator[bool]:
@@ -191,18 +188,14 @@ def dropout_in_eval_mode(call: Call) -> Finding | None:
         return None
     if not _depends_on_mode(call) or _says_when(call):
         return None
-    spot = Spot.of_site(call.site)
     verdict = f"F.{call.name} drops in eval mode: it is called without training="
-    return Finding(
-        rule="optimizer/wrong-mode",
-        severity=Severity.WARNING,
-        confidence=Confidence.PROVEN,
+    return tell_call(
+        call,
+        "optimizer/wrong-mode",
         verdict=verdict,
-        origin=Origin(spot.file, spot.line, spot.code, spot.function, phase="forward", step=call.step, op=call.name),
-        symptom=Symptom(spot.file, spot.line, spot.code, what=f"{call.module.kind} is in eval mode", step=call.step),
         why="The function does not know the module's mode; its default is training=True, so that evaluations are random.",
         fix="Pass training=self.training, or use an nn.Dropout layer.",
-        span=spot.span,
+        what=f"{call.module.kind} is in eval mode",
     )
 
 

@@ -25,8 +25,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from whence.finding import Finding
-from whence.lineage.trail import where_built
-from whence.rules.optimizer.ownership import weights_in
+from whence.rules.optimizer.ownership import hiding
 from whence.rules.rule import Rank, rule
 from whence.rules.telling import tell
 from whence.source.sites import frames_in
@@ -40,7 +39,7 @@ def no_parameters(failed: FailedCall) -> Finding | None:
     if given is None:
         return None
     spot = Spot.of_site(failed.site) if failed.site is not None else None
-    hidden = _hidden(failed)
+    hidden = hiding(failed, lambda weight: isinstance(weight, nn.Parameter))
     if hidden is not None:
         spot, where = hidden
         why = f"parameters() is empty: the layers are in {where}, a plain container that a module does not look into."
@@ -69,15 +68,4 @@ def _given(failed: FailedCall) -> tuple[Any] | None:
             groups = names.get("param_groups")
             if isinstance(groups, list) and not groups and isinstance(failed.exception, ValueError):
                 return (names["params"],)
-    return None
-
-
-def _hidden(failed: FailedCall) -> tuple[Spot, str] | None:
-    for module in failed.modules.known():
-        for name, thing in vars(module).items():
-            plain = isinstance(thing, list | tuple | dict) and name not in ("_modules", "_parameters", "_buffers")
-            if plain and any(isinstance(each, nn.Parameter) for each in weights_in(thing)):
-                spot = where_built(module, name, failed)
-                if spot is not None:
-                    return spot, f"{failed.modules.path_of(module)}.{name}"
     return None

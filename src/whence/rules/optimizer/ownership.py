@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from whence.rules.telling import shape_text, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import text_of, tree_of
+from whence.tape.scene import Scene
 
 ENOUGH = 3
 
@@ -103,12 +104,6 @@ def _registered(spot: Spot, lost: list[WeightEntry]) -> str | None:
 
 
 def _unowned(audit: Audit) -> list[WeightEntry]:
-    loaded = {
-        id(weight)
-        for event in audit.loop.events
-        if event.kind.name == "LOAD" and event.subject is not None and isinstance(module := event.subject(), nn.Module)
-        for weight in module.parameters()
-    }
     return [
         entry
         for entry in audit.weights.entries()
@@ -116,7 +111,7 @@ def _unowned(audit: Audit) -> list[WeightEntry]:
         and entry.gradients == entry.passes > 0
         and entry.training
         and weight.requires_grad
-        and id(weight) not in loaded
+        and not audit.was_loaded(entry)
         and isinstance(weight, nn.Parameter)
         and not audit.is_owned(weight)
         and not entry.has_changed()
@@ -130,15 +125,19 @@ def _name(audit: Audit, entry: WeightEntry) -> str:
 
 
 def _hidden(audit: Audit, lost: list[WeightEntry]) -> tuple[Spot, str] | None:
-    """A plain container on a module that holds unregistered layers or parameters, and the line that makes it."""
     wanted = {id(entry.weight) for entry in lost}
-    for module in audit.modules.known():
+    return hiding(audit, lambda weight: id(weight) in wanted)
+
+
+def hiding(scene: Scene, is_wanted: Callable[[torch.Tensor], bool]) -> tuple[Spot, str] | None:
+    """A plain container on a module that holds weights which the module does not register: the line that makes it, its name."""
+    for module in scene.modules.known():
         for name, thing in vars(module).items():
             plain = isinstance(thing, list | tuple | dict) and name not in ("_modules", "_parameters", "_buffers")
-            if plain and any(id(weight) in wanted for weight in weights_in(thing)):
-                spot = where_built(module, name, audit)
+            if plain and any(is_wanted(weight) for weight in weights_in(thing)):
+                spot = where_built(module, name, scene)
                 if spot is not None:
-                    return spot, f"the {type(thing).__name__} {audit.modules.path_of(module)}.{name}"
+                    return spot, f"the {type(thing).__name__} {scene.modules.path_of(module)}.{name}"
     return None
 
 

@@ -15,8 +15,7 @@ MOST_ROWS = 14
 
 
 def root_of(call: Call) -> Scope | None:
-    scope = call.module if isinstance(call.module, Scope) else None
-    return list(scope.lineage())[-1] if scope is not None else None
+    return call.module.root if isinstance(call.module, Scope) else None
 
 
 def table(failed: FailedCall) -> tuple[str, ...]:

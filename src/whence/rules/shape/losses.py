@@ -7,16 +7,17 @@ import ast
 import torch
 
 from whence.finding import Finding, Hop, Operand
-from whence.lineage.properties import HasAxis, HasRank
+from whence.ledgers.study import Study
+from whence.lineage.properties import WEIGHTED, HasAxis, HasRank, axis_source
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import CLASS_LOSSES, ELEMENTWISE, SAME_SHAPE_LOSSES, loss_operands
-from whence.rules.rule import rule
+from whence.rules.rule import Rank, rule, study_rule
 from whence.rules.shape.batch import batch_size
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silent
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
-from whence.tape.tape import Call
+from whence.tape.tape import Call, Value
 from whence.tape.trial import try_values
 
 
@@ -343,3 +344,45 @@ def _departed_target(
             failed, prediction, prediction, target, target.unsqueeze(-1), "the target's axis put back"
         ),
     )
+
+
+@study_rule("shape/class-axis", Rank.CAUSE)
+def silent_class_axis(study: Study) -> Finding | None:
+    """The classes are at the last axis, which is as long as axis 1: nothing raises, and the loss reads time as classes."""
+    for loss, call in study.loss_calls():
+        given = next(iter(call.operands), None)
+        if call.name not in CLASS_LOSSES or given is None or len(given.shape) < 3 or call.site is None:
+            continue
+        if (
+            given.shape[1] != given.shape[-1]
+            or not _from_weight(given, -1)
+            or _from_weight(given, 1 - len(given.shape))
+        ):
+            continue
+        return tell_silent(
+            study,
+            "shape/class-axis",
+            spot=Spot.of_site(call.site),
+            symptom=spot_at(loss.call.site),
+            call=call,
+            step=study.step,
+            verdict=f"the classes are at the last axis of {shape_text(given.shape)}, {call.name} reads axis 1",
+            what="both axes have the same size, so nothing raises: the loss compares the wrong numbers",
+            why=f"The size of the last axis is that of a layer's output, the classes; axis 1 comes with the input, and {call.name} takes it for the classes.",
+            fix="Move the classes to axis 1 (`.transpose(1, 2)`), or flatten both: `logits.flatten(0, 1), target.flatten()`.",
+            operands=(Operand("prediction", describe(given)),),
+        )
+    return None
+
+
+def _from_weight(value: Value, axis: int) -> bool:
+    """Whether the size of an axis is that of a weight, and not that of the data."""
+    for _ in range(50):
+        call = value.call
+        sources = axis_source(call, value, axis) if call is not None and not call.forgotten else None
+        if call is None or sources is None or len(sources) > 1:
+            return False
+        if not sources:
+            return call.name in WEIGHTED
+        value, axis = sources[0]
+    return False

@@ -1,0 +1,112 @@
+"""What is kept of each kind of event: whom it concerned, whose gradients, and a few plain facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from whence.ledgers.loop import Kind
+from whence.tape.tape import storage_of
+
+Facts = tuple[Any, Iterable[int], dict[str, Any]]
+
+
+def all_weights_of(optimizer: Optimizer) -> Iterator[torch.Tensor]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _mode(args: Any, kwargs: Any, _result: Any) -> Facts:
+    return args[0], (), {"training": bool(args[1] if len(args) > 1 else kwargs.get("mode", True))}
+
+
+def _clear(args: Any, _kwargs: Any, _result: Any) -> Facts:
+    subject = args[0]
+    weights = subject.parameters() if isinstance(subject, nn.Module) else all_weights_of(subject)
+    return subject, [id(each) for each in weights], {}
+
+
+def _clip(args: Any, kwargs: Any, result: Any) -> Facts:
+    weights = args[0]
+    limit = args[1] if len(args) > 1 else kwargs.get("max_norm", kwargs.get("clip_value"))
+    norm = float(result.detach()) if isinstance(result, torch.Tensor) and result.numel() == 1 else None
+    empty = not any(each.grad is not None for each in weights)
+    return None, [id(each) for each in weights], {"limit": limit, "norm": norm, "empty": empty}
+
+
+def _unscale(args: Any, kwargs: Any, _result: Any) -> Facts:
+    optimizer = args[1] if len(args) > 1 else kwargs.get("optimizer")
+    return optimizer, [id(each) for each in all_weights_of(optimizer)], {}
+
+
+def _scale(args: Any, _kwargs: Any, _result: Any) -> Facts:
+    scaler = args[0]
+    return scaler, (), {"scale": float(scaler.get_scale()) if scaler.is_enabled() else 1.0}
+
+
+def _schedule(args: Any, _kwargs: Any, _result: Any) -> Facts:
+    scheduler = args[0]
+    optimizer = getattr(scheduler, "optimizer", None)
+    rate = optimizer.param_groups[0]["lr"] if optimizer is not None else None
+    facts = {
+        "key": id(scheduler),
+        "scheduler": type(scheduler).__name__,
+        "epoch": getattr(scheduler, "last_epoch", None),
+        "rate": float(rate) if rate is not None else None,
+        "total": getattr(scheduler, "total_steps", None),
+    }
+    return scheduler, (), facts
+
+
+def _subject(args: Any, _kwargs: Any, _result: Any) -> Facts:
+    return args[0], (), {}
+
+
+def _load(args: Any, kwargs: Any, result: Any) -> Facts:
+    module, state = args[0], args[1] if len(args) > 1 else kwargs.get("state_dict", {})
+    own = {storage_of(each) for each in (*module.parameters(), *module.buffers())} - {0}
+    given = [each for each in state.values() if isinstance(each, torch.Tensor)]
+    shared = sum(storage_of(each) in own for each in given)
+    return (
+        module,
+        (),
+        {
+            "missing": tuple(getattr(result, "missing_keys", ())),
+            "unexpected": tuple(getattr(result, "unexpected_keys", ())),
+            "given": len(given),
+            "aliased": bool(given) and shared == len(given),
+            "weights": sum(1 for _ in module.parameters()),
+        },
+    )
+
+
+def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
+    """Whether a file has an optimizer's state in it, and where the run was."""
+    entries = result.items() if isinstance(result, dict) else ()
+    states = [str(key) for key, each in entries if isinstance(each, dict) and {"state", "param_groups"} <= each.keys()]
+    progress = any(isinstance(key, str) and isinstance(each, int) for key, each in entries)
+    return None, (), {"optimizer": states[0] if states else "", "progress": progress}
+
+
+def _cast(args: Any, _kwargs: Any, _result: Any) -> Facts:
+    first = next(args[0].parameters(), None)
+    return args[0], (), {"dtype": first.dtype if first is not None else None}
+
+
+FACTS: dict[Kind, Callable[[Any, Any, Any], Facts]] = {
+    Kind.MODE: _mode,
+    Kind.CLEAR: _clear,
+    Kind.CLIP: _clip,
+    Kind.SCALE: _scale,
+    Kind.UNSCALE: _unscale,
+    Kind.SCHEDULE: _schedule,
+    Kind.STATE: _subject,
+    Kind.LOAD: _load,
+    Kind.RESTORE: _subject,
+    Kind.READ: _read,
+    Kind.CAST: _cast,
+}

@@ -1,0 +1,111 @@
+"""A box has no area.
+
+What happened
+    Boxes whose right edge is left of their left one, or whose lower edge is above the upper one, reached a computation of areas: centres
+    and sizes taken for corners, or corners in another order.
+Why it matters
+    Their area is negative, or zero after a clamp: overlaps are wrong, and where they are clamped no gradient comes back.
+How it is detected
+    The difference of two columns of one table that are two apart is multiplied into an area. Targets in which it is negative
+    are followed back to the line that made them.
+How to fix it
+    Convert the boxes to corners (x1, y1, x2, y2) where they are made.
+When it stays silent
+    Padding boxes of zeros, predictions that are still out of order in the first steps.
+Cost
+    A walk over the tape of a few recorded steps, and a replay of them where there are such differences.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from whence.finding import Finding, Operand
+from whence.ledgers.study import Study
+from whence.lineage.properties import Shows
+from whence.lineage.trail import trace
+from whence.rules.rule import Rank, study_rule
+from whence.rules.telling import describe, spot_at, tell_silent
+from whence.tape.tape import Call, Value
+
+DIFFERENCES = frozenset({"sub", "__sub__", "subtract"})
+PASSING = frozenset({"clamp", "clamp_min", "clip", "relu", "__getitem__", "select", "unbind", "squeeze", "unsqueeze"})
+PRODUCTS = frozenset({"mul", "__mul__", "multiply", "prod"})
+COLUMNS = (4, 5, 6)
+MOST_WRONG = 0.05
+
+
+@study_rule("loss/degenerate-box", Rank.CAUSE)
+def degenerate_box(study: Study) -> Finding | None:
+    calls = [call for _, call in study.loss_calls()]
+    for call in calls:
+        boxes = _boxes(study, call) if call.name in DIFFERENCES and len(call.operands) == 2 else None
+        if boxes is None or boxes.requires_grad or not _makes_area(call, calls):
+            continue
+        content = study.content(boxes)
+        share = _share_out_of_order(content) if content is not None else 0.0
+        if content is None or share <= MOST_WRONG:
+            continue
+        trail = trace(boxes, Shows(partial(_has_box_out_of_order, boxes.shape[-1]), study.tape), study)
+        x1, y1, x2, y2 = (float(each) for each in content[_out_of_order(content)][0][:4])
+        return tell_silent(
+            study,
+            "loss/degenerate-box",
+            spot=trail.spot,
+            symptom=spot_at(call.site),
+            step=study.step,
+            call=boxes.call,
+            op=trail.op,
+            verdict=f"{share:.0%} of the target boxes have no area: their corners are out of order",
+            what=f"a width of {x2 - x1:.4g} and a height of {y2 - y1:.4g} are multiplied into an area",
+            why=f"A box ({x1:.4g}, {y1:.4g}, {x2:.4g}, {y2:.4g}) is taken for (x1, y1, x2, y2). Centres and sizes, or a corner and sizes, look so.",
+            fix="Make corners of the boxes where they are made: (x, y, x + w, y + h), or (cx - w/2, cy - h/2, cx + w/2, cy + h/2).",
+            chain=trail.hops,
+            operands=(Operand("boxes", describe(content)),),
+            replay="bit-identical",
+        )
+    return None
+
+
+def _boxes(study: Study, call: Call) -> Value | None:
+    """The table whose columns two apart are subtracted from each other."""
+    right, left = (study.content(each) for each in call.operands)
+    if right is None or left is None or right.shape != left.shape or right.stride() != left.stride():
+        return None
+    same = right.untyped_storage().data_ptr() == left.untyped_storage().data_ptr()
+    value: Value | None = call.operands[0]
+    while value is not None and value.call is not None and value.call.name not in ("stack", "cat"):
+        value = value.call.operands[0] if value.call.operands else None
+        if value is not None and value.shape and value.shape[-1] in COLUMNS:
+            whole = study.content(value)
+            apart = 2 * whole.stride(-1) if whole is not None else 0
+            return value if same and apart and right.storage_offset() - left.storage_offset() == apart else None
+    return None
+
+
+def _makes_area(call: Call, calls: list[Call]) -> bool:
+    """Whether a difference is multiplied with another one, clamped or not."""
+    made = {id(each) for each in call.outputs}
+    for each in sorted(calls, key=lambda one: one.number):
+        if made & {id(value) for value in each.operands}:
+            if each.name in PRODUCTS:
+                return True
+            if each.name in PASSING:
+                made |= {id(value) for value in each.outputs}
+    return False
+
+
+def _out_of_order(boxes: Any) -> Any:
+    return (boxes[..., 2] < boxes[..., 0]) | (boxes[..., 3] < boxes[..., 1])
+
+
+def _share_out_of_order(boxes: torch.Tensor) -> float:
+    return float(_out_of_order(boxes).float().mean()) if boxes.numel() else 0.0
+
+
+def _has_box_out_of_order(columns: int, thing: Any) -> bool:
+    shape = tuple(getattr(thing, "shape", ()))
+    return bool(shape) and shape[-1] == columns and bool(_out_of_order(thing).any())

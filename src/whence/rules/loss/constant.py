@@ -1,0 +1,50 @@
+"""The model predicts one value for every input.
+
+What happened
+    Over many steps the predictions of a batch hardly differ from sample to sample, while the targets do.
+Why it matters
+    The loss stands where guessing the mean, or the shares of the classes, would put it. Nothing of the input reaches the output.
+How it is detected
+    The spread of the predictions over the samples of a batch, against that of the targets, in recorded steps that are doubled in distance.
+How to fix it
+    Find where the input is lost: a layer that averages it away, units that are all dead, a weight decay or a learning rate that is too
+    large, a loss that broadcasts.
+When it stays silent
+    The first dozen steps, targets that hardly vary, predictions that begin to differ. It is a note.
+Cost
+    A replay of a few recorded steps.
+"""
+
+from __future__ import annotations
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import tell_silent
+
+LOOKS = 4
+CONSTANT = 0.01
+
+
+@audit_rule("loss/constant-prediction", Rank.GENERAL)
+def constant_prediction(audit: Audit) -> Finding | None:
+    if not audit.final:
+        return None
+    for spot, seen in audit.units.spreads.items():
+        late = seen[LOOKS // 2 :]
+        if len(seen) < LOOKS or max(late) > CONSTANT:
+            continue
+        return tell_silent(
+            audit,
+            "loss/constant-prediction",
+            spot=spot,
+            step=audit.step,
+            phase="forward",
+            severity=Severity.INFO,
+            confidence=Confidence.HINT,
+            verdict="the model predicts nearly the same for every sample",
+            what=f"in {len(late)} looks predictions varied by less than {max(late):.2g} of what the targets do",
+            why="What reaches the loss does not depend on the sample. Either the input is lost on the way, or a constant is the best that is left to learn.",
+            fix="Look where samples become alike: averaged or normalised away, dead units, a weight decay that outweighs the loss, a loss that broadcasts.",
+        )
+    return None

@@ -1,0 +1,125 @@
+"""The objective is driven the wrong way.
+
+What happened
+    The loss is larger for a perfect prediction than for the present one: an overlap, a likelihood or a score is minimised where it should
+    be maximised.
+Why it matters
+    The loss falls as it should, and the model gets worse with every step.
+How it is detected
+    The step is replayed with the target itself in place of the prediction, and the loss is compared.
+How to fix it
+    A minus, or one minus the score.
+When it stays silent
+    Where a perfect prediction lowers the loss; objectives without a target; losses that go through weights which another optimizer
+    trains (one of two adversaries). It is a note.
+Cost
+    One more replay of a few recorded steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.study import Loss, Study
+from whence.rules.nonfinite.telling import number_text
+from whence.rules.operations import SAME_SHAPE_LOSSES
+from whence.rules.rule import Rank, study_rule
+from whence.rules.telling import place_of, spot_at, tell_silent
+from whence.tape.replay import Run
+from whence.tape.slices import is_random
+from whence.tape.tape import Call, Value
+
+DIFFERENCES = frozenset({"sub", "__sub__", "subtract", "rsub", "__rsub__"}) | SAME_SHAPE_LOSSES
+PRODUCTS = frozenset({"mul", "__mul__", "multiply"})
+LOOKUPS = frozenset({"gather", "nll_loss", "cross_entropy"})
+NEARLY_SURE = 0.999
+
+
+@study_rule("loss/sign", Rank.GENERAL)
+def sign(study: Study) -> Finding | None:
+    if study.step < 1 or study.run is None or not _trains_all(study):
+        return None
+    for loss, call in study.loss_calls():
+        pair = _pair(study, call)
+        if pair is None or loss.number is None or not math.isfinite(loss.number):
+            continue
+        prediction, target = pair
+        best = _with(study, loss, prediction, _perfect(study, call, prediction, target))
+        if best is None or best <= loss.number + 0.01 * (1 + abs(loss.number)):
+            return None
+        return tell_silent(
+            study,
+            "loss/sign",
+            spot=place_of(call, study),
+            symptom=spot_at(loss.call.site),
+            call=call,
+            step=study.step,
+            severity=Severity.INFO,
+            confidence=Confidence.HINT,
+            verdict=f"a perfect prediction has a larger loss ({number_text(best)}) than the present one ({number_text(loss.number)})",
+            what="what is minimised grows when the prediction gets better",
+            why="An optimizer lowers what backward is called on. Here that moves the prediction away from its target.",
+            fix="Minimise its negative (or one minus the score), if a better prediction is what you want.",
+            replay="bit-identical",
+            counterfactual=f"with the target in place of the prediction the loss is {number_text(best)}",
+        )
+    return None
+
+
+def _trains_all(study: Study) -> bool:
+    weights = [each for each in study.now.held.values() if each.requires_grad and each.is_leaf]
+    return bool(weights) and all(id(each) in study.entry.weights for each in weights)
+
+
+def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
+    """A prediction and its target, where they meet."""
+    if call.inner or len(call.operands) < 2:
+        return None
+    learnt = [each for each in call.operands if each.requires_grad]
+    given = [each for each in call.operands if not each.requires_grad]
+    if len(learnt) != 1 or not given or (given[0].call is not None and is_random(given[0].call)):
+        return None
+    prediction, target = learnt[0], given[0]
+    number, aim = study.content(prediction), study.content(target)
+    if number is None or aim is None or aim.numel() < 2 or bool((aim == aim.reshape(-1)[0]).all()):
+        return None
+    if call.name in LOOKUPS:
+        return (prediction, target) if not aim.is_floating_point() and number.dim() == 2 else None
+    if prediction.shape != target.shape or not aim.is_floating_point():
+        return None
+    if call.name in PRODUCTS:
+        both = all(bool(((each >= 0) & (each <= 1)).all()) for each in (number, aim))
+        return (prediction, target) if both and bool(((aim == 0) | (aim == 1)).all()) else None
+    return (prediction, target) if call.name in DIFFERENCES else None
+
+
+def _perfect(study: Study, call: Call, prediction: Value, target: Value) -> torch.Tensor | None:
+    """What the prediction would be if it were right."""
+    number, aim = study.content(prediction), study.content(target)
+    if number is None or aim is None:
+        return None
+    if call.name not in LOOKUPS:
+        return torch.logit(aim, 1e-6) if call.name == "binary_cross_entropy_with_logits" else aim.to(number.dtype)
+    classes = number.shape[1]
+    index = aim.reshape(-1)
+    if len(index) != number.shape[0] or classes < 2 or int(index.min()) < 0 or int(index.max()) >= classes:
+        return None
+    sure = torch.full_like(number, math.log((1 - NEARLY_SURE) / (classes - 1)))
+    return sure.scatter(1, index.long().unsqueeze(1), math.log(NEARLY_SURE))
+
+
+def _with(study: Study, loss: Loss, prediction: Value, content: torch.Tensor | None) -> float | None:
+    maker = prediction.call
+    if maker is None or content is None:
+        return None
+
+    def amend(call: Call, run: Run) -> None:
+        if call is maker:
+            run.contents[prediction] = content.detach().clone()
+
+    run = study.again(amend=amend)
+    found = run.contents.get(loss.value) if run is not None else None
+    return float(found.detach()) if found is not None and found.numel() == 1 else None
