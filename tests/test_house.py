@@ -17,10 +17,11 @@ ARROWS = {
     "version": set(),
     "stopping": set(),
     "source": {"finding"},
+    "data": {"finding"},
     "tape": {"finding", "source"},
     "lineage": {"finding", "source", "tape"},
-    "ledgers": {"finding", "source", "tape"},
-    "rules": {"finding", "source", "tape", "lineage", "ledgers"},
+    "ledgers": {"finding", "source", "tape", "lineage", "data"},
+    "rules": {"finding", "source", "tape", "lineage", "ledgers", "data"},
     "config": {"finding", "rules"},
     "record": {"finding", "config", "version"},
     "sensors": {"finding", "source", "tape", "ledgers"},
@@ -49,7 +50,7 @@ ARROWS = {
     },
     "watching": {"finding", "config", "record", "report", "session"},
     "cli": {"finding", "config", "record", "report", "rules", "sensors", "session", "stopping", "version"},
-    "__init__": {"finding", "watching", "version"},
+    "__init__": {"finding", "watching", "data", "version"},
     "__main__": {"cli"},
 }
 

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any
 from whence.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from whence.data.contract import Contract
     from whence.finding import Finding, Report
     from whence.watching import Watch, watch
 
-__all__ = ["Finding", "Report", "Watch", "__version__", "watch"]
+__all__ = ["Contract", "Finding", "Report", "Watch", "__version__", "watch"]
 
-_HOMES = {"Finding": "finding", "Report": "finding", "Watch": "watching", "watch": "watching"}
+_HOMES = {
+    "Contract": "data.contract",
+    "Finding": "finding",
+    "Report": "finding",
+    "Watch": "watching",
+    "watch": "watching",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import traceback
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,9 @@ from torch.optim import Optimizer
 
 from whence.finding import Finding, described
 from whence.ledgers.audit import Audit
+from whence.ledgers.batches import BatchLedger
 from whence.ledgers.facts import FACTS, all_weights_of
+from whence.ledgers.inputs import InputLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.study import Study, losses_of
@@ -60,10 +63,15 @@ class Auditor:
         self.weights = WeightLedger()
         self.memory = MemoryLedger()
         self.units = UnitLedger()
+        self.batches = BatchLedger()
+        self.inputs = InputLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
+        self._surfaced: set[tuple[str, str, int]] = set()
+        """Where what was told has shown itself: the same rule has nothing new to say there."""
         self._studied: dict[int, int] = {}
         self._studies = 0
+        self._audited = 0
         self._leaf_losses: list[tuple[Value, tuple[Site, ...]]] = []
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
 
@@ -80,6 +88,10 @@ class Auditor:
         )
         self.built.append(entry)
         del self.built[:-256]
+
+    def has_newcomer(self) -> bool:
+        """An optimizer has made one step only: a second one is worth waiting for."""
+        return any(each.steps == 1 and each.optimizer is not None for each in self.built)
 
     def event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
         subject, written, detail = FACTS[kind](args, kwargs, result)
@@ -109,6 +121,11 @@ class Auditor:
         written = self.loop.freshly_written(self._owned())
         versions = sum(each._version for each in self._owned())
         self.loop.note(Kind.BACKWARD, self.host.step, user_stack(sys._getframe(2)), None, written, versions=versions)
+
+    def model_entered(self, module: nn.Module, args: tuple[Any, ...], source: int) -> None:
+        if self.inputs.note(module, args, source):
+            frame = sys._getframe(2)
+            self.audit(user_stack(frame), user_frames(frame), final=False)
 
     # before an update
 
@@ -222,13 +239,24 @@ class Auditor:
         entry.version = _version(optimizer)
         if self._before:
             self._look_after(optimizer)
-        if steps in AUDITS:
+        if steps in AUDITS and steps != self._audited:
+            self._audited = steps
             self.audit(user_stack(sys._getframe(2)), user_frames(sys._getframe(2)), final=False)
+
+    def stands_still(self, stack: tuple[Site, ...], frames: list[FrameType], seconds: float) -> None:
+        """The program waits, and nothing computes."""
+        audit = self._audit_of(stack, frames, final=False)
+        audit.waiting = seconds
+        audit.threads = max(0, threading.active_count() - 2)
+        self._tell([(id, ask) for id, ask in audit_rules() if id == "memory/hang"], audit)
 
     def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:
         sites = [site for call in list(self.passes.tape.calls)[-100:] for site in call.stack]
         self.memory.look(self.host.step, frames, sites, self.host.datasets(), self.host.roots())
-        audit = Audit(
+        self._tell(audit_rules(), self._audit_of(stack, frames, final))
+
+    def _audit_of(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> Audit:
+        return Audit(
             **self.host.scene(frames),
             step=self.host.step,
             final=final,
@@ -237,11 +265,12 @@ class Auditor:
             weights=self.weights,
             memory=self.memory,
             units=self.units,
+            batches=self.batches,
+            inputs=self.inputs,
             built=self.built,
             losses=self.host.losses(),
             told=self.told,
         )
-        self._tell(audit_rules(), audit)
 
     def _tell(self, rules: Iterable[tuple[str, Callable[[Any], Finding | None]]], scene: Any) -> None:
         for id, ask in rules:
@@ -252,8 +281,12 @@ class Auditor:
                 if "WHENCE_DEBUG" in os.environ:
                     traceback.print_exc()
                 continue
-            if found is not None:
-                self.told.add(id)
+            if found is None:
+                continue
+            self.told.add(id)
+            surfaced = id, found.symptom.file, found.symptom.line
+            if surfaced not in self._surfaced:
+                self._surfaced.add(surfaced)
                 self.host.say([found])
 
 

@@ -23,6 +23,8 @@ class Config:
     stop_on: Severity | None = None
     steps: int | None = None
     """After so many steps the watch ends, and the program goes on."""
+    hang_after: float = 60.0
+    """Seconds without any computation after which a program is said to hang."""
 
     def wants(self, rule_id: str) -> bool:
         def named(patterns: tuple[str, ...]) -> bool:
@@ -81,6 +83,10 @@ def _parsed(key: str, value: Any, path: Path) -> Any:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise UsageError(f"{path}: steps in [tool.whence] must be a number of steps, such as 50")
         return value
+    if key == "hang-after":
+        if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+            raise UsageError(f"{path}: hang-after in [tool.whence] must be a number of seconds, such as 60")
+        return float(value)
     return severity(value, f"{path}: {key}")
 
 

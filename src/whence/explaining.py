@@ -12,10 +12,11 @@ from whence.finding import Finding
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.postmortem import Remains, examine
 from whence.lineage.samples import MOST_SAMPLES, returning_frames
+from whence.lineage.workers import fetch_until_it_ends
 from whence.rules.explain import explain
 from whence.source.handlers import Fate, fate_of
 from whence.source.sites import Site, is_library, sites_in
-from whence.tape.batches import LoaderBook, LoaderInfo
+from whence.tape.batches import LoaderBook, LoaderInfo, Lost
 from whence.tape.failed import FailedCall, Fetching
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Call, Tape
@@ -78,6 +79,19 @@ class Explainer:
             except NotPossible:
                 self._known[key] = []
         return self._known[key]
+
+    def lost_worker(
+        self, info: LoaderInfo, lost: list[Lost], exception: Exception, outer: list[FrameType], step: int
+    ) -> list[Finding]:
+        """Explain a worker that died or hangs, by fetching what it was asked for again."""
+        fetching = Fetching(info, lost[0].indices[:MOST_SAMPLES], lost=lost)
+        fetching.ending = fetch_until_it_ends(info.dataset, fetching.indices)
+        users = [frame for frame in outer if _is_users(frame)]
+        stack = tuple(Site.of(frame) for frame in users)
+        call = self.tape.begin(next, (), {}, stack=stack, module=None, step=step, phase="data")
+        scene = self._scene(call, next, (), {}, exception, outer, fate_of(exception, outer))
+        scene.fetching = fetching
+        return self._asked(scene)
 
     def _fetch_again(
         self, info: LoaderInfo, indices: list[Any], outer: list[FrameType], fate: Fate, step: int

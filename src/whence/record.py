@@ -125,13 +125,8 @@ class Record:
 
 
 def _same(one: Finding, other: Finding) -> bool:
-    return (one.rule, one.origin.file, one.origin.line, one.symptom.file, one.symptom.line) == (
-        other.rule,
-        other.origin.file,
-        other.origin.line,
-        other.symptom.file,
-        other.symptom.line,
-    )
+    """One cause, wherever it surfaces."""
+    return (one.rule, one.origin.file, one.origin.line) == (other.rule, other.origin.file, other.origin.line)
 
 
 def read_document(path: Path) -> Report:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 from torch.optim import Optimizer
+from torch.utils.data import dataloader
 
 from whence.auditing import AUDITS, LEDGER_STEPS, Auditor
 from whence.config import Config
@@ -31,8 +32,11 @@ from whence.sensors.loader import LoaderSensor
 from whence.sensors.loop import LoopSensor, OrderSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
+from whence.sensors.sensor import is_from_a_signal
+from whence.sensors.watchdog import Watchdog
 from whence.source.sites import (
     Site,
+    frames_from,
     frames_in,
     frames_outside,
     is_library,
@@ -43,7 +47,7 @@ from whence.source.sites import (
 )
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
-from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, leaves_of, signature_of
+from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, Lost, leaves_of, signature_of
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
@@ -52,6 +56,8 @@ from whence.updates import is_torchs
 
 RECORDED_STEPS = 3
 RECORDED_FETCHES = 12
+MOST_SIGNATURES = 24
+SOME_CALLS = 512
 GRACE_CALLS = 20_000
 READINGS = frozenset({"item", "__float__", "tolist", "isnan", "isfinite", "isinf"})
 HOOK_SECONDS = 4e-6
@@ -104,10 +110,12 @@ class Session:
         self.optimizers = OptimizerSensor(self)
         self.module_sensor = ModuleSensor(self)
         self.order = OrderSensor(self)
+        self.loader_sensor = LoaderSensor(self)
+        self.watchdog = Watchdog(self, config.hang_after)
         self.loop_sensor = LoopSensor(self)
         self.sensors = (
             self.module_sensor,
-            LoaderSensor(self),
+            self.loader_sensor,
             BackwardSensor(self),
             CompileSensor(self),
             self.optimizers,
@@ -128,9 +136,11 @@ class Session:
         for sensor in self.sensors:
             sensor.start()
         self.calls.start()
+        self.watchdog.start()
 
     def stop(self) -> None:
         """Take every sensor off. Safe to call twice."""
+        self.watchdog.stop()
         self.calls.stop()
         for sensor in self.sensors:
             sensor.stop()
@@ -167,6 +177,8 @@ class Session:
             self.passes.note_operands(call, tensors)
 
     def call_made(self, call: Call, _result: Any) -> None:
+        if call.number % SOME_CALLS == 0:
+            self._leave_off()
         if call.site not in self._noticed:
             for notice in call_rules():
                 if (finding := notice(call)) is not None:
@@ -218,6 +230,8 @@ class Session:
                     self.tripwires.next_pass()
                 self.passes.enter(module, args)
                 self.tripwires.module_given(args)
+                current = self.loaders.current
+                self.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
             mode = module.training, torch.is_grad_enabled()
             self._note_signature(("module", id(module), mode, signature_of(args)))
 
@@ -245,7 +259,7 @@ class Session:
         if calls:
             with self._looking():
                 weights = (
-                    dict(target.named_parameters()) | dict(target.named_buffers())
+                    dict(nn.Module.named_parameters(target)) | dict(nn.Module.named_buffers(target))
                     if isinstance(target, nn.Module)
                     else {}
                 )
@@ -298,15 +312,45 @@ class Session:
             if self.passes.begun == 0 or now.backwards or not torch.is_grad_enabled() or too_many or now.trained:
                 self.tripwires.next_pass()
             self.passes.deliver(batch, data)
+            self.auditor.batches.note(batch, data)
         for path, leaf in leaves_of(data):
             if isinstance(leaf, torch.Tensor):
                 self.tape.mark_leaf(leaf, BatchLeaf(batch, path))
         self._note_signature(("batch", id(batch.info), batch.signature))
 
-    def fetch_failed(self, info: LoaderInfo, indices: list[Any] | None, exception: Exception) -> None:
+    def epoch_began(self, info: LoaderInfo) -> None:
+        with self._looking():
+            self.auditor.batches.epoch_began(info)
+
+    def epoch_ended(self, info: LoaderInfo) -> None:
+        with self._looking():
+            epoch = self.auditor.batches.epoch_ended(info)
+            if epoch is not None and not epoch.batches:
+                frame = sys._getframe(1)
+                self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
+
+    def fetch_failed(self, info: LoaderInfo, indices: list[Any] | None, exception: Exception, lost: list[Lost]) -> None:
         outer = frames_outside(exception)
-        if indices is not None:
+        if lost:
+            self._explain(exception, lambda: self.explainer.lost_worker(info, lost, exception, outer, self.step))
+        elif indices is not None:
             self._explain(exception, lambda: self.explainer.fetch(info, indices, exception, outer, self.step))
+
+    # what the watchdog reports
+
+    def stands_still(self, thread: int, seconds: float) -> None:
+        """Called from a thread of its own, while the program waits."""
+        frame = sys._current_frames().get(thread)
+        frames, stack = list(frames_from(frame)), user_stack(frame)
+        waits_for_data = any(each.f_code.co_filename == dataloader.__file__ for each in frames)
+        lost = self.loader_sensor.lost(only_dead=False) if waits_for_data else None
+        if lost is not None:
+            waiting = TimeoutError(f"no batch for {seconds:.0f} seconds")
+            self.say(self.explainer.lost_worker(*lost, waiting, frames, self.step))
+        else:
+            self.auditor.stands_still(
+                stack, [each for each in frames if not is_library(each.f_code.co_filename)], seconds
+            )
 
     # what the loop sensor reports
 
@@ -354,7 +398,7 @@ class Session:
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
         if self._looking_now or self._over:
             return
-        if self.calls.only_failures and self.calls.on and not self.calls.failed:
+        if self.calls.only_failures and self.recording() and not self.calls.failed:
             with self._looking():
                 self._note_update(optimizer)
         self.calls.only_failures = False
@@ -384,11 +428,8 @@ class Session:
             self._audited(self.auditor.step_ended, optimizer, steps)
             if steps >= LEDGER_STEPS:
                 self.order.stop()
-            if self.calls.on and steps >= RECORDED_STEPS and self._is_dear():
-                self.calls.stop()
-                self.tape.has_gaps = True
-                self._step_began = perf_counter()
-                self.module_sensor.calls = 0
+            if self.calls.on and (self.calls.resting or (steps >= RECORDED_STEPS and self._is_dear())):
+                self._stop_recording()
                 if self._hooks_off:
                     self.module_sensor.stop()
                     self.scope = None
@@ -405,10 +446,23 @@ class Session:
         if self.config.steps is not None and steps >= self.config.steps:
             self._retire()
 
+    def _stop_recording(self) -> None:
+        self.calls.stop()
+        self.tape.has_gaps = True
+        self._step_began = perf_counter()
+        self.module_sensor.calls = 0
+
+    def _leave_off(self) -> None:
+        """A long evaluation, or a rollout: what it repeats is not recorded to its end."""
+        if not self.calls.resting and self._is_dear():
+            self.calls.resting = self.tape.has_gaps = True
+            self.passes.current.recorded = False
+
     def _is_dear(self) -> bool:
         """Recording goes on for so many calls, about a second of it, and for as long as it keeps within the budget."""
+        waits = self.step < PATIENT_STEPS and self.auditor.has_newcomer()
         allowed = self.config.budget * (perf_counter() - self._began)
-        return self.tape.count > GRACE_CALLS and self.cost() - self._diagnosing > allowed
+        return self.tape.count > GRACE_CALLS * (2 if waits else 1) and self.cost() - self._diagnosing > allowed
 
     def _retire(self) -> None:
         """The watch has seen the steps it was asked to see: tell what there is to tell, and leave the program alone."""
@@ -448,6 +502,8 @@ class Session:
         if self._looking_now or transforming():
             return
         with self._looking():
+            if self.loaders.current is not None:
+                self.loaders.current.info.trained = True
             self.tripwires.backward_began(losses)
             if self.calls.on:
                 self.auditor.backward_began(losses)
@@ -469,7 +525,7 @@ class Session:
     # what the tripwires ask for
 
     def recording(self) -> bool:
-        return self.calls.on
+        return self.calls.on and not self.calls.resting
 
     def losses(self) -> Sequence[float]:
         return self.tripwires.losses
@@ -539,9 +595,16 @@ class Session:
         if exception is not self._explained:
             state: dict[str, Any] = {"scope": None, "step": self.step, "phase": "program"}
             self._said = []
-            self._explain(
-                exception, lambda: self._bad_operand(exception) or self.explainer.traceback(exception, [], **state)
-            )
+            lost = self.loader_sensor.lost(only_dead=True)
+            if lost is not None:
+                # torch tells of a dead worker wherever the program happens to be.
+                frames = frames_in(exception.__traceback__)
+                self._explain(exception, lambda: self.explainer.lost_worker(*lost, exception, frames, self.step))
+            if exception is not self._explained or not self._said:
+                self._explained = None
+                self._explain(
+                    exception, lambda: self._bad_operand(exception) or self.explainer.traceback(exception, [], **state)
+                )
         with self._looking():
             if not self._said:
                 self._said = self._end(frames_in(exception.__traceback__), exception)
@@ -574,7 +637,8 @@ class Session:
             return
         if is_new:
             self._signatures.add(signature)
-            if not self.calls.on:
+            # A program in which every sentence has a length of its own is not recorded for ever.
+            if not self.recording() and (len(self._signatures) <= MOST_SIGNATURES or not self._is_dear()):
                 self.module_sensor.start()
                 self.calls.start()
                 self.passes.record_from_here()
@@ -637,7 +701,7 @@ class _Looking:
         session._looking_now = self._nested
         if not self._nested:
             session._seconds += perf_counter() - self._began
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception) or is_from_a_signal(error):
             return False
         if "WHENCE_DEBUG" in os.environ:
             traceback.print_exc()

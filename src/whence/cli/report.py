@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
         return 0
     screen = console(stderr=False)
     for number, finding in enumerate(report.findings):
-        screen.print(render_finding(finding) if number < MOST_IN_FULL else render_line(finding))
+        screen.print(render_finding(finding) if number < MOST_IN_FULL else render_line(finding), crop=False)
         screen.print()
     for line in render_summary(report, str(path.parent)):
         screen.print(line)

@@ -30,7 +30,7 @@ from whence.stopping import Stop
 if TYPE_CHECKING:
     from whence.session import Session
 
-TAKES_VALUE = ("--select", "--ignore", "--fail-on", "--stop-on", "--steps", "--budget", "--json")
+TAKES_VALUE = ("--select", "--ignore", "--fail-on", "--stop-on", "--steps", "--budget", "--hang-after", "--json")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--budget", metavar="SHARE", help="share of the run's time that recording may take (default 0.01)"
     )
+    made.add_argument("--hang-after", metavar="SECONDS", help="say so if nothing computes for so long (default 60)")
     made.add_argument("--json", metavar="PATH", help="write findings.json there as well; - is stdout")
     made.add_argument("--quiet", action="store_true", help="print nothing but findings of level error")
     return made
@@ -106,6 +107,14 @@ def choose(options: argparse.Namespace) -> Config:
                 f"--budget must be a share of the run's time between 0 and 1, such as 0.01; got {options.budget!r}"
             )
         config = replace(config, budget=share)
+    if options.hang_after is not None:
+        try:
+            seconds = float(options.hang_after)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < float("inf"):
+            raise UsageError(f"--hang-after must be a number of seconds, such as 60; got {options.hang_after!r}")
+        config = replace(config, hang_after=seconds)
     if options.steps is not None:
         if not options.steps.isdecimal() or int(options.steps) < 1:
             raise UsageError(f"--steps must be a number of steps, such as 50; got {options.steps!r}")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
+from whence.ledgers.batches import BatchLedger, LoaderEntry
+from whence.ledgers.inputs import InputLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightEntry, WeightLedger
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.habits import Habits, habits_of
 from whence.source.sites import Site
+from whence.tape.batches import LoaderInfo
 from whence.tape.scene import Scene
+
+PATIENCE = 5.0
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -27,10 +35,15 @@ class Audit(Scene):
     weights: WeightLedger
     memory: MemoryLedger
     units: UnitLedger
+    batches: BatchLedger
+    inputs: InputLedger
     built: Sequence[OptimizerEntry]
     """All optimizers, those that are gone included, oldest first."""
     losses: Sequence[float]
     told: set[str]
+    waiting: float | None = None
+    """Seconds for which the program has stood still."""
+    threads: int = 0
 
     def is_owned(self, weight: torch.Tensor) -> bool:
         """Whether an optimizer has, or ever had, a weight."""
@@ -40,3 +53,24 @@ class Audit(Scene):
         """Whether a module got a weight from a state that was loaded."""
         modules = [event.subject() for event in self.loop.of(Kind.LOAD) if event.subject is not None]
         return any(entry.weight is each for module in modules if module is not None for each in module.parameters())
+
+    def habits_of(self, entry: LoaderEntry) -> Habits | None:
+        """What a loader's dataset does when it is asked for a sample: tried once, in a child process."""
+        info = entry.info
+        known = [epoch for epoch in entry.epochs if epoch.marks]
+        if entry.habits is None and known and info.dataset is not None and _is_of_interest(info):
+            entry.habits = Habits()
+            with contextlib.suppress(NotPossible):
+                indices = list(known[0].marks)
+                entry.habits = run_elsewhere(lambda: habits_of(info, indices), PATIENCE)
+        return entry.habits
+
+
+def _is_of_interest(info: LoaderInfo) -> bool:
+    """Code of the program's own takes part in making a sample."""
+    kinds, dataset = [type(info.collate)], info.dataset
+    while dataset is not None:
+        kinds.append(type(dataset))
+        dataset = getattr(dataset, "dataset", None)
+    own = [each for each in kinds if not each.__module__.startswith(("torch.", "builtins"))]
+    return bool(own) or not getattr(info.collate, "__module__", "torch.").startswith("torch.")

@@ -26,7 +26,7 @@ def _mode(args: Any, kwargs: Any, _result: Any) -> Facts:
 
 def _clear(args: Any, _kwargs: Any, _result: Any) -> Facts:
     subject = args[0]
-    weights = subject.parameters() if isinstance(subject, nn.Module) else all_weights_of(subject)
+    weights = nn.Module.parameters(subject) if isinstance(subject, nn.Module) else all_weights_of(subject)
     return subject, [id(each) for each in weights], {}
 
 
@@ -68,7 +68,7 @@ def _subject(args: Any, _kwargs: Any, _result: Any) -> Facts:
 
 def _load(args: Any, kwargs: Any, result: Any) -> Facts:
     module, state = args[0], args[1] if len(args) > 1 else kwargs.get("state_dict", {})
-    own = {storage_of(each) for each in (*module.parameters(), *module.buffers())} - {0}
+    own = {storage_of(each) for each in (*nn.Module.parameters(module), *nn.Module.buffers(module))} - {0}
     given = [each for each in state.values() if isinstance(each, torch.Tensor)]
     shared = sum(storage_of(each) in own for each in given)
     return (
@@ -79,7 +79,7 @@ def _load(args: Any, kwargs: Any, result: Any) -> Facts:
             "unexpected": tuple(getattr(result, "unexpected_keys", ())),
             "given": len(given),
             "aliased": bool(given) and shared == len(given),
-            "weights": sum(1 for _ in module.parameters()),
+            "weights": sum(1 for _ in nn.Module.parameters(module)),
         },
     )
 
@@ -93,7 +93,7 @@ def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
 
 
 def _cast(args: Any, _kwargs: Any, _result: Any) -> Facts:
-    first = next(args[0].parameters(), None)
+    first = next(nn.Module.parameters(args[0]), None)
     return args[0], (), {"dtype": first.dtype if first is not None else None}
 
 

@@ -51,7 +51,7 @@ class Growth:
 
 def _initialised(study: Study, module: nn.Module, built: Site, only_matrices: bool = False) -> Site:
     """Where the program itself has set the layer's weights, after it was built; else where it was built."""
-    own = {id(each) for each in module.parameters(recurse=False) if each.dim() > 1 or not only_matrices}
+    own = {id(each) for each in nn.Module.parameters(module, recurse=False) if each.dim() > 1 or not only_matrices}
     for call in reversed(study.tape.calls):
         early = call.phase == "program" and call.step == 0 and call.changed and call.site is not None
         if early and call.site != built and any(id(each.tensor) in own for each in call.outputs):
@@ -72,7 +72,7 @@ def _spread(call: Call, given: torch.Tensor | None, target: torch.Tensor | None)
 def _growth(study: Study) -> Growth | None:
     """From the last layer's result back to the first one's; through time where one recurrent layer does it."""
     run = study.run
-    layers = [call for _, call in study.loss_calls() if _is_layer(call)]
+    layers = _chain(study)
     loss = run.contents.get(study.losses[0].value) if run is not None and study.losses else None
     if run is None or loss is None or not layers or not loss.requires_grad:
         return None
@@ -93,6 +93,12 @@ def _growth(study: Study) -> Growth | None:
     if len(known) >= DEEP and known[0][1] > 0:
         found.append(_grown(study, known[-1][1] / known[0][1], f"{len(known)} layers", [call for call, _ in known]))
     return max((each for each in found if each is not None), key=lambda each: each.factor, default=None)
+
+
+def _chain(study: Study) -> list[Call]:
+    """The layers that lead to the one nearest to the loss, that first: a second pass through the model is another chain."""
+    last = next((call for _, call in study.loss_calls() if _is_layer(call)), None)
+    return [call for call in reversed(study.path(last.outputs[0])) if _is_layer(call)] if last is not None else []
 
 
 def _is_layer(call: Call) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pickle
 import select
 import signal
+import stat
 import sys
 import time
 import traceback
@@ -41,15 +43,8 @@ def run_elsewhere(question: Callable[[], T], patience: float = PATIENCE_SECONDS)
 def _answer(question: Callable[[], T], writing: int) -> None:
     status = 1
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # What the program prints while it is asked again must not reach the screen a second time.
-        sys.stdout = sys.stderr = io.StringIO()
         complaints = os.dup(2)
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
-        torch.set_num_threads(1)
+        begin_quietly()
         data = pickle.dumps(question())
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(data)
@@ -59,6 +54,34 @@ def _answer(question: Callable[[], T], writing: int) -> None:
             os.write(complaints, traceback.format_exc().encode())
     finally:
         os._exit(status)
+
+
+def begin_quietly() -> None:
+    """The first thing that a child does: nothing of it is to reach the screen, the files or the terminal's signals."""
+    with contextlib.suppress(ValueError):
+        # Only the main thread may.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # What the program prints while it is asked again must not reach the screen a second time.
+    sys.stdout = sys.stderr = io.StringIO()
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    _keep_places()
+    torch.set_num_threads(1)
+
+
+def _keep_places() -> None:
+    """Files that are open have one place for parent and child: open them anew here, to read, at the same place."""
+    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        number = int(name)
+        with contextlib.suppress(OSError):
+            if number > 2 and stat.S_ISREG(os.fstat(number).st_mode):
+                place = os.lseek(number, 0, os.SEEK_CUR)
+                anew = os.open(f"/proc/self/fd/{number}", os.O_RDONLY)
+                os.lseek(anew, place, os.SEEK_SET)
+                os.dup2(anew, number)
+                os.close(anew)
 
 
 def _listen(child: int, reading: int, patience: float) -> T:  # type: ignore[type-var]

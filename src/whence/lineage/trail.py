@@ -133,7 +133,7 @@ def _deciding_layer(call: Call, value: Value, prop: HasAxis) -> nn.Module | None
         return None
     if axis_source(call, value, prop.axis) != []:
         return None
-    return module if any(True for _ in module.parameters(recurse=False)) else None
+    return module if any(True for _ in nn.Module.parameters(module, recurse=False)) else None
 
 
 def _has_foreign(call: Call) -> bool:

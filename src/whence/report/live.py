@@ -36,7 +36,7 @@ class LiveReport:
             return
         self._printed += 1
         self.console.print()
-        self.console.print(render_finding(finding))
+        self.console.print(render_finding(finding), crop=False)
         self.console.print()
 
     def close(self, report: Report) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.syntax import Syntax
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from whence.finding import Finding, Report, Severity
@@ -17,6 +15,7 @@ from whence.finding import Finding, Report, Severity
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 MOST_IN_FULL = 10
 LABEL = 9
+DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def console(*, stderr: bool = True, width: int | None = None) -> Console:
@@ -41,13 +40,13 @@ def render_finding(finding: Finding) -> RenderableType:
     body += _origin(finding)
     body += _chain(finding)
     if finding.table:
-        body += [_labelled("shapes", Text("\n".join(finding.table)))]
-    body += [_labelled("why", Text(finding.why)), _labelled("fix", Text(finding.fix, style="green"))]
+        body += [Labelled("shapes", Text("\n".join(finding.table)))]
+    body += [Labelled("why", Text(finding.why)), Labelled("fix", Text(finding.fix, style="green"))]
     if finding.patch:
-        body.append(Padding(_patch(finding.patch), (0, 0, 0, LABEL), expand=False))
+        body.append(_patch(finding.patch))
     if finding.proof.replay or finding.proof.counterfactual:
         proof = "; ".join(filter(None, (finding.proof.replay, finding.proof.counterfactual)))
-        body.append(_labelled("proof", Text(proof)))
+        body.append(Labelled("proof", Text(proof)))
     return Group(*body)
 
 
@@ -79,12 +78,40 @@ def render_summary(report: Report, folder: str | None) -> Iterable[RenderableTyp
         yield Text(f"  not watched: {each}", style="dim")
 
 
-def _labelled(label: str, content: RenderableType) -> RenderableType:
-    grid = Table.grid(padding=0)
-    grid.add_column(width=LABEL, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(label, style="dim"), content)
-    return grid
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A word in the margin, and text beside it, wrapped there and without blanks at the ends of its lines."""
+
+    label: str
+    content: Text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        margin = self.label
+        for line in self.content.wrap(console, max(options.max_width - LABEL, 20), overflow="fold"):
+            line.rstrip()
+            yield Text.assemble((margin.ljust(LABEL), "dim"), line) if line else Text(margin, style="dim")
+            margin = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Underlined:
+    """A line of source with a part underlined; of a long line, what is around that part."""
+
+    code: str
+    start: int
+    end: int
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        room = max(options.max_width - LABEL - 4, 20)
+        code, start, end = self.code, self.start, self.end
+        if len(code) > room:
+            first = max(0, min(start - room // 4, len(code) - room))
+            code = ("…" if first else "") + code[first + bool(first) : first + room]
+            code += "…" if first + room < len(self.code) else ""
+            start, end = start - first, min(end - first, room)
+        yield Text(" " * (LABEL + 2) + code)
+        if end > start >= 0:
+            yield Text(" " * (LABEL + 2 + start) + "^" * (end - start), style="bold red")
 
 
 def _origin(finding: Finding) -> list[RenderableType]:
@@ -96,45 +123,47 @@ def _origin(finding: Finding) -> list[RenderableType]:
         where += f", sample {origin.sample.dataset_index}"
         if origin.sample.path:
             where += f" ({origin.sample.path})"
-    lines: list[RenderableType] = [_labelled("began", Text(where, style="bold"))]
-    lines.append(Padding(_source(finding), (0, 0, 0, LABEL), expand=False))
+    lines: list[RenderableType] = [Labelled("began", Text(where, style="bold"))]
+    lines.append(_source(finding))
     lines += [
-        Padding(Text.assemble((f"{operand.name}  ", "bold"), operand.description), (0, 0, 0, LABEL + 2), expand=False)
+        Labelled("", Text.assemble((f"  {operand.name}  ", "bold"), operand.description))
         for operand in finding.operands
     ]
     return lines
 
 
-def _source(finding: Finding) -> Text:
+def _source(finding: Finding) -> Underlined:
     """The origin's line with the expression underlined."""
     span = finding.span
     source = linecache.getline(finding.origin.file, finding.origin.line).rstrip("\n")
     if span is None or not source:
-        return Text(f"  {finding.origin.code}")
+        return Underlined(finding.origin.code, 0, 0)
     indent = len(source) - len(source.lstrip())
     start = len(source.encode()[: span.column].decode(errors="replace"))
     end = (
         len(source.encode()[: span.end_column].decode(errors="replace")) if span.end_line == span.line else len(source)
     )
     code = source.split("  #")[0].rstrip() if "  #" in source[end:] else source
-    text = Text("  " + code[indent:])
-    if end > start >= indent:
-        text.append("\n  " + " " * (start - indent) + "^" * (end - start), style="bold red")
-    return text
+    return Underlined(code[indent:], start - indent, end - indent)
 
 
 def _chain(finding: Finding) -> list[RenderableType]:
     rows: list[RenderableType] = []
     label = "then"
     for hop in finding.chain[:8]:
-        rows.append(_labelled(label, Text.assemble(f"{hop.file}:{hop.line}  ", (hop.code, "cyan"), f"  {hop.what}")))
+        rows.append(Labelled(label, Text.assemble(f"{hop.file}:{hop.line}  ", (hop.code, "cyan"), f"  {hop.what}")))
         label = ""
     symptom = finding.symptom
     if (symptom.file, symptom.line) != (finding.origin.file, finding.origin.line) or not rows:
         where = f"{symptom.file}:{symptom.line}  "
-        rows.append(_labelled("surfaced", Text.assemble(where, (symptom.code, "cyan"), f"  {symptom.what}")))
+        rows.append(Labelled("surfaced", Text.assemble(where, (symptom.code, "cyan"), f"  {symptom.what}")))
     return rows
 
 
-def _patch(patch: str) -> RenderableType:
-    return Syntax(patch.rstrip("\n"), "diff", background_color="default", word_wrap=True)
+def _patch(patch: str) -> Text:
+    """A diff as it is: a line that is too long for the screen is the terminal's affair, so that it can be copied."""
+    text = Text(no_wrap=True, overflow="ignore")
+    for line in patch.rstrip("\n").splitlines():
+        text.append((" " * LABEL + line).rstrip() + "\n", style=DIFF.get(line[:1], ""))
+    text.rstrip()
+    return text

@@ -60,7 +60,7 @@ def weight_of(failed: FailedCall) -> torch.Tensor | None:
             return tensor
     layer = failed.layer
     if isinstance(failed.func, nn.Module) and layer is not None:
-        return next(layer.parameters(), None)
+        return next(nn.Module.parameters(layer), None)
     return next((tensor for tensor in failed.tensors() if tensor.requires_grad and tensor.is_leaf), None)
 
 

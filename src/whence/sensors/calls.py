@@ -52,6 +52,8 @@ class CallSensor(TorchFunctionMode):
         self.failed = False
         self.only_failures = False
         """Calls are not put on the tape, unless they raise: they are an optimizer's of torch's own."""
+        self.resting = False
+        """The same, until the sensor is taken off or started again: enough of this was seen."""
         self.seconds = 0.0
 
     def __torch_function__(
@@ -60,7 +62,7 @@ class CallSensor(TorchFunctionMode):
         kwargs = kwargs or {}
         if self.muted or self.failed or getattr(func, "__name__", None) in QUIET:
             return func(*args, **kwargs)
-        if self.only_failures:
+        if self.only_failures or self.resting:
             return self._unless_it_fails(func, args, kwargs)
         started = perf_counter()
         call = versions = None
@@ -131,6 +133,7 @@ class CallSensor(TorchFunctionMode):
 
     def start(self) -> None:
         """Begin to see calls, unless a mode of the program's own is running: its exit would take ours off instead."""
+        self.resting = False
         if not self.on and not self.failed and _only_devices_below():
             self.__enter__()  # type: ignore[no-untyped-call]
             self._from_numpy = torch.from_numpy

@@ -10,7 +10,7 @@ from torch.utils.data import dataloader as torch_dataloader
 
 from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
 from whence.source.sites import caller_frame, user_stack
-from whence.tape.batches import Batch, LoaderBook, LoaderInfo
+from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost
 
 _Iterator = torch_dataloader._BaseDataLoaderIter
 
@@ -21,7 +21,11 @@ class Listener(Complaints, Protocol):
     def fetch_began(self) -> None: ...
     def fetch_ended(self) -> None: ...
     def batch_arrived(self, batch: Batch, data: Any) -> None: ...
-    def fetch_failed(self, info: LoaderInfo, indices: list[Any] | None, exception: Exception) -> None: ...
+    def epoch_began(self, info: LoaderInfo) -> None: ...
+    def epoch_ended(self, info: LoaderInfo) -> None: ...
+    def fetch_failed(
+        self, info: LoaderInfo, indices: list[Any] | None, exception: Exception, lost: list[Lost]
+    ) -> None: ...
 
 
 class LoaderSensor(Sensor):
@@ -38,6 +42,7 @@ class LoaderSensor(Sensor):
     def _attach(self) -> None:
         self._wrap(DataLoader, "__init__", self._wrap_init)
         self._wrap(_Iterator, "__init__", self._wrap_iterator_init)
+        self._wrap(_Iterator, "_reset", self._wrap_reset)
         self._wrap(_Iterator, "_next_index", self._wrap_next_index)
         self._wrap(_Iterator, "__next__", self._wrap_next)
 
@@ -60,6 +65,16 @@ class LoaderSensor(Sensor):
 
         return __init__
 
+    def _wrap_reset(self, original: Any) -> Any:
+        """Workers that stay on begin another epoch with the same iterator."""
+
+        def _reset(iterator: Any, loader: Any, first_iter: bool = False) -> None:
+            if not first_iter:
+                self._guarded(lambda: self._note_epoch(iterator, loader))
+            original(iterator, loader, first_iter)
+
+        return _reset
+
     def _wrap_next_index(self, original: Any) -> Any:
         def _next_index(iterator: Any) -> Any:
             indices = original(iterator)
@@ -74,7 +89,9 @@ class LoaderSensor(Sensor):
             try:
                 data = original(iterator)
             except BaseException as exception:
-                if isinstance(exception, Exception) and not isinstance(exception, StopIteration):
+                if isinstance(exception, StopIteration):
+                    self._guarded(lambda: self.listener.epoch_ended(self._infos[iterator]))
+                elif isinstance(exception, Exception):
                     failure: Exception = exception
                     self._guarded(lambda: self._note_failure(iterator, failure))
                 hide_this_frame(exception)
@@ -89,6 +106,7 @@ class LoaderSensor(Sensor):
     def _note_epoch(self, iterator: Any, loader: Any) -> None:
         info = self._infos[iterator] = self.listener.loaders.info_of(loader)
         info.orders = [*info.orders[-3:], 0]
+        self.listener.epoch_began(info)
 
     def _note_sent(self, iterator: Any, indices: Any) -> None:
         sent = self._sent.setdefault(iterator, {})
@@ -107,7 +125,7 @@ class LoaderSensor(Sensor):
         indices = sent.pop(0 if received is None else received - 1, None)
         if indices is None:
             return None
-        return list(indices) if isinstance(indices, list | tuple) else [indices]
+        return _as_list(indices)
 
     def _note_batch(self, iterator: Any, data: Any) -> None:
         indices = self._taken(iterator)
@@ -119,4 +137,31 @@ class LoaderSensor(Sensor):
         self.listener.batch_arrived(self.listener.loaders.deliver(self._infos[iterator], indices, data), data)
 
     def _note_failure(self, iterator: Any, exception: Exception) -> None:
-        self.listener.fetch_failed(self._infos[iterator], self._taken(iterator), exception)
+        lost = self._lost(iterator, only_dead=True)
+        self.listener.fetch_failed(self._infos[iterator], self._taken(iterator), exception, lost)
+
+    def _lost(self, iterator: Any, only_dead: bool) -> list[Lost]:
+        """Workers that have ended, or those that were asked for something and have not brought it."""
+        found = []
+        for number, worker in enumerate(getattr(iterator, "_workers", ())):
+            owed = [index for index, task in iterator._task_info.items() if len(task) == 1 and task[0] == number]
+            alive = worker.is_alive()
+            ended = not alive and (worker.exitcode or owed)
+            if ended or (alive and owed and not only_dead):
+                sent = self._sent.get(iterator, {})
+                indices = [each for key in owed for each in _as_list(sent.get(key))]
+                found.append(Lost(number, worker.pid, worker.exitcode, alive, indices))
+        return found
+
+    def lost(self, only_dead: bool) -> tuple[LoaderInfo, list[Lost]] | None:
+        """The first loader in use that has lost workers."""
+        for iterator, info in list(self._infos.items()):
+            if lost := self._lost(iterator, only_dead):
+                return info, lost
+        return None
+
+
+def _as_list(indices: Any) -> list[Any]:
+    if indices is None:
+        return []
+    return list(indices) if isinstance(indices, list | tuple) else [indices]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils.data import IterableDataset
 
 from whence.source.sites import Site
 
@@ -22,6 +23,11 @@ class LoaderInfo:
         self.workers: int = getattr(loader, "num_workers", 0)
         self.collate: Any = getattr(loader, "collate_fn", None)
         self.batches = 0
+        self.trained = False
+        """Whether backward was called while one of its batches was the last to arrive."""
+        self.has_worker_init = getattr(loader, "worker_init_fn", None) is not None
+        self.is_iterable = isinstance(getattr(loader, "dataset", None), IterableDataset)
+        self.sampler = _weakly(getattr(loader, "sampler", None))
         sampler = getattr(loader, "sampler", None)
         self.shuffles_by_epoch = hasattr(sampler, "set_epoch") and bool(getattr(sampler, "shuffle", False))
         self.orders: list[int] = []
@@ -55,6 +61,18 @@ class Batch:
     number: int
     indices: list[Any] | None
     signature: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A worker that is dead, or that the program waits for in vain."""
+
+    number: int
+    pid: int | None
+    exit_code: int | None
+    is_alive: bool
+    indices: list[Any]
+    """What it was asked for and did not bring."""
 
 
 @dataclass(frozen=True, slots=True)

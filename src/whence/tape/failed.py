@@ -12,7 +12,7 @@ from torch import nn
 
 from whence.source.handlers import Fate
 from whence.source.sites import Site
-from whence.tape.batches import LoaderInfo
+from whence.tape.batches import LoaderInfo, Lost
 from whence.tape.scene import Scene
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value, flatten
@@ -26,6 +26,9 @@ class Fetching:
     indices: list[Any]
     samples: list[Any] = field(default_factory=list)
     returns: list[list[tuple[FrameType, Any]]] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
+    ending: Any = None
+    """What came of fetching a lost worker's samples again."""
 
     @property
     def failed_index(self) -> Any:

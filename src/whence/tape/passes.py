@@ -255,7 +255,7 @@ def is_data(thing: Any) -> bool:
 
 def version_of(module: nn.Module) -> int:
     """A number that changes when the module's weights are changed in place."""
-    first = next(module.parameters(), None)
+    first = next(nn.Module.parameters(module), None)
     try:
         return first._version if first is not None else -1
     except (RuntimeError, ValueError):

@@ -15,7 +15,7 @@ from whence.lineage.expressions import SourceTrace
 from whence.lineage.properties import Property
 from whence.rules.gradient.no_graph import cut_text, switch_around
 from whence.rules.rule import Rank, audit_rule, study_rule
-from whence.rules.telling import shape_text, tell_silent
+from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.tape import OUT_OF_TORCH, Call, CustomFunction, Value
 
@@ -143,7 +143,7 @@ def detached(audit: Audit) -> Finding | None:
         return None
     lost = [each for each in _without_gradient(audit) if each.weight is not None and each.weight.grad is None]
     for entry in lost:
-        cut = _cut_after(audit, entry)
+        cut = _cut_after(audit.tape.calls, entry.call, entry.weight) if entry.call is not None else None
         if cut is None or cut.site is None:
             continue
         meant = (cut.name in MEANT or not cut.grad_mode) and not _leaves_torch(cut, audit)
@@ -200,12 +200,54 @@ def _without_gradient(audit: Audit) -> list[WeightEntry]:
     ]
 
 
-def _cut_after(audit: Audit, entry: WeightEntry) -> Call | None:
+@study_rule("gradient/detached", Rank.CALL)
+def nothing_reached(study: Study) -> Finding | None:
+    """No weight of the optimizer that is about to step gets a gradient from the backward before it."""
+    own = [each for group in study.optimizer.param_groups for each in group["params"] if each.requires_grad]
+    if study.entry.steps < 2 or not study.losses or not own or any(each.grad is not None for each in own):
+        return None
+    known = {id(each) for each in own}
+    if "gradient/fake-leaf" in study.told or known & _graph_leaves(study):
+        return None
+    for first in study.calls:
+        if first.phase not in ("forward", "program"):
+            continue
+        weight = next((value.tensor for value in first.operands if id(value.tensor) in known), None)
+        cut = _cut_after(study.calls, first, weight) if weight is not None else None
+        if cut is None or cut.site is None or not cut.grad_mode or cut.name.startswith("grad."):
+            continue
+        return tell_silent(
+            study,
+            "gradient/detached",
+            spot=Spot.of_site(cut.site),
+            symptom=spot_at(study.stack[0] if study.stack else None),
+            step=study.step,
+            call=cut,
+            verdict=f"no weight of this {study.entry.kind} gets a gradient: {_reason(cut)}",
+            what=f"{study.entry.kind} steps, and none of its {len(own)} weights has a gradient",
+            why="The loss that backward was called on is computed from them only through a result that has no graph.",
+            fix="Take the cut away here. In the step of another optimizer it may be right.",
+        )
+    return None
+
+
+def _graph_leaves(study: Study) -> set[int]:
+    """The weights that hang on the losses' graphs."""
+    pending, seen, found = [each.value for each in study.losses], set[int](), set[int]()
+    while pending:
+        value = pending.pop()
+        if id(value) in seen or not value.requires_grad:
+            continue
+        seen.add(id(value))
+        found.add(id(value.tensor))
+        pending += value.call.operands if value.call is not None else ()
+    return found
+
+
+def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None:
     """Forward over the tape from a weight, to the first call that made something without gradient of it."""
-    first = entry.call
-    assert first is not None
-    calls = [call for call in audit.tape.calls if call.number >= first.number and call.step == first.step]
-    reached = {id(value) for value in first.operands if value.tensor is entry.weight}
+    calls = [call for call in tape if call.number >= first.number and call.step == first.step]
+    reached = {id(value) for value in first.operands if value.tensor is weight}
     for call in calls:
         if call.inner or call.phase in ("optimizer", "data", "backward"):
             continue

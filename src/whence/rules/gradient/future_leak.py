@@ -66,17 +66,45 @@ def future_leak(study: Study) -> Finding | None:
 
 def _first(study: Study, shift: Shift, step: int) -> Call | None:
     """The first call whose result at a place depends on later ones."""
-    run = study.run
-    assert run is not None
-    source = embedded(shift)
-    width = source.shape[1]
     for call in study.path(shift.loss.value)[:MOST_CALLS]:
-        if call.number <= shift.embedding.number or not call.outputs or call.outputs[0] not in run.contents:
-            continue
-        shape = call.outputs[0].shape
-        axes = [axis for axis, size in enumerate(shape) if size == width and axis > 0]
-        if len(shape) < 3 or len(axes) != 1 or shape[0] != shift.batch:
-            continue
-        if depends_on_later(run, call.outputs[0], source, batch=0, step=step, axis=axes[0], source_axis=1):
-            return call
+        if (
+            call.number > shift.embedding.number
+            and len(_times(call, shift)) == 1
+            and _looks_ahead(study, shift, step, call)
+        ):
+            return _mixing(study, shift, step, call)
     return None
+
+
+def _mixing(study: Study, shift: Shift, step: int, call: Call) -> Call:
+    """Back from there to the softmax that mixes the places, over results in which time is one of several axes of its size."""
+    while call.name != "softmax":
+        before = [
+            value.call
+            for value in call.operands
+            if value.call is not None and value.call.number > shift.embedding.number and _times(value.call, shift)
+        ]
+        earlier = next((each for each in before if _looks_ahead(study, shift, step, each)), None)
+        if earlier is None:
+            break
+        call = earlier
+    return call
+
+
+def _times(call: Call, shift: Shift) -> list[int]:
+    """The axes of a result that may be time."""
+    shape = call.outputs[0].shape if call.outputs else ()
+    width = embedded(shift).shape[1]
+    return [axis for axis, size in enumerate(shape) if size == width and axis > 0] if len(shape) > 2 else []
+
+
+def _looks_ahead(study: Study, shift: Shift, step: int, call: Call) -> bool:
+    """Whether a result depends on later places, whichever of its axes is time."""
+    run = study.run
+    if run is None or call.outputs[0] not in run.contents or call.outputs[0].shape[0] != shift.batch:
+        return False
+    source = embedded(shift)
+    return all(
+        depends_on_later(run, call.outputs[0], source, batch=0, step=step, axis=axis, source_axis=1)
+        for axis in _times(call, shift)
+    )

@@ -54,7 +54,7 @@ MEETING = (ELEMENTWISE - COMPARISONS) | SAME_SHAPE_LOSSES
 def broadcast(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         pair = _crossed(call) if call.name in MEETING else None
-        if pair is None or pair[0].requires_grad == pair[1].requires_grad or call.site is None:
+        if pair is None or call.site is None or (pair[0].requires_grad == pair[1].requires_grad and not _is_loss(call)):
             continue
         wide, narrow = pair
         if _is_meant(call, wide, narrow):
@@ -114,6 +114,11 @@ def broadcast_in_a_metric(call: Call) -> Finding | None:
         patch=_patch(call, wide, narrow),
         what="a metric is made from it",
     )
+
+
+def _is_loss(call: Call) -> bool:
+    """A loss function compares one thing with another: nobody means a table of pairs there."""
+    return call.name in SAME_SHAPE_LOSSES
 
 
 def _crossed(call: Call) -> tuple[Value, Value] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import math
 
+from torch import nn
+
 from whence.finding import Confidence, Finding
 from whence.ledgers.study import Loss, Study
 from whence.rules.nonfinite.telling import number_text
@@ -177,7 +179,7 @@ def not_log_probabilities(study: Study) -> Finding | None:
             fix="Use log_softmax where softmax stands."
             if softmax is not None
             else "Apply log_softmax first, or use cross_entropy.",
-            patch=_as_log(softmax),
+            patch=_as_log(softmax, study),
             confidence=Confidence.PROVEN,
             replay="bit-identical",
             chain=()
@@ -229,8 +231,10 @@ def _tell_twice(
     study: Study, loss: Loss, call: Call, applied: Call, *, rule: str, verdict: str, why: str, fix: str
 ) -> Finding | None:
     without = study.again(amend=lambda each, run: _skip(each, run, applied))
-    mended = without.contents.get(loss.value) if without is not None else None
-    before = study.content(loss.value)
+    # The loss itself, not the sum that it may be part of.
+    made = call.outputs[0] if call.outputs else loss.value
+    mended = without.contents.get(made) if without is not None else None
+    before = study.content(made)
     return tell_silent(
         study,
         rule,
@@ -239,14 +243,14 @@ def _tell_twice(
         step=study.step,
         symptom=Spot.of_site(call.site) if call.site is not None else None,
         verdict=verdict,
-        what=f"the loss is {number_text(float(before.detach()))}"
+        what=f"{call.name} is {number_text(float(before.detach()))}"
         if before is not None and before.dim() == 0
         else "the loss is made from it",
         why=why,
         fix=fix,
         patch=_without(applied, study),
         replay="bit-identical" if before is not None else None,
-        counterfactual=f"without it the loss of the same batch is {number_text(float(mended.detach()))}"
+        counterfactual=f"without it {call.name} of the same batch is {number_text(float(mended.detach()))}"
         if mended is not None and mended.dim() == 0
         else None,
     )
@@ -284,12 +288,18 @@ def _without(applied: Call, study: Study) -> str | None:
     return diff_of(replace_node(spot.filename, node, ast.unparse(node.args[0]))) if node.args else None
 
 
-def _as_log(softmax: Call | None) -> str | None:
-    node = softmax.site.node() if softmax is not None and softmax.site is not None else None
-    if softmax is None or softmax.site is None or softmax.name != "softmax" or not isinstance(node, ast.Call):
+def _as_log(softmax: Call | None, study: Study) -> str | None:
+    """The logarithm instead: of the function where it is called, of the layer where it is built."""
+    if softmax is None or softmax.site is None or softmax.name != "softmax":
         return None
-    func = node.func
-    if isinstance(func, ast.Attribute) and func.attr == "softmax":
-        text = f"{ast.unparse(func.value)}.log_softmax"
-        return diff_of(replace_node(softmax.site.filename, func, text))
-    return None
+    layer = study.layer_of(softmax)
+    built = study.modules.built_at(layer) if isinstance(layer, nn.Softmax) else ()
+    site = built[0] if built else softmax.site
+    node = site.node()
+    func = node.func if isinstance(node, ast.Call) else None
+    if isinstance(layer, nn.Softmax) != bool(built) or not isinstance(func, ast.Attribute):
+        return None
+    if func.attr not in ("softmax", "Softmax"):
+        return None
+    name = "LogSoftmax" if built else "log_softmax"
+    return diff_of(replace_node(site.filename, func, f"{ast.unparse(func.value)}.{name}"))

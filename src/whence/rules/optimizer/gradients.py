@@ -221,7 +221,7 @@ def no_update(audit: Audit) -> Finding | None:
     Cost
         A comparison of a few hundred elements of each weight at the end.
     """
-    if {"optimizer/discarded-gradient", "gradient/fake-leaf"} & audit.told or not audit.final:
+    if {"optimizer/discarded-gradient", "gradient/fake-leaf", "gradient/detached"} & audit.told or not audit.final:
         return None
     for entry in audit.built:
         story = audit.loop.story_of(entry)

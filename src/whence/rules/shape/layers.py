@@ -29,7 +29,9 @@ def table(failed: FailedCall) -> tuple[str, ...]:
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         module = call.module.module if isinstance(call.module, Scope) else None
-        if before == after and not (module is not None and any(True for _ in module.parameters(recurse=False))):
+        if before == after and not (
+            module is not None and any(True for _ in nn.Module.parameters(module, recurse=False))
+        ):
             continue
         name = _named(failed, module, call)
         rows.append((name, f"{shape_text(before)} -> {shape_text(after)}"))

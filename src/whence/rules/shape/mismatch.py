@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +14,7 @@ from whence.rules.operations import STRICT, weight_of
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.layers import table
 from whence.rules.telling import describe, shape_text, tell
+from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, Value
 from whence.tape.trial import CannotTry, try_shapes
@@ -88,6 +90,8 @@ def mismatch(failed: FailedCall) -> Finding | None:
     """
     if not _shapes_alone(failed):
         return None
+    if failed.name == "__getitem__" and not failed.call.operands[0].shape:
+        return _indexed_number(failed)
     operands = failed.call.operands
     few = " and ".join(shape_text(each.shape) for each in operands)
     trail = _bare_weight(failed)
@@ -102,6 +106,24 @@ def mismatch(failed: FailedCall) -> Finding | None:
         else "Make the operands fit: look which axis is meant to meet which.",
         operands=_operands(failed),
         table=table(failed),
+        counterfactual=PROOF,
+    )
+
+
+def _indexed_number(failed: FailedCall) -> Finding | None:
+    node = failed.site.node() if failed.site is not None else None
+    patch = None
+    if failed.site is not None and isinstance(node, ast.Subscript):
+        number = f"{in_parentheses(failed.site.filename, node.value)}.item()"
+        patch = diff_of(replace_node(failed.site.filename, node, number))
+    return tell(
+        failed,
+        "shape/mismatch",
+        verdict="a tensor of a single number has no axis to index",
+        why="What a loss gives is 0-dimensional: it is a number, and not the first of a list.",
+        fix="Take the number with .item().",
+        operands=_operands(failed),
+        patch=patch,
         counterfactual=PROOF,
     )
 

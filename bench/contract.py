@@ -1,0 +1,92 @@
+"""What fitting and checking a data contract cost, beside one pass of numpy's mean(axis=0) and std(axis=0) over the same table.
+
+Pairs in turn in one process, one thread; the median of the ratios of neighbours. Memory is what the process needs at its peak
+beyond what it had before (Linux), what torch loads at its first use included.
+
+Usage: python bench/contract.py [pairs] [--rows N] [--columns N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+
+from whence.data.contract import Contract
+
+
+def table(rows: int, columns: int) -> np.ndarray:
+    """Normal values in single precision, made in blocks so that making them leaves no peak behind."""
+    made = np.empty((rows, columns), dtype=np.float32)
+    generator = np.random.default_rng(0)
+    for start in range(0, rows, 100_000):
+        block = made[start : start + 100_000]
+        block[:] = generator.standard_normal(block.shape, dtype=np.float32)
+    return made
+
+
+def seconds(action: Callable[[], object]) -> float:
+    began = time.process_time()
+    action()
+    return time.process_time() - began
+
+
+def status(key: str) -> float:
+    """A line of this process's status, in MB (Linux)."""
+    line = next(each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith(key))
+    return int(line.split()[1]) / 1024
+
+
+def extra_memory(action: Callable[[], object]) -> float:
+    """What the process needs at its peak beyond what it has before, in MB."""
+    Path("/proc/self/clear_refs").write_text("5")
+    before = status("VmRSS")
+    action()
+    return status("VmHWM") - before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", nargs="?", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, default=50)
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+
+    data = table(chosen.rows, chosen.columns)
+    to_fit = extra_memory(lambda: Contract.fit(data))
+    contract = Contract.fit(data)
+    to_check = extra_memory(lambda: contract.check(data))
+    assert contract.check(data).ok
+
+    def numpy_pass() -> None:
+        data.mean(axis=0)
+        data.std(axis=0)
+
+    plain, fits, checks = [], [], []
+    for _ in range(chosen.pairs):
+        plain.append(seconds(numpy_pass))
+        fits.append(seconds(lambda: Contract.fit(data)) / plain[-1])
+        plain.append(seconds(numpy_pass))
+        checks.append(seconds(lambda: contract.check(data)) / plain[-1])
+
+    print(f"numpy {np.__version__}, torch {torch.__version__}, {torch.get_num_threads()} thread, CPU time")
+    print(f"{chosen.rows:,} rows x {chosen.columns} columns float32, median of {chosen.pairs} interleaved pairs")
+    print(f"{'':<24}{'seconds':>9}{'ratio':>8}")
+    whole = statistics.median(plain)
+    print(f"{'numpy mean and std':<24}{whole:>9.2f}{1:>8.2f}")
+    print(f"{'Contract.fit':<24}{statistics.median(fits) * whole:>9.2f}{statistics.median(fits):>8.2f}")
+    print(f"{'Contract.check':<24}{statistics.median(checks) * whole:>9.2f}{statistics.median(checks):>8.2f}")
+    print(f"extra memory: {to_fit:.0f} MB to fit, {to_check:.0f} MB to check a table of {data.nbytes / 2**20:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The contract itself: learned from training data, kept as a file, held against any other data."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from whence.data.checking import check, summary_for
+from whence.data.departure import Departure, Kind
+from whence.data.document import read_document, write
+from whence.data.learning import learn
+from whence.data.leaves import Leaf
+from whence.data.result import Result
+from whence.data.serving import in_form, is_sample_of, row_by_name
+from whence.data.sources import batches_of, is_one_batch, looks_like_sample, random_streams_kept
+from whence.data.summary import Summary
+from whence.data.terms import ContractError, Terms
+from whence.finding import Severity
+
+if TYPE_CHECKING:
+    from whence.data.transformer import ContractTransformer
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What data must look like. Made by `fit` or `load`; its file is meant to be read and edited."""
+
+    terms: Terms
+
+    @classmethod
+    def fit(cls, data: Any) -> Self:
+        """Learn from arrays, frames, structures of them, a dataset, a loader or any iterable of batches, gone through once."""
+        summary = Summary()
+        with random_streams_kept(data):
+            for leaves in batches_of(data, _never if is_one_batch(data) else looks_like_sample):
+                summary.add_leaves(leaves)
+        return cls.of(summary)
+
+    @classmethod
+    def of(cls, summary: Summary) -> Self:
+        """Learn from what a summary has seen."""
+        return cls(learn(summary))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        Path(path).write_text(write(self.terms), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a contract's file. Raises ContractError if it is not one, and says which key is wrong."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ContractError(f"{os.fspath(path)}: not text in UTF-8") from None
+        return cls(read_document(text, os.fspath(path)))
+
+    def summary(self) -> Summary:
+        """An empty summary to feed batch by batch and to hold against this contract with `judge`."""
+        return summary_for(self.terms)
+
+    def check(self, data: Any) -> Result:
+        """Hold data against the contract: what `fit` takes, and also one batch or one sample."""
+        summary = self.summary()
+        with random_streams_kept(data):
+            row = row_by_name(data, self.terms)
+            batches = batches_of(data, lambda each: is_sample_of(each, self.terms)) if row is None else [[row]]
+            for leaves in batches:
+                summary.add_leaves(in_form(leaves, self.terms))
+        return self.judge(summary)
+
+    def judge(self, summary: Summary) -> Result:
+        """Hold what a summary has seen against the contract."""
+        if not summary.batches:
+            nothing = Departure("", (), Kind.UNCHECKED, Severity.INFO, "could not check the data: there are none")
+            return Result([nothing])
+        return Result(check(self.terms, summary), summary.rows)
+
+    def transformer(self, on_departure: str = "raise") -> ContractTransformer:
+        """A step for a scikit-learn pipeline that passes data through and checks them."""
+        from whence.data.transformer import ContractTransformer
+
+        return ContractTransformer(self, on_departure)
+
+    def __str__(self) -> str:
+        return write(self.terms)
+
+
+def _never(_leaves: list[Leaf]) -> bool:
+    """A structure of arrays to learn from is the data, not one sample of them."""
+    return False

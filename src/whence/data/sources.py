@@ -1,0 +1,161 @@
+"""From whatever holds data (arrays, frames, structures, datasets, loaders, generators) to batches of leaves, one at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from whence.data.arrays import Part, Words, is_array
+from whence.data.leaves import MOST_FIELDS, Leaf, is_frame, is_plain_list, leaves_of
+
+SAMPLES_AT_ONCE = 256
+
+IsSample = Callable[[list[Leaf]], bool]
+
+
+def batches_of(data: Any, is_sample: IsSample) -> Iterator[list[Leaf]]:
+    """Go through data once. `is_sample` decides, where it is open, whether something is one sample or a batch of them."""
+    if isinstance(data, TensorDataset):
+        yield list(leaves_of(data.tensors))
+    elif isinstance(data, DataLoader):
+        batched = data.batch_sampler is not None
+        yield from _one_by_one(data, (lambda _: False) if batched else is_sample)
+    elif is_one_batch(data):
+        leaves = list(leaves_of(data))
+        yield [leaf.as_one_row() for leaf in leaves] if is_sample(leaves) else leaves
+    elif isinstance(data, IterableDataset):
+        yield from _stacked(list(leaves_of(each)) for each in data)
+    elif isinstance(data, list):
+        yield from _one_by_one(data, is_sample)
+    elif isinstance(data, Dataset) or (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
+        yield from _stacked(list(leaves_of(data[place])) for place in range(len(data)))
+    else:
+        yield from _one_by_one(data, is_sample)
+
+
+def is_one_batch(data: Any) -> bool:
+    """True for an array, a frame or a structure of them; a list of structures is a list of batches."""
+    if is_array(data) or is_frame(data) or isinstance(data, Mapping | tuple | str | bytes | int | float | None):
+        return True
+    if dataclasses.is_dataclass(data) and not isinstance(data, Dataset):
+        return True
+    if isinstance(data, list):
+        structured = all(isinstance(each, Mapping | tuple) or dataclasses.is_dataclass(each) for each in data)
+        return is_plain_list(data) or not (structured or len(data) > MOST_FIELDS)
+    return not isinstance(data, Iterable) and not hasattr(data, "__getitem__")
+
+
+def looks_like_sample(leaves: list[Leaf]) -> bool:
+    """A guess at one item of a stream: a sample has a plain number in it, or leaves of different lengths."""
+    if any(not leaf.shape for leaf in leaves):
+        return True
+    return len({leaf.rows for leaf in leaves}) > 1
+
+
+def _one_by_one(items: Iterable[Any], is_sample: IsSample) -> Iterator[list[Leaf]]:
+    stream = (list(leaves_of(each)) for each in items)
+    first = next(stream, None)
+    if first is None:
+        return
+    if is_sample(first):
+        yield from _stacked(_chain(first, stream))
+    else:
+        yield first
+        yield from stream
+
+
+def _chain(first: list[Leaf], rest: Iterator[list[Leaf]]) -> Iterator[list[Leaf]]:
+    yield first
+    yield from rest
+
+
+def _stacked(samples: Iterator[list[Leaf]]) -> Iterator[list[Leaf]]:
+    """Samples as batches where they have the same leaves and shapes, else as batches of one."""
+    waiting: list[list[Leaf]] = []
+    for sample in samples:
+        waiting.append(sample)
+        if len(waiting) == SAMPLES_AT_ONCE:
+            yield from _stack(waiting)
+            waiting = []
+    yield from _stack(waiting)
+
+
+def _stack(samples: list[list[Leaf]]) -> Iterator[list[Leaf]]:
+    if not samples:
+        return
+    paths = [leaf.path for leaf in samples[0]]
+    if all([leaf.path for leaf in each] == paths for each in samples):
+        together = [_stack_leaf([each[place] for each in samples]) for place in range(len(paths))]
+        whole = [leaf for leaf in together if leaf is not None]
+        if len(whole) == len(together):
+            yield whole
+            return
+    for each in samples:
+        yield [leaf.as_one_row() for leaf in each]
+
+
+def _stack_leaf(leaves: list[Leaf]) -> Leaf | None:
+    parts = [leaf.part for leaf in leaves if leaf.part is not None]
+    first = parts[0] if len(parts) == len(leaves) else None
+    if first is None or any(part.shape != first.shape for part in parts):
+        return None
+    shape = (len(parts), *first.shape)
+    numbers = [part.numbers for part in parts if part.numbers is not None]
+    if len(numbers) == len(parts) and (dtype := _common_dtype(parts)) is not None:
+        like = torch.float64 if len({each.dtype for each in numbers}) > 1 else numbers[0].dtype
+        return Leaf(
+            leaves[0].path,
+            replace(first, shape=shape, dtype=dtype, numbers=torch.stack([each.to(like) for each in numbers])),
+        )
+    if all(part.words is not None or _is_gap(part) for part in parts) and not first.shape:
+        words = [None if part.words is None else part.words.take(0, 1)[0] for part in parts]
+        return Leaf(leaves[0].path, Part(shape, "str", words=Words(len(words), lambda start, stop: words[start:stop])))
+    return None
+
+
+def _is_gap(part: Part) -> bool:
+    """True for a None among words, which by itself reads as a missing number."""
+    return part.numbers is not None and not part.shape and bool(torch.isnan(part.numbers))
+
+
+def _common_dtype(parts: list[Part]) -> str | None:
+    dtypes = {part.dtype for part in parts}
+    if len(dtypes) == 1:
+        return dtypes.pop()
+    return "float64" if dtypes == {"int64", "float64"} and not parts[0].shape else None
+
+
+@contextmanager
+def random_streams_kept(data: Any) -> Iterator[None]:
+    """Going through a loader draws from torch's generators, and a dataset that augments from any: put all back afterwards."""
+    generators = [each for each in _generators_of(data) if isinstance(each, torch.Generator)]
+    own = [each.get_state() for each in generators]
+    plain, tensors = random.getstate(), torch.get_rng_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    numpy = sys.modules.get("numpy.random")
+    arrays = numpy.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        random.setstate(plain)
+        torch.set_rng_state(tensors)
+        if devices:
+            torch.cuda.set_rng_state_all(devices)
+        if numpy is not None:
+            numpy.set_state(arrays)
+        for generator, state in zip(generators, own, strict=True):
+            generator.set_state(state)
+
+
+def _generators_of(data: Any) -> list[Any]:
+    if not isinstance(data, DataLoader):
+        return []
+    return [getattr(holder, "generator", None) for holder in (data, data.sampler, data.batch_sampler)]

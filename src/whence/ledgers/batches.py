@@ -1,0 +1,124 @@
+"""The ledger of batches: what each loader delivered, epoch by epoch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from whence.data.summary import Summary
+from whence.lineage.habits import Habits
+from whence.tape.batches import Batch, LoaderInfo, leaves_of
+
+EPOCHS_NOTED = 3
+BATCHES_NOTED = 64
+BATCHES_SUMMARISED = 6
+MOST_LABELS = 4096
+MOST_ELEMENTS = 1_000_000
+
+
+@dataclass(eq=False, slots=True)
+class Epoch:
+    """One way through a loader."""
+
+    batches: int = 0
+    ended: bool = False
+    labels: list[torch.Tensor] = field(default_factory=list)
+    """Of the first batches, the last leaf that has one number for each sample."""
+    marks: dict[Any, float] = field(default_factory=dict)
+    """For samples of the first batches, by their dataset index: a number that tells their contents apart."""
+    seen: Counter[float] = field(default_factory=Counter)
+    """Where samples have no index: how often each was delivered."""
+
+
+@dataclass(eq=False, slots=True)
+class LoaderEntry:
+    info: LoaderInfo
+    epochs: list[Epoch] = field(default_factory=list)
+    """The first few, and the present one."""
+    number: int = 0
+    """Epochs begun."""
+    summary: Summary = field(default_factory=Summary)
+    """Of the first batches."""
+    pixels: dict[str, bool] = field(default_factory=dict)
+    """For leaves that may be pictures: whether all of their numbers are whole ones."""
+    habits: Habits | None = None
+    """What its dataset does when it is asked for a sample, once that was tried."""
+
+
+class BatchLedger:
+    """Bounded. Keeps labels of a few batches, and nothing else of what was delivered."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, LoaderEntry] = {}
+
+    def entry_of(self, info: LoaderInfo) -> LoaderEntry:
+        return self.entries.setdefault(id(info), LoaderEntry(info))
+
+    def trained(self) -> list[LoaderEntry]:
+        return [each for each in self.entries.values() if each.info.trained]
+
+    def epoch_began(self, info: LoaderInfo) -> None:
+        entry = self.entry_of(info)
+        entry.number += 1
+        if len(entry.epochs) > EPOCHS_NOTED:
+            entry.epochs.pop()
+        entry.epochs.append(Epoch())
+
+    def epoch_ended(self, info: LoaderInfo) -> Epoch | None:
+        entry = self.entry_of(info)
+        if not entry.epochs or entry.epochs[-1].ended:
+            return None
+        entry.epochs[-1].ended = True
+        return entry.epochs[-1]
+
+    def note(self, batch: Batch, data: Any) -> None:
+        entry = self.entry_of(batch.info)
+        if not entry.epochs:
+            return
+        epoch = entry.epochs[-1]
+        epoch.batches += 1
+        if entry.number > EPOCHS_NOTED or epoch.batches > BATCHES_NOTED:
+            return
+        tensors = [(path, leaf) for path, leaf in leaves_of(data) if _is_plain(leaf)]
+        if not tensors:
+            return
+        labels = next((leaf for _, leaf in reversed(tensors) if leaf.dim() == 1 and len(leaf) <= MOST_LABELS), None)
+        if labels is not None:
+            epoch.labels.append(labels.detach().clone())
+        marks = _marks([leaf for _, leaf in tensors])
+        if batch.indices is not None and len(batch.indices) == len(marks):
+            epoch.marks.update(zip(batch.indices, marks, strict=True))
+        elif batch.indices is None:
+            epoch.seen.update(marks)
+        if entry.number == 1 and epoch.batches <= BATCHES_SUMMARISED:
+            entry.summary.add(data)
+            for path, leaf in tensors:
+                if leaf.is_floating_point() and leaf.dim() > 2:
+                    whole = bool((leaf == leaf.round()).all())
+                    entry.pixels[path] = entry.pixels.get(path, True) and whole
+
+
+def _is_plain(leaf: Any) -> bool:
+    return (
+        isinstance(leaf, torch.Tensor)
+        and leaf.layout is torch.strided
+        and leaf.device.type == "cpu"
+        and not leaf.is_complex()
+        and 0 < leaf.numel() <= MOST_ELEMENTS
+        and leaf.dim() > 0
+    )
+
+
+def _marks(leaves: list[torch.Tensor]) -> list[float]:
+    """For each sample, a number that depends on all that it consists of."""
+    size = len(leaves[0])
+    total = torch.zeros(size, dtype=torch.float64)
+    for number, leaf in enumerate(leaves):
+        if len(leaf) == size:
+            rows = leaf.detach().reshape(size, -1).double()
+            total += rows @ torch.arange(rows.shape[1], dtype=torch.float64).add_(7.3 * number).mul_(0.7).cos_()
+    found: list[float] = total.tolist()
+    return found

@@ -1,0 +1,403 @@
+"""What a dataset does when it is asked for a sample: it is asked a few times over, in a child process.
+
+Does it draw random numbers, from where, and does it seed them itself? Does it change what it has stored? Does arithmetic in it wrap
+around? Which files does it read?
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+
+from whence.lineage.lines import operation_in
+from whence.lineage.looking import is_array
+from whence.source.sites import Site, is_library, user_stack
+from whence.source.spots import Spot
+from whence.source.text import tree_of
+from whence.tape.batches import LoaderInfo, leaves_of
+
+MOST_EVENTS = 20_000
+MOST_THINGS = 400
+MOST_ELEMENTS = 4_000_000
+DEEPEST = 4
+SAMPLES = 3
+SEEDERS = (("numpy.random", "default_rng"), ("numpy.random", "seed"), ("random", "seed"), ("torch", "manual_seed"))
+
+
+@dataclass(slots=True)
+class Habits:
+    """Plain data: it comes from a child process."""
+
+    mutated: str = ""
+    """What the dataset has stored and changes when it is read."""
+    mutates: Spot | None = None
+    generator: str = ""
+    """A random generator that the dataset or the collate function keeps and draws from."""
+    draws: Spot | None = None
+    seed: str = ""
+    """The same seed that is set for every sample."""
+    seeds: Spot | None = None
+    is_random: bool = False
+    """Other seeds give other samples."""
+    draws_anew: Spot | None = None
+    """Where it draws from a stream of the whole program."""
+    wraps: Spot | None = None
+    wrapped: tuple[str, int] = ("", 0)
+    """The operator that wrapped around, and in how many elements."""
+    files: list[list[str]] = field(default_factory=list)
+    """For a few samples, the files that were read for it."""
+    indices: list[Any] = field(default_factory=list)
+
+
+def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
+    """Ask for a few samples. Runs the program's code: only ever in a child process."""
+    dataset, collate = info.dataset, info.collate
+    found = Habits(indices=indices[:SAMPLES])
+    index = indices[0]
+    stored = _stored(dataset, index)
+    before = {name: print_of(thing) for name, thing in stored.items()}
+    first = _fetch(dataset, index, 1)
+    second = _fetch(dataset, index, 1)
+    changed = [name for name, thing in stored.items() if print_of(thing) != before[name]]
+    if changed and not _alike(first, second):
+        found.mutated = changed[0]
+        found.mutates = _line(lambda: dataset[index], lambda: print_of(stored[changed[0]]))
+        return found
+    found.is_random = not _alike(_fetch(dataset, index, 1), _fetch(dataset, index, 2))
+    for name, generator in _generators(dataset, collate):
+        states = _state(generator)
+        samples = [dataset[each] for each in indices[:SAMPLES]]
+        if collate is not None:
+            collate(samples)
+        if _state(generator) != states:
+            found.generator = name
+            found.draws = _line(lambda: _deliver(dataset, collate, indices), lambda one=generator: _state(one))  # type: ignore[misc]
+            break
+    if found.is_random:
+        found.draws_anew = _line(lambda: dataset[index], _global_state)
+    _ask_for_seeds(found, dataset, indices)
+    watch = WrapWatch()
+    watch.run(lambda: dataset[index])
+    if watch.found is not None:
+        found.wraps, found.wrapped = watch.found
+    found.files = [_files(dataset, each) for each in found.indices]
+    return found
+
+
+def _deliver(dataset: Any, collate: Any, indices: list[Any]) -> None:
+    samples = [dataset[each] for each in indices[:SAMPLES]]
+    if collate is not None:
+        collate(samples)
+
+
+def _fetch(dataset: Any, index: Any, seed: int) -> Any:
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed)
+    sample = dataset[index]
+    return [(path, leaf.clone() if isinstance(leaf, torch.Tensor) else leaf.copy() if is_array(leaf) else leaf)
+            for path, leaf in leaves_of(sample)]  # fmt: skip
+
+
+def _alike(one: Any, other: Any) -> bool:
+    return [(path, print_of(leaf)) for path, leaf in one] == [(path, print_of(leaf)) for path, leaf in other]
+
+
+def print_of(thing: Any) -> Any:
+    """A few numbers that change when a thing does."""
+    if isinstance(thing, torch.Tensor):
+        if thing.is_meta or thing.is_sparse or thing.numel() == 0:
+            return tuple(thing.shape)
+        flat = thing.detach().reshape(-1)[:MOST_ELEMENTS].double()
+        return tuple(thing.shape), float(flat.sum()), float((flat * torch.arange(len(flat)).cos()).sum())
+    if is_array(thing):
+        if thing.dtype.kind in "iufb":
+            return print_of(torch.as_tensor(thing.astype("float64")))
+        return repr(thing)[:2000]
+    if isinstance(thing, list | tuple):
+        return len(thing), tuple(print_of(each) for each in thing[:64])
+    if isinstance(thing, int | float | str | bool | bytes | type(None)):
+        return repr(thing)
+    return type(thing).__name__
+
+
+def _reachable(*roots: tuple[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What hangs on an object: its attributes and theirs, and the elements of short lists."""
+    pending = [(name, root, 0) for name, root in roots if root is not None]
+    seen: set[int] = set()
+    count = 0
+    while pending and count < MOST_THINGS:
+        name, thing, depth = pending.pop(0)
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        count += 1
+        yield name, thing
+        if depth >= DEEPEST or isinstance(thing, torch.Tensor | str | bytes | type) or is_array(thing):
+            continue
+        if isinstance(thing, list | tuple):
+            if len(thing) <= 16:
+                pending += [(f"{name}[{number}]", each, depth + 1) for number, each in enumerate(thing)]
+        elif isinstance(thing, dict):
+            pending += [(f"{name}[{key!r}]", each, depth + 1) for key, each in list(thing.items())[:16]]
+        elif hasattr(thing, "__dict__") and not callable(getattr(thing, "__module__", None)):
+            own = not is_library(getattr(sys.modules.get(type(thing).__module__), "__file__", None) or "<string>")
+            if own or type(thing).__module__.startswith("torch.utils.data") or depth == 0:
+                pending += [(f"{name}.{key}", each, depth + 1) for key, each in list(vars(thing).items())[:64]]
+
+
+def _stored(dataset: Any, index: Any) -> dict[str, Any]:
+    """Data that the dataset has for a sample: whole arrays, and the one element of long lists."""
+    found: dict[str, Any] = {}
+    for name, thing in _reachable(("self", dataset)):
+        if isinstance(thing, torch.Tensor) or is_array(thing):
+            large = (thing.numel() if isinstance(thing, torch.Tensor) else thing.size) > MOST_ELEMENTS
+            found[name] = (
+                thing if not large else thing[index] if isinstance(index, int) and index < len(thing) else None
+            )
+        elif isinstance(thing, list) and len(thing) > 16:
+            numbers = [each for each in _places(dataset, index) if isinstance(each, int) and each < len(thing)]
+            found.update({f"{name}[{number}]": thing[number] for number in numbers})
+            for number in numbers:
+                inner = thing[number]
+                if isinstance(inner, dict | tuple):
+                    parts = inner.items() if isinstance(inner, dict) else enumerate(inner)
+                    found.update({f"{name}[{number}][{key!r}]": each for key, each in parts})
+    return {name: thing for name, thing in found.items() if thing is not None}
+
+
+def _places(dataset: Any, index: Any) -> Iterator[Any]:
+    """The index, and what it becomes in the datasets that a subset stands for."""
+    while True:
+        yield index
+        indices, inner = getattr(dataset, "indices", None), getattr(dataset, "dataset", None)
+        if inner is None:
+            return
+        index = int(indices[index]) if indices is not None and isinstance(index, int) else index
+        dataset = inner
+
+
+def _generators(dataset: Any, collate: Any) -> Iterator[tuple[str, Any]]:
+    for name, thing in _reachable(("self", dataset), ("collate_fn", collate)):
+        kind = f"{type(thing).__module__}.{type(thing).__name__}"
+        if isinstance(thing, random.Random | torch.Generator) or kind in (
+            "numpy.random._generator.Generator",
+            "numpy.random.mtrand.RandomState",
+        ):
+            yield name, thing
+
+
+def _state(generator: Any) -> Any:
+    if isinstance(generator, random.Random):
+        return hash(generator.getstate())
+    if isinstance(generator, torch.Generator):
+        return print_of(generator.get_state())
+    bits = getattr(generator, "bit_generator", None)
+    return repr(bits.state if bits is not None else generator.get_state())
+
+
+def _global_state() -> Any:
+    numpy = sys.modules.get("numpy")
+    return (
+        print_of(torch.get_rng_state()),
+        hash(random.getstate()),
+        repr(numpy.random.get_state()[1:3]) if numpy is not None else None,
+    )
+
+
+def _line(ask: Callable[[], Any], state: Callable[[], Any]) -> Spot | None:
+    """The line of the program after which a state is another."""
+    last = [state()]
+    where: dict[FrameType, int] = {}
+    found: list[tuple[FrameType, int]] = []
+    events = [0]
+
+    def step(frame: FrameType, _event: str, _value: Any) -> Any:
+        events[0] += 1
+        if found or events[0] > MOST_EVENTS:
+            return None
+        now = state()
+        if now != last[0]:
+            found.append((frame, where.get(frame, frame.f_lineno)))
+            return None
+        where[frame] = frame.f_lineno
+        return step
+
+    def enter(frame: FrameType, event: str, value: Any) -> Any:
+        if is_library(frame.f_code.co_filename) or found:
+            return None
+        return step(frame, event, value)
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        ask()
+    finally:
+        sys.settrace(before)
+    return _spot(*found[0]) if found else None
+
+
+def _spot(frame: FrameType, line: int) -> Spot | None:
+    statement = statement_at(frame, line)
+    value = getattr(statement, "value", None)
+    node = value if isinstance(value, ast.expr) else statement
+    return Spot.of_node(frame.f_code.co_filename, node) if node is not None else None
+
+
+def statement_at(frame: FrameType, line: int) -> ast.stmt | None:
+    return statement_at_line(frame.f_code.co_filename, line)
+
+
+def statement_at_line(filename: str, line: int) -> ast.stmt | None:
+    """The innermost statement that has a line in it."""
+    tree = tree_of(filename)
+    around = [
+        node
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    return max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)
+
+
+def _ask_for_seeds(found: Habits, dataset: Any, indices: list[Any]) -> None:
+    """Which seeds the code of a sample sets by itself: the same for every sample is no randomness."""
+    calls: list[tuple[Site, str]] = []
+    undo: list[tuple[Any, str, Any]] = []
+
+    def noting(original: Any) -> Any:
+        def seeded(*args: Any, **kwargs: Any) -> Any:
+            stack = user_stack(sys._getframe(1))
+            given = [*args, *kwargs.values()]
+            if stack and given and isinstance(given[0], int):
+                calls.append((stack[0], repr(given[0])))
+            return original(*args, **kwargs)
+
+        return seeded
+
+    for module, name in SEEDERS:
+        home = sys.modules.get(module)
+        if home is not None:
+            undo.append((home, name, getattr(home, name)))
+            setattr(home, name, noting(getattr(home, name)))
+    per_sample = []
+    try:
+        for each in indices[:SAMPLES]:
+            calls.clear()
+            dataset[each]
+            per_sample.append(dict(calls))
+    finally:
+        for home, name, original in undo:
+            setattr(home, name, original)
+    common = set(per_sample[0].items()).intersection(*(set(each.items()) for each in per_sample[1:]))
+    if common and len(per_sample) > 1:
+        site, found.seed = next(iter(common))
+        statement = site.statement()
+        value = getattr(statement, "value", None)
+        found.seeds = (
+            Spot.of_node(site.filename, value if isinstance(value, ast.expr) else statement) if statement else None
+        )
+
+
+def _files(dataset: Any, index: Any) -> list[str]:
+    """The files that are opened for a sample."""
+    opened: list[str] = []
+    original = builtins.open
+
+    def noting(file: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(file, str | os.PathLike):
+            opened.append(os.fspath(file))
+        return original(file, *args, **kwargs)
+
+    builtins.open = noting
+    try:
+        dataset[index]
+    finally:
+        builtins.open = original
+    return [each for each in opened if isinstance(each, str)]
+
+
+PLAIN = (
+    ast.Name,
+    ast.Attribute,
+    ast.Subscript,
+    ast.Constant,
+    ast.Slice,
+    ast.Tuple,
+    ast.UnaryOp,
+    ast.USub,
+    ast.expr_context,
+)
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    """What an expression of names, attributes and subscripts is."""
+    if not all(isinstance(each, PLAIN) for each in ast.walk(node)):
+        raise ValueError
+    return eval(compile(ast.Expression(node), "<look>", "eval"), frame.f_globals, frame.f_locals)
+
+
+@dataclass(slots=True)
+class WrapWatch:
+    """A tracer. Before each line it tries the sums and differences of bytes that the line is about to make, in wide numbers."""
+
+    found: tuple[Spot, tuple[str, int]] | None = None
+    _events: int = 0
+
+    def run(self, ask: Callable[[], Any]) -> None:
+        before = sys.gettrace()
+        sys.settrace(self._entered)
+        try:
+            ask()
+        finally:
+            sys.settrace(before)
+
+    def _entered(self, frame: FrameType, event: str, value: Any) -> Any:
+        if is_library(frame.f_code.co_filename) or self.found is not None:
+            return None
+        return self._stepped(frame, event, value)
+
+    def _stepped(self, frame: FrameType, event: str, _value: Any) -> Any:
+        self._events += 1
+        if self.found is not None or self._events > MOST_EVENTS // 10:
+            return None
+        if event == "line":
+            statement = statement_at(frame, frame.f_lineno)
+            for node in ast.walk(statement) if statement is not None and not hasattr(statement, "body") else ():
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+                    self._try(node, frame)
+        return self._stepped
+
+    def _try(self, node: ast.BinOp, frame: FrameType) -> None:
+        try:
+            left, right = _value(node.left, frame), _value(node.right, frame)
+        except Exception:
+            return
+        small = [each for each in (left, right) if is_array(each) and str(each.dtype) == "uint8"]
+        if not small or any(
+            str(getattr(each, "dtype", "uint8")) != "uint8" or isinstance(each, float) for each in (left, right)
+        ):
+            return
+        wide = [each.astype("int64") if hasattr(each, "astype") else each for each in (left, right)]
+        if not all(hasattr(each, "dtype") or isinstance(each, int) for each in wide):
+            return
+        one, other = wide
+        result = (
+            one + other
+            if isinstance(node.op, ast.Add)
+            else one - other
+            if isinstance(node.op, ast.Sub)
+            else one * other
+        )
+        outside = int(((result < 0) | (result > 255)).sum())
+        if outside:
+            self.found = Spot.of_node(frame.f_code.co_filename, node), (operation_in(node) or "", outside)

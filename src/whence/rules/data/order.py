@@ -1,0 +1,275 @@
+"""The order and the number of what a loader delivers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import Any
+
+import torch
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.batches import LoaderEntry
+from whence.lineage.looking import Unknown, look
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import spot_at, tell_silent
+from whence.source.definitions import find_attribute, find_class, find_definition
+from whence.source.spots import Spot
+from whence.source.text import function_node, tree_of
+
+ENOUGH_SAMPLES = 32
+MOST_CLASSES = 1000
+
+
+@audit_rule("data/empty-epoch", Rank.CAUSE)
+def empty_epoch(audit: Audit) -> Finding | None:
+    """An epoch had no batches.
+
+    What happened
+        A loader was gone through and gave nothing: fewer samples than a batch with drop_last, an empty dataset, an iterator
+        that was used up in the epoch before.
+    Why it matters
+        The loop's body does not run. Nothing is learnt, or validated, and nothing says so.
+    How it is detected
+        A loader that ends before its first batch.
+    How to fix it
+        Keep the last batch, look why the dataset is empty, make the iterator anew for each epoch.
+    When it stays silent
+        Loaders that nobody goes through.
+    Cost
+        A count for each batch.
+    """
+    for entry in audit.batches.entries.values():
+        epoch = entry.epochs[-1] if entry.epochs else None
+        if epoch is None or not epoch.ended or epoch.batches:
+            continue
+        info, length = entry.info, entry.info.length()
+        built = spot_at(info.stack[0] if info.stack else None)
+        before = any(each.batches for each in entry.epochs)
+        if info.is_iterable and before:
+            spot, why = (
+                _used_up(entry),
+                "What it iterates over was used up in the epoch before: an iterator gives its elements once.",
+            )
+            fix = "Make the iterator anew in __iter__, or open the file there."
+        elif length == 0:
+            spot, why = _empty_source(audit, entry), "The dataset has no samples at all."
+            fix = "Look at what the samples are chosen by: a name, a path or a condition that nothing meets."
+        elif info.drop_last and length is not None and info.batch_size is not None and length < info.batch_size:
+            spot = built
+            why = f"{length} samples make no batch of {info.batch_size}, and drop_last throws an incomplete one away."
+            fix = "Take a smaller batch, or drop_last=False."
+        else:
+            spot, why, fix = built, "It ended before its first batch.", "Look at its sampler and its dataset."
+        return tell_silent(
+            audit,
+            "data/empty-epoch",
+            spot=spot or built,
+            symptom=spot_at(audit.stack[0] if audit.stack else None),
+            step=audit.step,
+            phase="data",
+            severity=Severity.ERROR if before or info.drop_last else Severity.WARNING,
+            verdict=f"an epoch had no batches (epoch {entry.number} of this loader)",
+            what="the body of this loop did not run",
+            why=why,
+            fix=fix,
+        )
+    return None
+
+
+def _used_up(entry: LoaderEntry) -> Spot | None:
+    """The attribute of the dataset that is an iterator, where it is set."""
+    dataset = entry.info.dataset
+    for name, thing in vars(dataset).items() if hasattr(dataset, "__dict__") else ():
+        if hasattr(thing, "__next__"):
+            return _attribute(dataset, name)
+    return None
+
+
+def _attribute(thing: Any, name: str) -> Spot | None:
+    """Where a class of the program's sets an attribute of itself."""
+    filename = _file_of(type(thing))
+    tree = tree_of(filename) if filename else None
+    kind = find_class(type(thing).__name__, tree) if tree is not None else None
+    definition = find_attribute(name, kind) if kind is not None else None
+    if filename is None or definition is None or definition.value is None:
+        return None
+    return Spot.of_node(filename, definition.value)
+
+
+def _file_of(kind: type) -> str | None:
+    try:
+        return inspect.getsourcefile(kind)
+    except (TypeError, OSError):
+        return None
+
+
+def _empty_source(audit: Audit, entry: LoaderEntry) -> Spot | None:
+    """From where the loader is built back to the empty list that its dataset was given."""
+    site = entry.info.stack[0] if entry.info.stack else None
+    frame = next((each for each in audit.frames if site is not None and each.f_code is site.f_code), None)
+    node = site.node() if site is not None else None
+    if site is None or frame is None or not isinstance(node, ast.Call):
+        return None
+    pending: list[ast.AST] = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "dataset")]
+    found: Spot | None = None
+    for _ in range(10):
+        names = [each for part in pending for each in ast.walk(part) if isinstance(each, ast.Name)]
+        pending = []
+        for name in names:
+            try:
+                thing = look(name, frame)
+                if not hasattr(thing, "__len__") or len(thing) != 0:
+                    continue
+            except (Unknown, TypeError):
+                continue
+            scope = function_node(site)
+            definition = find_definition(name.id, scope, name) if scope is not None else None
+            if definition is not None and definition.value is not None:
+                found = Spot.of_node(site.filename, definition.value)
+                pending.append(definition.value)
+    return found
+
+
+@audit_rule("data/sorted", Rank.CALL)
+def sorted_labels(audit: Audit) -> Finding | None:
+    """Training data arrives sorted by class.
+
+    What happened
+        All samples of one class come first, then all of the next. A batch has one class in it.
+    Why it matters
+        Each batch pulls the model towards its own class, and what the last one taught is undone by the next.
+    How it is detected
+        The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes.
+    How to fix it
+        shuffle=True, or a sampler that mixes.
+    When it stays silent
+        Loaders that are only evaluated, labels that come and go (time series), a class that returns.
+    Cost
+        A copy of the labels of the first batches.
+    """
+    for entry in audit.batches.trained():
+        epoch = next((each for each in entry.epochs if len(each.labels) > 3), None)
+        if epoch is None or not (epoch.ended or audit.final):
+            continue
+        labels = torch.cat([each.reshape(-1).double() for each in epoch.labels])
+        classes, runs = _different(labels), int((labels[1:] != labels[:-1]).sum()) + 1
+        whole = bool((labels == labels.round()).all())
+        alone = sum(_different(each) == 1 for each in epoch.labels) / len(epoch.labels)
+        if len(labels) < ENOUGH_SAMPLES or not whole or not 2 <= classes <= min(MOST_CLASSES, len(labels) // 8):
+            continue
+        if runs > 1.5 * classes or alone < 0.6:
+            continue
+        return tell_silent(
+            audit,
+            "data/sorted",
+            spot=_ordered_by(entry) or spot_at(entry.info.stack[0] if entry.info.stack else None),
+            step=audit.step,
+            phase="data",
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"the training data arrives sorted by class: {classes} classes in {runs} runs",
+            what=f"{alone:.0%} of the batches have a single class in them",
+            why="With one class in a batch, the quickest way to lower its loss is to predict that class for everything.",
+            fix="Shuffle: DataLoader(..., shuffle=True), or mix where the order is made.",
+        )
+    return None
+
+
+def _different(labels: torch.Tensor) -> int:
+    return len(set(labels.reshape(-1).tolist()))
+
+
+def _ordered_by(entry: LoaderEntry) -> Spot | None:
+    """The line that decides the order, where a sampler or a stream of the program's own does."""
+    maker = entry.info.dataset if entry.info.is_iterable else entry.info.sampler()
+    filename = _file_of(type(maker)) if maker is not None else None
+    if filename is None or type(maker).__module__.startswith("torch."):
+        return None
+    walk = _method(maker, "__iter__", filename)
+    if walk is None:
+        return None
+    sorts = [each for each in ast.walk(walk) if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)]
+    if sorts:
+        return Spot.of_node(filename, sorts[0])
+    return loop_of(maker, filename)
+
+
+def _method(thing: Any, name: str, filename: str) -> ast.FunctionDef | None:
+    tree = tree_of(filename)
+    kind = find_class(type(thing).__name__, tree) if tree is not None else None
+    for each in kind.body if kind is not None else ():
+        if isinstance(each, ast.FunctionDef) and each.name == name:
+            return each
+    return None
+
+
+def loop_of(stream: Any, filename: str) -> Spot | None:
+    """The loop that a stream's samples come from: in `__iter__`, or in the method that it iterates over."""
+    name, found = "__iter__", None
+    for _ in range(4):
+        walk = _method(stream, name, filename)
+        loop = next((each for each in ast.walk(walk) if isinstance(each, ast.For)), None) if walk is not None else None
+        source = loop.iter if loop is not None else None
+        if walk is not None and loop is None:
+            source = next((each.value for each in ast.walk(walk) if isinstance(each, ast.YieldFrom)), None)
+            source = source or next((each.value for each in ast.walk(walk) if isinstance(each, ast.Return)), None)
+        found = loop or found
+        own = [
+            each.func.attr
+            for each in (ast.walk(source) if source is not None else ())
+            if isinstance(each, ast.Call)
+            and isinstance(each.func, ast.Attribute)
+            and ast.unparse(each.func.value) == "self"
+        ]
+        if not own:
+            break
+        name = own[0]
+    return Spot.of_node(filename, found.iter) if found is not None else None
+
+
+@audit_rule("data/duplicated-stream", Rank.CALL)
+def duplicated_stream(audit: Audit) -> Finding | None:
+    """Every worker yields the whole stream.
+
+    What happened
+        An IterableDataset with several workers: each worker has a copy of it and goes through all of it. Every sample comes as many
+        times as there are workers.
+    Why it matters
+        An epoch is longer than it should be, batches repeat, and counts and metrics are wrong.
+    How it is detected
+        The samples of an epoch are told apart by their numbers: each came once for every worker.
+    How to fix it
+        Share the stream out with torch.utils.data.get_worker_info().
+    When it stays silent
+        One worker, streams that are shared out, random ones that never repeat.
+    Cost
+        One number for each sample of the first batches of a stream with workers.
+    """
+    for entry in audit.batches.entries.values():
+        info = entry.info
+        if not info.is_iterable or info.workers < 2:
+            continue
+        epoch = next((each for each in entry.epochs if each.ended and len(each.seen) > 7), None)
+        if epoch is None:
+            continue
+        whole = sum(count % info.workers == 0 for count in epoch.seen.values())
+        if whole < 0.9 * len(epoch.seen):
+            continue
+        dataset = info.dataset
+        filename = _file_of(type(dataset)) if dataset is not None else None
+        return tell_silent(
+            audit,
+            "data/duplicated-stream",
+            spot=(loop_of(dataset, filename) if filename is not None else None)
+            or spot_at(info.stack[0] if info.stack else None),
+            symptom=spot_at(info.stack[0] if info.stack else None),
+            step=audit.step,
+            phase="data",
+            verdict=f"every sample comes {info.workers} times: each of {info.workers} workers yields the whole stream",
+            what=f"{sum(epoch.seen.values())} samples in the first epoch, {len(epoch.seen)} different ones",
+            why="Each worker process has its own copy of the dataset and iterates over all of it.",
+            fix="In __iter__, let a worker take its share: info = get_worker_info(), then islice(stream, info.id, None, info.num_workers).",
+        )
+    return None

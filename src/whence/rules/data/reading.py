@@ -1,0 +1,238 @@
+"""What happens when a sample is read: it changes, its randomness repeats, its parts do not belong together.
+
+These rules ask for a few samples again, in a child process, with an eye on every line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.batches import LoaderEntry
+from whence.rules.data.order import _attribute
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import spot_at, tell_silent
+from whence.source.spots import Spot
+
+ENOUGH = 8
+
+
+@audit_rule("data/mutated-sample", Rank.CAUSE)
+def mutated_sample(audit: Audit) -> Finding | None:
+    """A sample changes each time it is read.
+
+    What happened
+        Reading a sample changes what the dataset has stored, in place: it is normalised again, masked again, shifted again with every
+        epoch.
+    Why it matters
+        The data of the tenth epoch are not those of the first, and what is measured on them neither.
+    How it is detected
+        One sample is read twice with the same random numbers, in a child process: it differs, and so does what is stored.
+    How to fix it
+        Work on a copy: .copy(), .clone(), or arithmetic that makes a new array.
+    When it stays silent
+        Random augmentation, caches that are filled, generators that move on.
+    Cost
+        A child process and a few samples, once in a run.
+    """
+    for entry in audit.batches.trained():
+        habits = audit.habits_of(entry)
+        if habits is None or not habits.mutated or habits.mutates is None:
+            continue
+        return tell_silent(
+            audit,
+            "data/mutated-sample",
+            spot=habits.mutates,
+            symptom=_built(entry),
+            step=audit.step,
+            phase="data",
+            verdict=f"reading a sample changes it: {habits.mutated} is written in place",
+            what=f"sample {habits.indices[0]} read twice with the same random numbers differs",
+            why="What the dataset has stored is changed, not a copy of it: each epoch begins where the last one left the data.",
+            fix="Change a copy: .copy() of an array, .clone() of a tensor, list(...) of a list, or an expression that makes a new one.",
+            counterfactual="the same sample was fetched twice, with the same random numbers, in a child process",
+        )
+    return None
+
+
+@audit_rule("data/repeated-randomness", Rank.CALL)
+def repeated_randomness(audit: Audit) -> Finding | None:
+    """Random augmentation repeats across workers or epochs.
+
+    What happened
+        A generator that the dataset keeps is copied into every worker, so that all draw the same numbers, and again at each epoch; or a
+        seed is set anew for every sample, or every epoch.
+    Why it matters
+        The augmentation has a fraction of the variety that it seems to have.
+    How it is detected
+        Samples are read again in a child process: which generator moves on, which seeds are set. Across epochs, samples that should
+        differ are compared with what they were in the epoch before.
+    How to fix it
+        Draw from torch's or numpy's own stream, which torch seeds for each worker, or seed the generator in worker_init_fn.
+    When it stays silent
+        Loaders that are only evaluated, a worker_init_fn, datasets without randomness.
+    Cost
+        A child process and a few samples, once in a run.
+    """
+    for entry in audit.batches.trained():
+        habits = audit.habits_of(entry)
+        if habits is None:
+            continue
+        info = entry.info
+        if habits.generator and info.workers > 1 and not info.has_worker_init:
+            told = (
+                f"{info.workers} workers draw the same random numbers: each has a copy of {habits.generator}",
+                "A worker is a copy of the program as it was when the epoch began, and the generator is copied with it.",
+                "Draw from torch's stream (torch.rand), or give each worker its own seed in worker_init_fn.",
+            )
+            spot = habits.draws
+        elif habits.seeds is not None:
+            told = (
+                f"the seed {habits.seed} is set for every sample: all get the same random numbers",
+                "A generator that is seeded alike begins alike: what looks random is the same for each sample and in each epoch.",
+                "Seed once, before training, and draw from one generator that moves on.",
+            )
+            spot = habits.seeds
+        elif habits.is_random and _repeats(entry):
+            told = (
+                "the random numbers of one epoch are those of the one before",
+                "The stream that samples draw from is set back to the same state at the beginning of each epoch.",
+                "Seed once, before the first epoch.",
+            )
+            spot = habits.draws_anew
+        else:
+            continue
+        return tell_silent(
+            audit,
+            "data/repeated-randomness",
+            spot=spot,
+            symptom=_built(entry),
+            step=audit.step,
+            phase="data",
+            severity=Severity.WARNING,
+            confidence=Confidence.PROVEN,
+            verdict=told[0],
+            what="the samples of this loader are made with them",
+            why=told[1],
+            fix=told[2],
+        )
+    return None
+
+
+def _built(entry: LoaderEntry) -> Spot | None:
+    return spot_at(entry.info.stack[0] if entry.info.stack else None)
+
+
+def _repeats(entry: LoaderEntry) -> bool:
+    """Whether the samples of an epoch are those of the one before, to the last bit."""
+    known = [each.marks for each in entry.epochs[:2] if each.marks]
+    if len(known) < 2:
+        return False
+    common = [index for index in known[0] if index in known[1]]
+    return len(common) >= ENOUGH and all(known[0][index] == known[1][index] for index in common)
+
+
+@audit_rule("data/misaligned", Rank.CALL)
+def misaligned(audit: Audit) -> Finding | None:
+    """Inputs and labels do not belong together.
+
+    What happened
+        A sample is read from two files whose names do not match: the two listings are not in the same order.
+    Why it matters
+        Every input has another one's label. The model learns the mean of the labels.
+    How it is detected
+        The files that are read for some samples: their names have numbers or stems in common, but not for the same sample.
+    How to fix it
+        Sort both listings in the same way, or find one name from the other.
+    When it stays silent
+        Files whose names do not correspond at all, samples from a single file. Arrays that were shuffled apart are not noticed.
+    Cost
+        A child process and a few samples, once in a run.
+    """
+    for entry in audit.batches.trained():
+        habits = audit.habits_of(entry)
+        pairs = [each[:2] for each in habits.files if len(each) >= 2] if habits is not None else []
+        if habits is None or len(pairs) < 2 or any(_folder(one) == _folder(other) for one, other in pairs):
+            continue
+        stems = [tuple(_number(path) for path in pair) for pair in pairs]
+        wrong = [
+            (pair, stem) for pair, stem in zip(pairs, stems, strict=True) if None not in stem and stem[0] != stem[1]
+        ]
+        if len(wrong) < 2 or not _correspond(pairs[0]):
+            continue
+        one, other = wrong[0][0]
+        return tell_silent(
+            audit,
+            "data/misaligned",
+            spot=_listing(entry.info.dataset, one, other) or _built(entry),
+            symptom=_built(entry),
+            step=audit.step,
+            phase="data",
+            severity=Severity.ERROR,
+            confidence=Confidence.LIKELY,
+            verdict=f"{os.path.basename(one)} is paired with {os.path.basename(other)} of the other folder",
+            what=f"in {len(wrong)} of {len(pairs)} samples the names of the two files do not match",
+            why="Two listings are in different orders: sorted as text, 10 comes before 2.",
+            fix="Sort both in the same way, or make the second name from the first.",
+        )
+    return None
+
+
+def _folder(path: str) -> str:
+    return os.path.dirname(path)
+
+
+def _number(path: str) -> str | None:
+    found = re.findall(r"\d+", os.path.splitext(os.path.basename(path))[0])
+    return str(int(found[-1])) if found else None
+
+
+def _correspond(pair: list[str]) -> bool:
+    """Whether both folders have files with the same numbers."""
+    try:
+        one, other = ({_number(each) for each in os.listdir(_folder(path) or ".")} for path in pair)
+    except OSError:
+        return False
+    return len(one & other) > 0.8 * max(len(one), len(other))
+
+
+def _listing(dataset: object, *paths: str) -> Spot | None:
+    """Where the listing is made that is out of order."""
+    lists = {
+        name: list(map(str, thing))
+        for name, thing in (vars(dataset).items() if hasattr(dataset, "__dict__") else ())
+        if isinstance(thing, list | tuple) and any(path in map(str, thing) for path in paths)
+    }
+    for name, thing in lists.items():
+        numbers = [int(number) for each in thing if (number := _number(each)) is not None]
+        if numbers != sorted(numbers):
+            return _attribute(dataset, name)
+    return _attribute(dataset, next(iter(lists))) if lists else None
+
+
+@audit_rule("dtype/uint8-wrap", Rank.CALL)
+def wrapped_in_a_dataset(audit: Audit) -> Finding | None:
+    """Unsigned arithmetic wrapped around, in numpy, where a sample is made."""
+    for entry in audit.batches.trained():
+        habits = audit.habits_of(entry)
+        if habits is None or habits.wraps is None:
+            continue
+        name, count = habits.wrapped
+        return tell_silent(
+            audit,
+            "dtype/uint8-wrap",
+            spot=habits.wraps,
+            symptom=_built(entry),
+            step=audit.step,
+            op=name,
+            phase="data",
+            severity=Severity.WARNING,
+            verdict=f"{name} of bytes wrapped around in {count} elements",
+            what=f"in sample {habits.indices[0]}: what is below 0 or above 255 comes out at the other end",
+            why="A uint8 has 256 values and nothing beyond: 10 - 20 is 246, 200 + 100 is 44.",
+            fix="Make a wider type of it first: .astype(np.int16), or float.",
+            counterfactual=f"the same operation in wide integers leaves 0 to 255 in {count} elements",
+        )
+    return None

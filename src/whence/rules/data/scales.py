@@ -1,0 +1,183 @@
+"""The scale of what is delivered: raw, scaled twice, or not as in training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from whence.data.contract import Contract
+from whence.data.departure import Departure, Kind
+from whence.data.summary import ArraySummary
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.batches import LoaderEntry
+from whence.ledgers.inputs import Given
+from whence.lineage.properties import Shows
+from whence.lineage.trail import Trail, border, trace
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import spot_at, tell_silent
+from whence.source.spots import Spot
+
+FACTOR = 5.0
+SPREADS = 2.0
+APART = 1e4
+LARGE = 1e3
+STALLED = 0.8
+
+
+@audit_rule("data/train-eval-skew", Rank.CALL)
+def train_eval_skew(audit: Audit) -> Finding | None:
+    """Training and evaluation data are preprocessed differently.
+
+    What happened
+        In evaluation the model is given numbers on another scale, or columns in another order, than in training.
+    Why it matters
+        It is measured on inputs that it has never seen the like of. The metric is bad, and training is blamed.
+    How it is detected
+        A contract is learned from the model's first inputs in training and held against the first ones in evaluation: a map
+        value = a * x + b explains the difference, and it is far from none.
+    How to fix it
+        Share one preprocessing; fit scalers on the training data only, and apply the same one to both.
+    When it stays silent
+        Differences that are no change of scale, and small ones: other classes, drift, augmentation. Inputs that are no real numbers.
+    Cost
+        A summary of the first six training passes and the first three evaluations of each model.
+    """
+    if audit.inputs.fresh is None:
+        return None
+    trained, evaluated = audit.inputs.fresh
+    result = Contract.of(trained.summary).judge(evaluated.summary)
+    found = next((each for each in result.departures if _is_skew(each)), None)
+    if found is None:
+        return None
+    trail = _born(audit, trained, evaluated, found)
+    return tell_silent(
+        audit,
+        "data/train-eval-skew",
+        spot=trail.spot if trail is not None else None,
+        symptom=spot_at(audit.stack[0] if audit.stack else None),
+        step=audit.step,
+        op=trail.op if trail is not None else None,
+        phase="data",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict=f"evaluation inputs are not prepared as training inputs are: {found.message}",
+        what="the model is evaluated on them",
+        why="What it has learnt holds for inputs like those that it was trained on.",
+        fix="Prepare both in the same way: one function, or one fitted scaler, for both.",
+        chain=trail.hops if trail is not None else (),
+    )
+
+
+def _is_skew(found: Departure) -> bool:
+    """A map that no drift makes: by a large factor, or by several spreads."""
+    if found.kind is Kind.ORDER:
+        return True
+    if found.kind is not Kind.SCALE:
+        return False
+    factors, moved = (_numbers(found.numbers.get(each)) for each in ("a", "moved"))
+    return any(not 1 / FACTOR < abs(each) < FACTOR for each in factors) or any(abs(each) > SPREADS for each in moved)
+
+
+def _numbers(thing: Any) -> list[float]:
+    """One for each column, or one for all of them."""
+    return [] if thing is None else [thing] if isinstance(thing, int | float) else list(thing)
+
+
+def _born(audit: Audit, trained: Given, evaluated: Given, found: Departure) -> Trail | None:
+    """Where an input that lies beyond what training has seen was made."""
+    place = int(found.leaf.strip("[]") or 0) if found.leaf.strip("[]").isdigit() else 0
+    tensor = evaluated.inputs[place]() if place < len(evaluated.inputs) else None
+    leaf = trained.summary.leaves.get(found.leaf)
+    if tensor is None or leaf is None or leaf.array is None or leaf.array.numbers is None:
+        return None
+    known = [(each.low, each.high) for each in leaf.array.numbers.facts()]
+    low = min(each[0] for each in known if each[0] is not None)
+    high = max(each[1] for each in known if each[1] is not None)
+    room = high - low
+    # Beyond the range of training where there is such a thing, else of the same size as the input itself.
+    beyond = partial(_reaches_beyond, low - 0.5 * room, high + 0.5 * room)
+    value = audit.tape.value_of(tensor)
+    if not beyond(tensor):
+        return None
+    trail = trace(value, Shows(beyond, audit.tape), audit)
+    # How the numbers came to be is not what is wrong with them: where they became the input is.
+    return trail if trail.sample is not None else replace(trail, spot=border(trail), op=None)
+
+
+def _reaches_beyond(low: float, high: float, thing: Any) -> bool:
+    shape = tuple(getattr(thing, "shape", ()))
+    return len(shape) > 0 and 0 not in shape and (float(thing.max()) > high or float(thing.min()) < low)
+
+
+def _built(entry: LoaderEntry) -> Spot | None:
+    return spot_at(entry.info.stack[0] if entry.info.stack else None)
+
+
+@audit_rule("data/unscaled", Rank.GENERAL)
+def unscaled(audit: Audit) -> Finding | None:
+    """Inputs are unscaled, or scaled twice.
+
+    What happened
+        Pictures are given as whole numbers from 0 to 255, or are so small that they were divided by 255 twice; or the columns of a
+        table differ in size by a factor of ten thousand.
+    Why it matters
+        Layers are initialised for inputs of about one. Far from that, training is slow or stands still.
+    How it is detected
+        A summary of the first training batches.
+    How to fix it
+        Bring inputs to mean 0 and spread 1, once.
+    When it stays silent
+        Other ranges. It is a note, unless the loss has hardly moved.
+    Cost
+        A summary of the first six batches of each loader.
+    """
+    losses = [each for each in audit.losses if each == each]
+    if not audit.final or len(losses) < 12:
+        return None
+    start, end = sum(losses[:4]) / 4, sum(losses[-4:]) / 4
+    stalls = end > STALLED * start
+    for entry in audit.batches.trained():
+        for path, leaf in entry.summary.leaves.items():
+            said = _scale_of(path, leaf.array, entry) if leaf.array is not None else None
+            if said is None:
+                continue
+            return tell_silent(
+                audit,
+                "data/unscaled",
+                spot=_built(entry),
+                step=audit.step,
+                phase="data",
+                severity=Severity.WARNING if stalls else Severity.INFO,
+                confidence=Confidence.LIKELY if stalls else Confidence.HINT,
+                verdict=said,
+                what=f"the loss went from {start:.4g} to {end:.4g}",
+                why="Layers and learning rates are made for inputs of about one in size.",
+                fix="Bring the inputs to mean 0 and spread 1, once, where samples are made.",
+            )
+    return None
+
+
+def _scale_of(path: str, leaf: ArraySummary, entry: LoaderEntry) -> str | None:
+    numbers = leaf.numbers
+    name = f"the inputs {path}" if path else "the inputs"
+    if numbers is None or not any("float" in each for each in leaf.dtypes):
+        return None
+    columns = [
+        (each.low, each.high, each.mean, each.std)
+        for each in numbers.facts()
+        if each.low is not None and each.high is not None and each.mean is not None and each.std is not None
+    ]
+    if not columns:
+        return None
+    low, high = min(each[0] for each in columns), max(each[1] for each in columns)
+    if path in entry.pixels and low >= 0:
+        if entry.pixels[path] and 100 < high <= 255:
+            return f"{name} are whole numbers from {low:g} to {high:g}: pictures that were not scaled"
+        if 0 < high < 0.01:
+            return f"{name} reach only {high:.2g}: pictures that were scaled twice"
+    sizes = [abs(mean) + spread for _, _, mean, spread in columns if spread > 0]
+    if path not in entry.pixels and len(sizes) > 1 and max(sizes) > LARGE and max(sizes) > APART * min(sizes):
+        return f"the columns of {name} differ in size: from {min(sizes):.2g} to {max(sizes):.2g}"
+    return None
