@@ -9,15 +9,18 @@ from whence.version import VERSION as __version__
 if TYPE_CHECKING:
     from whence.data.contract import Contract
     from whence.finding import Finding, Report
+    from whence.survey import DataReport, check_data
     from whence.watching import Watch, watch
 
-__all__ = ["Contract", "Finding", "Report", "Watch", "__version__", "watch"]
+__all__ = ["Contract", "DataReport", "Finding", "Report", "Watch", "__version__", "check_data", "watch"]
 
 _HOMES = {
     "Contract": "data.contract",
+    "DataReport": "survey",
     "Finding": "finding",
     "Report": "finding",
     "Watch": "watching",
+    "check_data": "survey",
     "watch": "watching",
 }
 

@@ -148,7 +148,7 @@ class Session:
         _watching.discard(self)
 
     def close(self, outcome: Outcome) -> Report:
-        with self._looking():
+        with self.looking():
             self._end([], None)
         self.stop()
         self.passes.forget()
@@ -185,13 +185,13 @@ class Session:
                     self._noticed.add(call.site)
                     self._say([finding])
         if call.name in CASTS:
-            with self._looking():
+            with self.looking():
                 self.tape.note_cut(call)
         if call.name in READINGS and call.phase != "optimizer" and not transforming():
-            with self._looking():
+            with self.looking():
                 self.tripwires.value_read(call)
         if call.phase == "optimizer" and self.tripwires.watches_calls and not call.inner:
-            with self._looking():
+            with self.looking():
                 self.tripwires.update_made(call)
         if self._explained is not None:
             # The program got on: whatever was raised has been caught.
@@ -201,7 +201,7 @@ class Session:
 
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
         # What fails within a fetch is explained when the fetch has failed, with the samples at hand.
-        if call.phase != "data":
+        if call.phase != "data" and not is_from_a_signal(exception):
             frames = frames_outside(exception)
             tensors = refused_operands(func, args, kwargs)
             self._explain(
@@ -217,7 +217,7 @@ class Session:
     def module_entered(self, module: nn.Module, args: tuple[Any, ...], outermost: bool = False) -> None:
         outermost = outermost or (self.scope is not None and self.scope.parent is None)
         if outermost and not transforming():
-            with self._looking():
+            with self.looking():
                 now = self.passes.current
                 trial = not torch.is_grad_enabled() and len(now.entries) >= MOST_DELIVERIES
                 if (
@@ -236,6 +236,8 @@ class Session:
             self._note_signature(("module", id(module), mode, signature_of(args)))
 
     def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
+        if is_from_a_signal(exception):
+            return
         outer = frames_outside(exception)
         state: dict[str, Any] = {"scope": self.scope, "step": self.step, "phase": "forward"}
         self._explain(
@@ -257,7 +259,7 @@ class Session:
         call = None
         hooks, calls = self.module_sensor.on, self.calls.on
         if calls:
-            with self._looking():
+            with self.looking():
                 weights = (
                     dict(nn.Module.named_parameters(target)) | dict(nn.Module.named_buffers(target))
                     if isinstance(target, nn.Module)
@@ -289,7 +291,7 @@ class Session:
         if calls:
             self.calls.start()
         if call is not None and result is not None:
-            with self._looking():
+            with self.looking():
                 self.tape.finish(call, result, [])
 
     # what the loader sensor reports
@@ -306,7 +308,7 @@ class Session:
         self.calls.only_failures = False
 
     def batch_arrived(self, batch: Batch, data: Any) -> None:
-        with self._looking():
+        with self.looking():
             now = self.passes.current
             too_many = len(now.deliveries) >= MOST_DELIVERIES
             if self.passes.begun == 0 or now.backwards or not torch.is_grad_enabled() or too_many or now.trained:
@@ -319,11 +321,11 @@ class Session:
         self._note_signature(("batch", id(batch.info), batch.signature))
 
     def epoch_began(self, info: LoaderInfo) -> None:
-        with self._looking():
+        with self.looking():
             self.auditor.batches.epoch_began(info)
 
     def epoch_ended(self, info: LoaderInfo) -> None:
-        with self._looking():
+        with self.looking():
             epoch = self.auditor.batches.epoch_ended(info)
             if epoch is not None and not epoch.batches:
                 frame = sys._getframe(1)
@@ -356,7 +358,7 @@ class Session:
 
     def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
         if not self._looking_now and not transforming():
-            with self._looking():
+            with self.looking():
                 if kind is Kind.RESCALE:
                     self.tripwires.scale_ends(args[0], stack)
                 else:
@@ -372,7 +374,7 @@ class Session:
         if self._looking_now or self._over:
             return
         if not evaluates:
-            with self._looking():
+            with self.looking():
                 self.tripwires.step_began(optimizer)
                 if self.order.on or self.calls.on:
                     self._audited(self.auditor.step_began, optimizer)
@@ -383,7 +385,7 @@ class Session:
         self._stop_if_asked()
 
     def evaluation_began(self) -> None:
-        with self._looking():
+        with self.looking():
             self.tripwires.next_pass()
         self._phases.append(EVALUATION)
         self.calls.only_failures = False
@@ -391,7 +393,7 @@ class Session:
     def evaluation_ended(self, optimizer: Optimizer) -> None:
         if self._phases and self._phases[-1] == EVALUATION:
             self._phases.pop()
-        with self._looking():
+        with self.looking():
             self.tripwires.evaluation_ended(optimizer)
         self.calls.only_failures = is_torchs(optimizer)
 
@@ -399,7 +401,7 @@ class Session:
         if self._looking_now or self._over:
             return
         if self.calls.only_failures and self.recording() and not self.calls.failed:
-            with self._looking():
+            with self.looking():
                 self._note_update(optimizer)
         self.calls.only_failures = False
         while self._phases:
@@ -422,7 +424,7 @@ class Session:
         self.tape.finish(call, None, weights)
 
     def _end_step(self, optimizer: Optimizer, steps: int) -> None:
-        with self._looking():
+        with self.looking():
             self.tripwires.step_ended(optimizer)
             self.step = steps
             self._audited(self.auditor.step_ended, optimizer, steps)
@@ -466,7 +468,7 @@ class Session:
 
     def _retire(self) -> None:
         """The watch has seen the steps it was asked to see: tell what there is to tell, and leave the program alone."""
-        with self._looking():
+        with self.looking():
             self._end(user_frames(sys._getframe(2)), None)
         self.calls.stop()
         for sensor in self.sensors:
@@ -501,7 +503,7 @@ class Session:
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         if self._looking_now or transforming():
             return
-        with self._looking():
+        with self.looking():
             if self.loaders.current is not None:
                 self.loaders.current.info.trained = True
             self.tripwires.backward_began(losses)
@@ -515,11 +517,11 @@ class Session:
         if self._phases and self._phases[-1] == "backward":
             self._phases.pop()
         if not raised and (inputs or not self.optimizers.count):
-            with self._looking():
+            with self.looking():
                 self.tripwires.backward_ended(inputs, gradients)
             self._stop_if_asked()
         if not raised and not inputs and self.order.on:
-            with self._looking():
+            with self.looking():
                 self.auditor.backward_ended()
 
     # what the tripwires ask for
@@ -605,7 +607,7 @@ class Session:
                 self._explain(
                     exception, lambda: self._bad_operand(exception) or self.explainer.traceback(exception, [], **state)
                 )
-        with self._looking():
+        with self.looking():
             if not self._said:
                 self._said = self._end(frames_in(exception.__traceback__), exception)
         return self._said
@@ -648,7 +650,7 @@ class Session:
             return
         self._explained = exception
         self._said = []
-        with self._looking():
+        with self.looking():
             self._said = self._say(ask())
         let_go()
         for trouble in self.explainer.troubles:
@@ -668,7 +670,7 @@ class Session:
                 self.screen.hold(finding)
         return wanted
 
-    def _looking(self) -> _Looking:
+    def looking(self) -> _Looking:
         """While Whence looks its call sensor does not, and a fault in looking goes no further."""
         return _Looking(self)
 

@@ -30,6 +30,7 @@ MOST_THINGS = 400
 MOST_ELEMENTS = 4_000_000
 DEEPEST = 4
 SAMPLES = 3
+MORE_SAMPLES = 8
 SEEDERS = (("numpy.random", "default_rng"), ("numpy.random", "seed"), ("random", "seed"), ("torch", "manual_seed"))
 
 
@@ -86,7 +87,7 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
         found.draws_anew = _line(lambda: dataset[index], _global_state)
     _ask_for_seeds(found, dataset, indices)
     watch = WrapWatch()
-    watch.run(lambda: dataset[index])
+    watch.run(lambda: [dataset[each] for each in indices[:MORE_SAMPLES]])
     if watch.found is not None:
         found.wraps, found.wrapped = watch.found
     found.files = [_files(dataset, each) for each in found.indices]

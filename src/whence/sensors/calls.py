@@ -13,7 +13,7 @@ from torch.autograd import Function
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 
-from whence.sensors.sensor import Complaints, hide_this_frame
+from whence.sensors.sensor import Complaints, hide_this_frame, is_from_a_signal
 from whence.source.sites import user_stack
 from whence.tape.tape import Call, CustomFunction, Tape
 
@@ -128,6 +128,9 @@ class CallSensor(TorchFunctionMode):
             self.muted = False
 
     def _give_up(self, error: Exception) -> None:
+        if is_from_a_signal(error):
+            # It is the program's own, and only happens to come while we look.
+            raise error
         self.failed = True
         self.listener.sensor_failed("calls", error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from typing import Any, Protocol
 
 from torch.utils.data import DataLoader
@@ -38,6 +39,8 @@ class LoaderSensor(Sensor):
         self.listener = listener
         self._infos: weakref.WeakKeyDictionary[Any, LoaderInfo] = weakref.WeakKeyDictionary()
         self._sent: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()
+        self._crews: deque[tuple[LoaderInfo, Any, Any, dict[int, Any]]] = deque(maxlen=4)
+        """The workers of the last loaders, and what they were asked for."""
 
     def _attach(self) -> None:
         self._wrap(DataLoader, "__init__", self._wrap_init)
@@ -109,7 +112,11 @@ class LoaderSensor(Sensor):
         self.listener.epoch_began(info)
 
     def _note_sent(self, iterator: Any, indices: Any) -> None:
-        sent = self._sent.setdefault(iterator, {})
+        sent = self._sent.get(iterator)
+        if sent is None:
+            sent = self._sent[iterator] = {}
+            if hasattr(iterator, "_task_info"):
+                self._crews.append((self._infos[iterator], iterator._workers, iterator._task_info, sent))
         number = getattr(iterator, "_send_idx", None)
         if number is None:
             sent.clear()
@@ -142,23 +149,32 @@ class LoaderSensor(Sensor):
 
     def _lost(self, iterator: Any, only_dead: bool) -> list[Lost]:
         """Workers that have ended, or those that were asked for something and have not brought it."""
-        found = []
-        for number, worker in enumerate(getattr(iterator, "_workers", ())):
-            owed = [index for index, task in iterator._task_info.items() if len(task) == 1 and task[0] == number]
-            alive = worker.is_alive()
-            ended = not alive and (worker.exitcode or owed)
-            if ended or (alive and owed and not only_dead):
-                sent = self._sent.get(iterator, {})
-                indices = [each for key in owed for each in _as_list(sent.get(key))]
-                found.append(Lost(number, worker.pid, worker.exitcode, alive, indices))
-        return found
+        tasks = getattr(iterator, "_task_info", None)
+        return (
+            lost_among(iterator._workers, tasks, self._sent.get(iterator, {}), only_dead) if tasks is not None else []
+        )
 
     def lost(self, only_dead: bool) -> tuple[LoaderInfo, list[Lost]] | None:
-        """The first loader in use that has lost workers."""
+        """The first loader that has lost workers; also if its iterator is gone with the loop that it was in."""
         for iterator, info in list(self._infos.items()):
             if lost := self._lost(iterator, only_dead):
                 return info, lost
+        for info, workers, tasks, sent in reversed(self._crews):
+            killed = [each for each in lost_among(workers, tasks, sent, only_dead=True) if each.exit_code]
+            if killed:
+                return info, killed
         return None
+
+
+def lost_among(workers: Any, tasks: dict[int, Any], sent: dict[int, Any], only_dead: bool) -> list[Lost]:
+    found = []
+    for number, worker in enumerate(workers):
+        owed = [index for index, task in tasks.items() if len(task) == 1 and task[0] == number]
+        alive = worker.is_alive()
+        if (not alive and (worker.exitcode or owed)) or (alive and owed and not only_dead):
+            indices = [each for key in owed for each in _as_list(sent.get(key))]
+            found.append(Lost(number, worker.pid, worker.exitcode, alive, indices))
+    return found
 
 
 def _as_list(indices: Any) -> list[Any]:

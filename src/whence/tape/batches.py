@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import IterableDataset
 
 from whence.source.sites import Site
+from whence.source.spots import Spot
 
 
 class LoaderInfo:
@@ -18,6 +19,8 @@ class LoaderInfo:
 
     def __init__(self, loader: Any, stack: tuple[Site, ...]) -> None:
         self.stack = stack
+        self.place: Spot | None = None
+        """Where somebody else says that it is."""
         self.batch_size: int | None = getattr(loader, "batch_size", None)
         self.drop_last: bool = bool(getattr(loader, "drop_last", False))
         self.workers: int = getattr(loader, "num_workers", 0)
@@ -33,6 +36,11 @@ class LoaderInfo:
         self.orders: list[int] = []
         """A hash of the indices of each epoch so far, the present one last."""
         self._dataset = _weakly(getattr(loader, "dataset", None))
+
+    @property
+    def built(self) -> Spot | None:
+        """Where it was built, as far as that is known."""
+        return Spot.of_site(self.stack[0]) if self.stack else self.place
 
     @property
     def dataset(self) -> Any:

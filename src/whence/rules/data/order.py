@@ -45,7 +45,7 @@ def empty_epoch(audit: Audit) -> Finding | None:
         if epoch is None or not epoch.ended or epoch.batches:
             continue
         info, length = entry.info, entry.info.length()
-        built = spot_at(info.stack[0] if info.stack else None)
+        built = info.built
         before = any(each.batches for each in entry.epochs)
         if info.is_iterable and before:
             spot, why = (
@@ -164,7 +164,7 @@ def sorted_labels(audit: Audit) -> Finding | None:
         return tell_silent(
             audit,
             "data/sorted",
-            spot=_ordered_by(entry) or spot_at(entry.info.stack[0] if entry.info.stack else None),
+            spot=_ordered_by(entry) or entry.info.built,
             step=audit.step,
             phase="data",
             severity=Severity.WARNING,
@@ -262,9 +262,8 @@ def duplicated_stream(audit: Audit) -> Finding | None:
         return tell_silent(
             audit,
             "data/duplicated-stream",
-            spot=(loop_of(dataset, filename) if filename is not None else None)
-            or spot_at(info.stack[0] if info.stack else None),
-            symptom=spot_at(info.stack[0] if info.stack else None),
+            spot=(loop_of(dataset, filename) if filename is not None else None) or info.built,
+            symptom=info.built,
             step=audit.step,
             phase="data",
             verdict=f"every sample comes {info.workers} times: each of {info.workers} workers yields the whole stream",

@@ -13,7 +13,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.rules.data.order import _attribute
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import tell_silent
 from whence.source.spots import Spot
 
 ENOUGH = 8
@@ -122,7 +122,7 @@ def repeated_randomness(audit: Audit) -> Finding | None:
 
 
 def _built(entry: LoaderEntry) -> Spot | None:
-    return spot_at(entry.info.stack[0] if entry.info.stack else None)
+    return entry.info.built
 
 
 def _repeats(entry: LoaderEntry) -> bool:

@@ -112,7 +112,7 @@ def _reaches_beyond(low: float, high: float, thing: Any) -> bool:
 
 
 def _built(entry: LoaderEntry) -> Spot | None:
-    return spot_at(entry.info.stack[0] if entry.info.stack else None)
+    return entry.info.built
 
 
 @audit_rule("data/unscaled", Rank.GENERAL)

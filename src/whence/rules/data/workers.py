@@ -23,7 +23,6 @@ from whence.finding import Confidence, Finding, Operand, Sample
 from whence.lineage.trail import Birth, Trail
 from whence.rules.rule import Rank, rule
 from whence.rules.telling import tell
-from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 
 
@@ -33,7 +32,6 @@ def worker_failure(failed: FailedCall) -> Finding | None:
     if fetching is None or not fetching.lost:
         return None
     lost, ending = fetching.lost[0], fetching.ending
-    built = Spot.of_site(fetching.info.stack[0]) if fetching.info.stack else None
     spot = ending.spot if ending is not None and ending.spot is not None else None
     index = ending.index if ending is not None and isinstance(ending.index, int) else None
     sample = Sample(batch=fetching.info.batches, dataset_index=index) if index is not None else None
@@ -51,7 +49,7 @@ def worker_failure(failed: FailedCall) -> Finding | None:
         failed,
         "data/worker-failure",
         verdict=verdict,
-        trail=Trail(Birth.SAMPLE, spot or built, phase="data", sample=sample),
+        trail=Trail(Birth.SAMPLE, spot or fetching.info.built, phase="data", sample=sample),
         why=why,
         fix="Mend the line that ends or blocks the process."
         if spot is not None

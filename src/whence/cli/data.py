@@ -1,0 +1,106 @@
+"""Look through data without training: a summary table, and what is wrong with it.
+
+The name is that of a DataLoader, a dataset, an array, a frame, or of a function without arguments that gives one.
+
+example: whence data train:loader
+         whence data src/train.py:make_loader --batches 100 --json data.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whence.cli.targets import found_at, place_of
+from whence.config import UsageError, severity
+from whence.finding import Span
+from whence.record import document_of
+from whence.report.terminal import console, render_finding, render_line
+from whence.source.spots import Spot
+
+if TYPE_CHECKING:
+    from whence.survey import DataReport
+
+MOST_ROWS = 40
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="whence data", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("target", metavar="module:name", help="where the data are, such as train:loader")
+    made.add_argument("--batches", metavar="N", help="look at the first N batches only")
+    made.add_argument("--json", metavar="PATH", help="write what was found there as JSON; - is stdout")
+    made.add_argument("--quiet", action="store_true", help="print nothing but findings")
+    made.add_argument(
+        "--fail-on", metavar="LEVEL", default="error", help="exit with 1 at this level: info, warning, error, never"
+    )
+    return made
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    if options.batches is not None and (not options.batches.isdecimal() or int(options.batches) < 1):
+        raise UsageError(f"--batches must be a number of batches, such as 100; got {options.batches!r}")
+    level = severity(options.fail_on, "--fail-on")
+    data = found_at(options.target)
+    from whence.survey import look_through
+
+    here = place_of(options.target) or Spot(options.target, Span(0, 0, 0, 0), "")
+    screen = console()
+    most = int(options.batches) if options.batches is not None else None
+    if screen.is_terminal and not options.quiet:
+        with screen.status("whence data: looking") as status:
+            report = look_through(data, here, most, lambda n: status.update(f"whence data: {n} batches"))
+    else:
+        report = look_through(data, here, most, None)
+    if options.json is not None:
+        _write(report, options.json)
+    if not options.quiet and options.json != "-":
+        _show_table(report)
+    for finding in report.findings:
+        screen.print(render_finding(finding) if finding.severity.rank else render_line(finding), crop=False)
+    if not options.quiet:
+        print(str(report).splitlines()[0], file=sys.stderr)
+    worst = max((each.severity.rank for each in report.findings), default=-1)
+    return 1 if report.stopped_by is not None or (level is not None and worst >= level.rank) else 0
+
+
+def _show_table(report: DataReport) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("leaf", "column", "type", "shape", "low", "high", "mean", "spread", "missing"):
+        table.add_column(name, justify="left" if name in ("leaf", "column", "type", "shape") else "right")
+    for row in report.rows[:MOST_ROWS]:
+        numbers = [f"{each:.4g}" if each is not None else "" for each in (row.low, row.high, row.mean, row.spread)]
+        table.add_row(row.leaf, row.column, row.dtype, row.shape, *numbers, f"{row.missing:.1%}" if row.missing else "")
+    screen = console(stderr=False)
+    screen.print(table)
+    if len(report.rows) > MOST_ROWS:
+        screen.print(f"... and {len(report.rows) - MOST_ROWS} more columns")
+
+
+def _write(report: DataReport, where: str) -> None:
+    from dataclasses import asdict
+
+    from whence.finding import Report
+
+    document: dict[str, Any] = document_of(Report(command=("whence data",), findings=report.findings))
+    document["data"] = {
+        "samples": report.samples,
+        "batches": report.batches,
+        "stopped_by": report.stopped_by,
+        "columns": [asdict(each) for each in report.rows],
+    }
+    text = json.dumps(document, indent=1)
+    if where == "-":
+        print(text)
+        return
+    try:
+        Path(where).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--json: {where} cannot be written ({error.strerror})") from None

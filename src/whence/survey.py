@@ -1,0 +1,242 @@
+"""A look through data without training: a loader, a dataset, an array, a frame, a tensor.
+
+A loader or a dataset is gone through under a watch of its own, so that what the rules say of data in training is said here as well;
+arrays and frames are summed up and judged by that.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from whence.config import Config
+from whence.data.facts import Facts
+from whence.data.sources import random_streams_kept
+from whence.data.summary import ArraySummary, Summary
+from whence.finding import Confidence, Finding, Origin, Outcome, Severity, Span, Symptom, described
+from whence.lineage.properties import NotFinite
+from whence.lineage.samples import trace_into_batch
+from whence.record import Record
+from whence.session import Session
+from whence.source.sites import user_stack
+from whence.source.spots import Spot
+from whence.tape.batches import Batch, BatchLeaf, leaves_of
+from whence.tape.replay import trouble_in
+from whence.tape.scene import Scene
+
+Progress = Callable[[int], None]
+BATCH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One column of the data, as a table shows it."""
+
+    leaf: str
+    column: str
+    dtype: str
+    shape: str
+    low: float | None
+    high: float | None
+    mean: float | None
+    spread: float | None
+    missing: float
+    """The share of NaN and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataReport:
+    """What was seen, and what is wrong with it."""
+
+    rows: tuple[Row, ...]
+    findings: tuple[Finding, ...]
+    samples: int
+    batches: int
+    stopped_by: str | None = None
+    """An exception of the data's own that ended the look."""
+
+    @property
+    def ok(self) -> bool:
+        return self.stopped_by is None and all(each.severity is Severity.INFO for each in self.findings)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        found = [each for each in self.findings if each.severity is not Severity.INFO]
+        said = f"{len(found)} finding{'s' if len(found) != 1 else ''}" if found else "nothing found"
+        head = f"whence data: {self.samples} samples in {self.batches} batches, {said}"
+        if self.stopped_by is not None:
+            head += f"; ended by {self.stopped_by}"
+        told = [
+            f"  {each.severity} {each.rule}  {each.origin.file}:{each.origin.line}  {each.verdict}"
+            for each in self.findings
+        ]
+        return "\n".join([head, *told])
+
+
+def check_data(data: Any, *, most_batches: int | None = None, progress: Progress | None = None) -> DataReport:
+    """Look through data without training. Takes a DataLoader, a dataset, a numpy array, a pandas frame, a tensor, a structure of
+    these, or any iterable of batches. Random streams are as before afterwards."""
+    stack = user_stack(sys._getframe(1))
+    here = Spot.of_site(stack[0]) if stack else Spot("<data>", Span(0, 0, 0, 0), "")
+    return look_through(data, here, most_batches, progress)
+
+
+def look_through(data: Any, here: Spot, most_batches: int | None, progress: Progress | None) -> DataReport:
+    """The same, told as seen from one place."""
+    with random_streams_kept(data):
+        if isinstance(data, DataLoader):
+            return _through_loader(data, here, most_batches, progress, ignore=())
+        if isinstance(data, Dataset):
+            loader: Any = DataLoader(data, batch_size=BATCH)
+            # The order in which a dataset lies is not the order in which it is trained on.
+            return _through_loader(loader, here, most_batches, progress, ignore=("data/sorted",))
+        summary = Summary()
+        for number, batch in enumerate(_batches(data)):
+            if most_batches is not None and number >= most_batches:
+                break
+            summary.add(batch)
+            if progress is not None:
+                progress(summary.batches)
+        rows = tuple(_rows(summary))
+        return DataReport(rows, tuple(_judged(summary, here)), summary.rows, summary.batches)
+
+
+def _batches(data: Any) -> Iterator[Any]:
+    """An array or a structure of arrays is one batch; an iterator gives several."""
+    if isinstance(data, Iterable) and hasattr(data, "__next__"):
+        yield from data
+    else:
+        yield data
+
+
+class _Quiet:
+    """A screen that shows nothing: what is found is in the report."""
+
+    def hold(self, finding: Finding) -> None: ...
+    def release(self) -> None: ...
+
+
+def _through_loader(
+    loader: Any, here: Spot, most: int | None, progress: Progress | None, ignore: tuple[str, ...]
+) -> DataReport:
+    session = Session(Config(ignore=ignore), Record(), _Quiet())
+    session.start()
+    session.loaders.info_of(loader).place = here
+    summary, bad, stopped = Summary(), list[tuple[Batch, str, torch.Tensor]](), None
+    try:
+        for data in loader:
+            with session.looking():
+                current = session.loaders.current
+                if current is not None:
+                    current.info.trained = True
+                    bad += [(current, path, leaf) for path, leaf in leaves_of(data) if not bad and trouble_in(leaf)]
+                summary.add(data)
+            if progress is not None:
+                progress(summary.batches)
+            if most is not None and summary.batches >= most:
+                break
+    except Exception as exception:
+        stopped = described(exception)
+        session.program_failed(exception)
+    with session.looking():
+        found = [_not_finite(session, *bad[0], here)] if bad else []
+    findings = (*session.close(Outcome(exception=stopped)).findings, *found)
+    judged = [each for each in _judged(summary, here) if each.rule != "data/nonfinite" or not found]
+    return DataReport(tuple(_rows(summary)), (*findings, *judged), summary.rows, summary.batches, stopped)
+
+
+def _not_finite(session: Session, batch: Batch, path: str, leaf: torch.Tensor, here: Spot) -> Finding:
+    """The sample and the line that made it not finite."""
+    scene = Scene(**session.scene([]))
+    value = session.tape.value_of(leaf)
+    trail = trace_into_batch(BatchLeaf(batch, path), value, NotFinite(session.tape), scene)
+    spot, sample = trail.spot or here, trail.sample
+    which = f" in sample {sample.dataset_index}" if sample is not None and sample.dataset_index is not None else ""
+    kind = "NaN" if trouble_in(leaf) == "nan" else "Inf"
+    return Finding(
+        rule="data/nonfinite",
+        severity=Severity.ERROR,
+        confidence=Confidence.PROVEN,
+        verdict=f"the data have {kind}{which}{f' of {path}' if path else ''}",
+        origin=Origin(spot.file, spot.line, spot.code, spot.function, op=trail.op, phase="data", sample=sample),
+        symptom=Symptom(here.file, here.line, here.code, what=f"batch {batch.number} is not finite"),
+        chain=trail.hops,
+        why="One such sample makes the loss of its batch NaN, and one update makes every weight NaN.",
+        fix="Mend it where it is made, or leave the sample out.",
+        span=spot.span,
+    )
+
+
+def _columns(summary: Summary) -> Iterator[tuple[str, str, ArraySummary, Facts]]:
+    for path, leaf in summary.leaves.items():
+        arrays = [("", leaf.array)] if leaf.array is not None else []
+        arrays += [(str(name), each) for name, each in (leaf.frame or {}).items()]
+        for name, array in arrays:
+            if array.numbers is None:
+                continue
+            facts = array.numbers.facts()
+            for number, each in enumerate(facts):
+                yield path, name or (str(number) if len(facts) > 1 else ""), array, each
+
+
+def _rows(summary: Summary) -> Iterator[Row]:
+    for path, column, array, facts in _columns(summary):
+        shape = next(iter(array.shapes), ())
+        yield Row(
+            leaf=path,
+            column=column,
+            dtype=next(iter(array.dtypes), ""),
+            shape=f"(N, {', '.join(map(str, shape))})" if shape else "(N,)",
+            low=facts.low,
+            high=facts.high,
+            mean=facts.mean,
+            spread=facts.std,
+            missing=facts.missing / max(facts.values, 1),
+        )
+
+
+def _judged(summary: Summary, here: Spot) -> Iterator[Finding]:
+    """What a summary alone shows: numbers that are not finite, columns that do not vary."""
+    for path, column, _, facts in _columns(summary):
+        name = f"{path or 'the data'}{f', column {column}' if column else ''}"
+        if facts.missing or facts.infinite:
+            row = facts.first_missing if facts.missing else facts.first_infinite
+            kind = "NaN" if facts.missing else "Inf"
+            yield _plain(
+                here,
+                "data/nonfinite",
+                Severity.ERROR,
+                f"{name} has {kind} in {facts.missing + facts.infinite} of {facts.values} places, first in row {row}",
+                "One such number makes the loss NaN, and one update makes every weight NaN.",
+                "Mend it where it is made, fill it in, or leave the row out.",
+            )
+        elif facts.std == 0 and facts.observed > 8 and column:
+            yield _plain(
+                here,
+                "data/zero-variance",
+                Severity.INFO,
+                f"{name} does not vary: it is {facts.mean:g} everywhere",
+                "It says nothing, and a normalisation that divides by its spread divides by 0.",
+                "Drop it, or put 1 in place of a spread of 0.",
+            )
+
+
+def _plain(here: Spot, rule: str, severity: Severity, verdict: str, why: str, fix: str) -> Finding:
+    return Finding(
+        rule=rule,
+        severity=severity,
+        confidence=Confidence.PROVEN,
+        verdict=verdict,
+        origin=Origin(here.file, here.line, here.code, here.function, phase="data"),
+        symptom=Symptom(here.file, here.line, here.code, what="the data were looked through"),
+        why=why,
+        fix=fix,
+        span=here.span,
+    )
