@@ -7,6 +7,7 @@ import sys
 import threading
 import traceback
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Protocol
@@ -53,6 +54,16 @@ class Host(Protocol):
     def name_of(self, weight: torch.Tensor) -> str: ...
 
 
+class ByHand(Optimizer):
+    """Stands for a program that changes its weights itself. It never steps."""
+
+    def __init__(self, weights: list[torch.Tensor]) -> None:
+        # torch's own beginning would tell the optimizer sensor of an optimizer that the program does not have.
+        self.param_groups = [{"params": weights}]
+        self.state = defaultdict(dict)
+        self.defaults = {}
+
+
 class Auditor:
     """One for each watch."""
 
@@ -74,6 +85,7 @@ class Auditor:
         self._audited = 0
         self._leaf_losses: list[tuple[Value, tuple[Site, ...]]] = []
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._by_hand: ByHand | None = None
 
     # what happens in the loop
 
@@ -230,6 +242,29 @@ class Auditor:
             weight = entry.weight
             if weight is not None and not entry.name and (id(weight) not in owned or not entry.gradients):
                 entry.name = self.host.name_of(weight)
+
+    # loops without an optimizer
+
+    def before_update_by_hand(self) -> None:
+        """Backward has ended, and no optimizer will say when its gradients are used: this is the last moment before that."""
+        now = self.passes.current
+        weights = [each for each in now.held.values() if each.requires_grad and each.is_leaf]
+        if not now.recorded or not weights:
+            return
+        if self._by_hand is None:
+            self._by_hand = ByHand(weights)
+            self.built.append(_entered(self._by_hand, ()))
+        entry = self._entry(self._by_hand)
+        entry.weights |= {id(each) for each in weights}
+        self._study(self._by_hand, entry, user_stack(sys._getframe(3)))
+
+    def stepped_by_hand(self, step: int) -> None:
+        if self._by_hand is not None:
+            entry = self._entry(self._by_hand)
+            entry.steps += 1
+            if step < LEDGER_STEPS:
+                used = [id(each) for each in all_weights_of(self._by_hand) if each.grad is not None]
+                self.loop.note(Kind.STEP, step - 1, user_stack(sys._getframe(3)), self._by_hand, used, entry=entry)
 
     # after some steps, and at the end
 

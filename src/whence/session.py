@@ -220,10 +220,13 @@ class Session:
             with self.looking():
                 now = self.passes.current
                 trial = not torch.is_grad_enabled() and len(now.entries) >= MOST_DELIVERIES
+                by_hand = is_new_pass(module, self.passes)
+                if by_hand:
+                    self._stepped_by_hand()
                 if (
                     self.tripwires.asked
                     or self.passes.begun == 0
-                    or is_new_pass(module, self.passes)
+                    or by_hand
                     or trial
                     or len(now.entries) >= MOST_ENTRIES
                 ):
@@ -359,6 +362,12 @@ class Session:
     def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
         if not self._looking_now and not transforming():
             with self.looking():
+                if kind is Kind.CLEAR and self.passes.by_hand:
+                    model = self.passes.current.model() if self.passes.current.model is not None else None
+                    if model is not None and is_new_pass(model, self.passes):
+                        # The update was made before this, and nobody said so.
+                        self._stepped_by_hand()
+                        self.tripwires.next_pass()
                 if kind is Kind.RESCALE:
                     self.tripwires.scale_ends(args[0], stack)
                 else:
@@ -367,6 +376,7 @@ class Session:
     # what the optimizer sensor reports
 
     def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
+        self.passes.by_hand = False
         if not self._looking_now:
             self.auditor.optimizer_built(optimizer, stack)
 
@@ -415,6 +425,18 @@ class Session:
         self.passes.renew(steps)
         if self.module_sensor.on:
             self._judge_hooks()
+
+    def _stepped_by_hand(self) -> None:
+        """The program has changed its weights, and no optimizer did."""
+        self.step += 1
+        self.auditor.stepped_by_hand(self.step)
+        if self.step in AUDITS:
+            frame = sys._getframe(2)
+            self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
+        if self.step >= LEDGER_STEPS:
+            self.order.stop()
+        if self.calls.on and self.step >= RECORDED_STEPS and self._is_dear():
+            self._stop_recording()
 
     def _note_update(self, optimizer: Optimizer) -> None:
         """An optimizer of torch's own is one entry of the tape: it changed its weights."""
@@ -522,6 +544,8 @@ class Session:
             self._stop_if_asked()
         if not raised and not inputs and self.order.on:
             with self.looking():
+                if self.passes.by_hand and not self.optimizers.count:
+                    self._audited(self.auditor.before_update_by_hand)
                 self.auditor.backward_ended()
 
     # what the tripwires ask for

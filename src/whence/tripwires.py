@@ -664,4 +664,10 @@ def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
 def is_new_pass(module: nn.Module, passes: PassBook) -> bool:
     """Weights have changed since the last forward pass, and no optimizer said so: the program updates them by itself."""
     now = passes.current
-    return bool(now.backwards) and now.model is not None and now.model() is module and now.version != version_of(module)
+    return (
+        passes.by_hand
+        and bool(now.backwards)
+        and now.model is not None
+        and now.model() is module
+        and now.version != version_of(module)
+    )

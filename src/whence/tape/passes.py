@@ -57,7 +57,7 @@ class Pass:
     backwards: int = 0
     trained: bool = False
     """An outermost module ran in it with gradients on."""
-    version: int = -1
+    version: Any = -1
     model: weakref.ref[nn.Module] | None = None
 
     def is_leaf(self, value: Value) -> bool:
@@ -100,6 +100,8 @@ class PassBook:
         self.current = Pass(0, 0, True)
         self.begun = 0
         self._draws = False
+        self.by_hand = True
+        """No optimizer was seen yet: the program may change its weights by itself."""
         self.watched = False
         """Whether recorded passes change tensors from outside, such as running statistics."""
         self._handles: dict[Value, tuple[CodeType, str]] = {}
@@ -155,8 +157,10 @@ class PassBook:
         now = self.current
         now.entries.append(tuple(each if is_data(each) else None for each in flatten(args)))
         now.trained = now.trained or torch.is_grad_enabled()
-        now.model = weakref.ref(module)
-        now.version = version_of(module)
+        if next(nn.Module.parameters(module), None) is not None:
+            # A loss is a module too, and has no weights.
+            now.model = weakref.ref(module)
+            now.version = version_of(module) if self.by_hand else -1
         self.mark("entry")
 
     def note_operands(self, call: Call, tensors: list[torch.Tensor]) -> None:
@@ -253,12 +257,12 @@ def is_data(thing: Any) -> bool:
     return isinstance(thing, torch.Tensor) and not thing.requires_grad
 
 
-def version_of(module: nn.Module) -> int:
-    """A number that changes when the module's weights are changed in place."""
-    first = next(nn.Module.parameters(module), None)
+def version_of(module: nn.Module) -> Any:
+    """Something that changes when the module's weights are changed in place, `.data` included."""
+    weights = [each for each in nn.Module.parameters(module) if each.requires_grad]
     try:
-        return first._version if first is not None else -1
-    except (RuntimeError, ValueError):
+        return tuple((each._version, float(each.detach().reshape(-1)[0])) for each in (*weights[:1], *weights[-1:]))
+    except (RuntimeError, ValueError, IndexError):
         return -1
 
 
