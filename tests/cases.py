@@ -38,7 +38,10 @@ class Case:
         return marked[0]
 
 
-BROKEN = [Case(path.parent) for path in sorted(CASES.glob("*/*/broken.py"))]
+ALL = [Case(path.parent) for path in sorted(CASES.glob("*/*/broken.py"))]
+BROKEN = [each for each in ALL if not each.expected.get("hang")]
+HANGING = [each for each in ALL if each.expected.get("hang")]
+"""Programs that never end by themselves."""
 FIXED = sorted(CASES.glob("*/*/fixed.py"))
 HEALTHY = sorted(CASES.glob("healthy/*/healthy.py"))
 

@@ -85,14 +85,16 @@ def _forget_neighbours() -> None:
             del sys.modules[name]
 
 
-def whence_run(script: Path, *options: str, cwd: Path, args: tuple[str, ...] = ()) -> Ran:
-    """`whence run` on a script, in a folder of its own."""
+def whence_run(script: Path, *options: str, cwd: Path, args: tuple[str, ...] = (), patience: int = 120) -> Ran:
+    """`whence run` on a script, in a folder of its own. What a killed run has found is in its run folder."""
     from whence.cli import main
 
     document = cwd / "findings.json"
-    ran = in_child(lambda: main(["run", *options, "--json", str(document), str(script), *args]), cwd=cwd)
-    if document.exists():
-        ran.document = json.loads(document.read_text())
+    action = lambda: main(["run", *options, "--json", str(document), str(script), *args])  # noqa: E731
+    ran = in_child(action, cwd=cwd, patience=patience)
+    kept = [document, *cwd.glob(".whence/*/findings.json")]
+    if found := [each for each in kept if each.exists()]:
+        ran.document = json.loads(found[0].read_text())
     return ran
 
 

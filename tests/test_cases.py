@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from forking import Ran, plain_run, whence_run
 
-from cases import BROKEN, FIXED, HEALTHY, Case, copied
+from cases import ALL, BROKEN, FIXED, HANGING, HEALTHY, Case, copied
 from whence.rules.rule import rule_ids
 
 
@@ -142,6 +142,14 @@ print("left:", digest.hexdigest(), torch.rand(2).tolist(), numpy.random.rand(2).
 """
 
 
+@pytest.mark.parametrize("case", HANGING, ids=lambda case: case.name)
+def test_program_that_stands_still_is_named_where_it_waits(case: Case, tmp_path: Path) -> None:
+    ran = whence_run(case.folder / "broken.py", "--hang-after", "2", cwd=tmp_path, patience=12)
+    assert ran.code < 0, "it ended by itself"
+    found = [each for each in ran.loud if each["rule"] == case.expected["rule"]]
+    assert [each["origin"]["line"] for each in found] == [case.origin_line], ran.stderr
+
+
 def test_at_least_half_of_the_failing_cases_have_a_patch() -> None:
     failing = [
         case for case in BROKEN if "exception" in case.expected or case.expected["rule"].startswith("nonfinite/")
@@ -155,4 +163,4 @@ def test_every_case_names_a_rule_that_exists() -> None:
 
 def test_every_rule_has_a_case() -> None:
     # dtype/promoted is a note about programs that work: tests/test_findings.py has its case.
-    assert set(rule_ids()) - {case.expected["rule"] for case in BROKEN} == {"dtype/promoted"}
+    assert set(rule_ids()) - {case.expected["rule"] for case in ALL} == {"dtype/promoted"}

@@ -48,9 +48,22 @@ ARROWS = {
         "updates",
         "stopping",
     },
+    "checking": {
+        "finding",
+        "config",
+        "record",
+        "version",
+        "source",
+        "tape",
+        "rules",
+        "sensors",
+        "explaining",
+        "session",
+    },
     "survey": {"finding", "config", "data", "lineage", "record", "session", "source", "tape"},
     "watching": {"finding", "config", "record", "report", "session"},
     "cli": {
+        "checking",
         "finding",
         "config",
         "record",
@@ -63,7 +76,7 @@ ARROWS = {
         "survey",
         "version",
     },
-    "__init__": {"finding", "watching", "data", "survey", "version"},
+    "__init__": {"checking", "finding", "watching", "data", "survey", "version"},
     "__main__": {"cli"},
 }
 

@@ -7,19 +7,36 @@ from typing import TYPE_CHECKING, Any
 from whence.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from whence.checking.check import check
+    from whence.checking.result import CheckFailed, CheckReport
     from whence.data.contract import Contract
     from whence.finding import Finding, Report
     from whence.survey import DataReport, check_data
     from whence.watching import Watch, watch
 
-__all__ = ["Contract", "DataReport", "Finding", "Report", "Watch", "__version__", "check_data", "watch"]
+__all__ = [
+    "CheckFailed",
+    "CheckReport",
+    "Contract",
+    "DataReport",
+    "Finding",
+    "Report",
+    "Watch",
+    "__version__",
+    "check",
+    "check_data",
+    "watch",
+]
 
 _HOMES = {
+    "CheckFailed": "checking.result",
+    "CheckReport": "checking.result",
     "Contract": "data.contract",
     "DataReport": "survey",
     "Finding": "finding",
     "Report": "finding",
     "Watch": "watching",
+    "check": "checking.check",
     "check_data": "survey",
     "watch": "watching",
 }

@@ -12,6 +12,7 @@ USAGE = """\
 usage: whence <command> ...
 
   whence run train.py [args]     run a program and explain what breaks (also: -m module, -c code)
+  whence check module:function   look at model, batch and loss before training
   whence data module:loader      look through data without training
   whence report [run]            show a recorded run again
   whence rule [id]               list the rules, or explain one
@@ -55,6 +56,13 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def _commands() -> dict[str, Callable[[list[str]], int]]:
-    from whence.cli import data, demo, report, rule, run
+    from whence.cli import check, data, demo, report, rule, run
 
-    return {"run": run.main, "data": data.main, "report": report.main, "rule": rule.main, "demo": demo.main}
+    return {
+        "run": run.main,
+        "check": check.main,
+        "data": data.main,
+        "report": report.main,
+        "rule": rule.main,
+        "demo": demo.main,
+    }

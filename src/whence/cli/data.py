@@ -9,12 +9,13 @@ example: whence data train:loader
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.cli.targets import found_at, place_of
+from whence.cli.targets import UsersFault, called, place_of, thing_at
 from whence.config import UsageError, severity
 from whence.finding import Span
 from whence.record import document_of
@@ -46,7 +47,12 @@ def main(arguments: list[str]) -> int:
     if options.batches is not None and (not options.batches.isdecimal() or int(options.batches) < 1):
         raise UsageError(f"--batches must be a number of batches, such as 100; got {options.batches!r}")
     level = severity(options.fail_on, "--fail-on")
-    data = found_at(options.target)
+    try:
+        data = thing_at(options.target, "whence data train:loader")
+        data = called(data, options.target) if inspect.isfunction(data) else data
+    except UsersFault as fault:
+        fault.show("there is nothing to look at")
+        return 2
     from whence.survey import look_through
 
     here = place_of(options.target) or Spot(options.target, Span(0, 0, 0, 0), "")

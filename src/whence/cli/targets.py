@@ -4,42 +4,64 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from whence.config import UsageError
+from whence.sensors import program as programs
 from whence.source.definitions import find_definition, find_function
 from whence.source.spots import Spot
 from whence.source.text import tree_of
 
-EXPECTED = "expected module:name or path/to/file.py:name, such as train:loader"
+
+class UsersFault(Exception):
+    """The user's own code raised; shown as it is."""
+
+    def __init__(self, doing: str, raised: BaseException) -> None:
+        super().__init__(doing)
+        self.raised = raised
+
+    def show(self, consequence: str) -> None:
+        """The user's traceback, without our frames and those of the import machinery in front of it."""
+        raised = self.raised
+        programs.clean(raised)
+        where = raised.__traceback__
+        while where is not None and "importlib" in where.tb_frame.f_code.co_filename:
+            where = where.tb_next
+        traceback.print_exception(type(raised), raised, where, file=sys.stderr)
+        print(f"whence: {self} raised {type(raised).__name__}, so that {consequence}", file=sys.stderr)
 
 
-def found_at(target: str) -> Any:
-    """The thing itself; what a function without arguments gives, where the name is that of one."""
+def thing_at(target: str, example: str) -> Any:
+    """Import the module or file, with the working directory on the path, and take what is named out of it."""
+    expected = f"expected module:name or path/to/file.py:name, as in: {example}"
     where, colon, name = target.rpartition(":")
     if not colon or not where or not name:
-        raise UsageError(f"{EXPECTED}; got {target!r}")
+        raise UsageError(f"{expected}; got {target!r}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    module = _from_file(where) if where.endswith(".py") or os.sep in where else _from_name(where)
+    module = _from_file(where, expected) if where.endswith(".py") or os.sep in where else _from_name(where, expected)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            public = [each for each in vars(module) if not each.startswith("_")]
-            raise UsageError(f"{where} has no {name!r}; it has {', '.join(public[:8])}")
+            own = [each for each, thing in vars(module).items() if getattr(thing, "__module__", "") == module.__name__]
+            there = f"; it has {', '.join(own[:6])}" if own else ""
+            raise UsageError(f"{where} has nothing called {name!r}{there}")
         found = getattr(found, part)
-    if inspect.isfunction(found):
-        try:
-            return found()
-        except Exception as error:
-            raise _users_fault(f"calling {target}", error) from None
     return found
+
+
+def called(function: Callable[[], Any], target: str) -> Any:
+    """What a function of the user's gives."""
+    try:
+        return function()
+    except Exception as error:
+        raise UsersFault(f"calling {target}", error) from None
 
 
 def place_of(target: str) -> Spot | None:
@@ -55,45 +77,32 @@ def place_of(target: str) -> Spot | None:
     return Spot.of_node(filename, node) if node is not None else None
 
 
-def _from_name(name: str) -> ModuleType:
+def _from_name(name: str, expected: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise UsageError(f"no module is called {error.name!r} in {Path.cwd()}; {EXPECTED}") from None
-        raise _users_fault(f"importing {name}", error) from None
+            raise UsageError(f"no module is called {error.name!r} in {Path.cwd()}; {expected}") from None
+        raise UsersFault(f"importing {name}", error) from None
     except Exception as error:
-        raise _users_fault(f"importing {name}", error) from None
+        raise UsersFault(f"importing {name}", error) from None
 
 
-def _from_file(path: str) -> ModuleType:
+def _from_file(path: str, expected: str) -> ModuleType:
     file = Path(path)
     if not file.is_file():
-        raise UsageError(f"no file at {path}; {EXPECTED}")
+        raise UsageError(f"no file at {path}; {expected}")
     folder = str(file.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(file.stem, file.resolve())
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file; {EXPECTED}")
+        raise UsageError(f"{path} is no Python file; {expected}")
     module = importlib.util.module_from_spec(spec)
     # Classes must be found by their module's name when they are copied, or sent to a worker.
     sys.modules[file.stem] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise _users_fault(f"importing {path}", error) from None
+        raise UsersFault(f"importing {path}", error) from None
     return module
-
-
-def _users_fault(doing: str, raised: Exception) -> UsageError:
-    """The user's own code raised: shown as it is, from its own first frame on."""
-    shown = raised.__traceback__
-    while (
-        shown is not None
-        and shown.tb_next is not None
-        and shown.tb_frame.f_code.co_filename.startswith(("<frozen", __file__))
-    ):
-        shown = shown.tb_next
-    text = "".join(traceback.format_exception(type(raised), raised, shown)).rstrip()
-    return UsageError(f"{doing} raised\n{text}")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from whence.sensors.sensor import Complaints
 from whence.source.sites import user_stack
 
-INTERVAL_SECONDS = 0.5
+INTERVAL_SECONDS = 1.0
 IDLE_SHARE = 0.02
 """Of one processor: what a program that waits in a loop with a time limit takes."""
 
@@ -22,7 +22,7 @@ class Listener(Complaints, Protocol):
 
 
 class Watchdog:
-    """A thread of its own. It looks at the clock, at the line that the program is at, and at the time that was computed."""
+    """A thread of its own. It looks at the clock and at the time that was computed, and then at the line that the program is at."""
 
     def __init__(self, listener: Listener, patience: float) -> None:
         self.listener = listener
@@ -43,17 +43,22 @@ class Watchdog:
         self._thread = None
 
     def _watch(self) -> None:
-        since, before, used = time.monotonic(), self._place(), _computed()
+        since, used = time.monotonic(), _computed()
         while not self._over.wait(min(INTERVAL_SECONDS, self.patience / 4)):
-            now, place = time.monotonic(), self._place()
-            if place != before or _computed() - used > IDLE_SHARE * max(now - since, 1.0) + 0.05:
-                since, before, used = now, place, _computed()
-            elif now - since > self.patience and place:
+            now, computed = time.monotonic(), _computed()
+            if computed - used > IDLE_SHARE * (now - since) + 0.05:
+                since, used = now, computed
+            elif now - since > self.patience and self._stands():
                 try:
                     self.listener.stands_still(self._watched, now - since)
                 except Exception as error:
                     self.listener.sensor_failed("watchdog", error)
                 return
+
+    def _stands(self) -> bool:
+        """Only now, when nothing moves, are the program's frames looked at."""
+        place = self._place()
+        return bool(place) and not self._over.wait(INTERVAL_SECONDS) and self._place() == place
 
     def _place(self) -> Any:
         frame = sys._current_frames().get(self._watched)

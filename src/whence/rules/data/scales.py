@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
+
 from whence.data.contract import Contract
 from whence.data.departure import Departure, Kind
 from whence.data.summary import ArraySummary
@@ -14,10 +16,12 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.inputs import Given
 from whence.lineage.properties import Shows
-from whence.lineage.trail import Trail, border, trace
+from whence.lineage.samples import trace_into_batch
+from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.spots import Spot
+from whence.tape.batches import Batch, BatchLeaf
 
 FACTOR = 5.0
 SPREADS = 2.0
@@ -146,7 +150,8 @@ def unscaled(audit: Audit) -> Finding | None:
             return tell_silent(
                 audit,
                 "data/unscaled",
-                spot=_built(entry),
+                spot=_raw(audit, entry, path) or _built(entry),
+                symptom=_built(entry),
                 step=audit.step,
                 phase="data",
                 severity=Severity.WARNING if stalls else Severity.INFO,
@@ -157,6 +162,17 @@ def unscaled(audit: Audit) -> Finding | None:
                 fix="Bring the inputs to mean 0 and spread 1, once, where samples are made.",
             )
     return None
+
+
+def _raw(audit: Audit, entry: LoaderEntry, path: str) -> Spot | None:
+    """Where numbers of this size came in, if there are any beyond a hundred."""
+    indices = next((list(each.marks)[:8] for each in entry.epochs if each.marks), None)
+    if indices is None:
+        return None
+    leaf = BatchLeaf(Batch(entry.info, 0, indices), path)
+    prop = Shows(partial(_reaches_beyond, -LARGE, 100.0), audit.tape)
+    trail = trace_into_batch(leaf, audit.tape.value_of(torch.empty(0)), prop, audit)
+    return trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != _built(entry) else None
 
 
 def _scale_of(path: str, leaf: ArraySummary, entry: LoaderEntry) -> str | None:

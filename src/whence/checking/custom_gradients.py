@@ -1,0 +1,59 @@
+"""The backward of each custom autograd Function against finite differences of its forward, on the batch's own values."""
+
+from __future__ import annotations
+
+import inspect
+
+from whence.checking.numbers import number_text
+from whence.checking.places import place_of_backward
+from whence.checking.recording import recording
+from whence.checking.subject import Subject
+from whence.checking.verdict import Verdict, failed, listed, passed, unchecked
+from whence.rules.gradient.wrong_custom import Difference, compare
+from whence.source.sites import is_library
+from whence.tape.tape import CustomFunction
+
+
+def check_custom_gradients(subject: Subject) -> Verdict:
+    with recording() as seen:
+        subject.run(subject.fresh())
+    if seen.trouble:
+        return unchecked(seen.trouble)
+    compared: list[str] = []
+    for call, contents in seen.customs:
+        func = call.func
+        if not isinstance(func, CustomFunction) or func.__name__ in compared or _is_librarys(func.kind):
+            continue
+        compared.append(func.__name__)
+        found = compare(func, call, contents)
+        if found is not None:
+            return _tell(func, found)
+    if not compared:
+        return passed("no custom autograd Function in the pass")
+    return passed(f"{listed(compared)}: the derivative, or another one on purpose")
+
+
+def _tell(func: CustomFunction, found: Difference) -> Verdict:
+    name = _input_name(func.kind, found.number)
+    given = "None" if found.is_none else number_text(found.given)
+    return failed(
+        f"{func.__name__}.backward gives {given} for {name}, finite differences {number_text(found.true)}",
+        why="Along a random direction the forward changes by another amount than its backward says.",
+        fix=f"Mend the gradient for {name}: the derivative of the forward, times the gradient that came in.",
+        place=place_of_backward(func.kind),
+    )
+
+
+def _input_name(kind: type, number: int) -> str:
+    try:
+        names = [each for each in inspect.signature(kind.forward).parameters if each not in ("ctx", "context", "self")]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        names = []
+    return names[number] if number < len(names) else f"input {number}"
+
+
+def _is_librarys(kind: type) -> bool:
+    try:
+        return is_library(inspect.getfile(kind))
+    except (TypeError, OSError):
+        return True

@@ -1,0 +1,99 @@
+"""One training step on a copy under a watch of its own: what Whence itself says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.checking.calling import Pass
+from whence.checking.constructors import built_at
+from whence.config import Config
+from whence.explaining import Explainer
+from whence.finding import Finding, Severity
+from whence.record import Record
+from whence.sensors.watchdog import Watchdog
+from whence.source.handlers import Fate
+from whence.tape.scopes import Scope
+from whence.tape.tape import Call
+
+# What needs a loop to be known is not asked after one step.
+FAMILIES = ("shape", "dtype", "device", "data", "loss", "gradient", "nonfinite", "checkpoint")
+
+
+class Silence:
+    """A screen that shows nothing."""
+
+    def hold(self, finding: Finding) -> None: ...
+    def release(self) -> None: ...
+
+
+class Asleep(Watchdog):
+    """A step on a copy needs no thread that looks whether it stands still."""
+
+    def start(self) -> None: ...
+
+
+class Plainly(Explainer):
+    """Explains whatever is raised. That we, or the caller of the check, will catch it makes it no part of how the program works."""
+
+    def failed_call(
+        self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception, frames: list[FrameType]
+    ) -> list[Finding]:
+        return self._asked(self._scene(call, func, args, kwargs, exception, frames, Fate.UNCAUGHT))
+
+    def traceback(
+        self, exception: Exception, outer: list[FrameType], *, scope: Scope | None, step: int, phase: str
+    ) -> list[Finding]:
+        del outer  # Who would catch it is of no interest.
+        return super().traceback(exception, [], scope=scope, step=step, phase=phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    raised: Exception | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def worst(self) -> Finding | None:
+        """The gravest finding that is more than a note."""
+        told = [each for each in self.findings if each.severity is not Severity.INFO]
+        return max(told, key=lambda each: each.severity.rank, default=None)
+
+
+def watch_step(model: nn.Module, step: Callable[[], Any]) -> Watched:
+    """Run a step and collect the findings. What it raises is explained, and kept."""
+    from whence.session import Session
+
+    session = Session(Config(select=FAMILIES), Record(), Silence())
+    session.explainer = Plainly(session.tape, session.modules, session.loaders, session.explainer.record)
+    session.watchdog = Asleep(session, session.config.hang_after)
+    raised: Exception | None = None
+    session.start()
+    for module, site in built_at(model):
+        session.modules.note_construction(module, (site,))
+    try:
+        step()
+    except Exception as error:
+        raised = error
+        session.program_failed(error)
+    finally:
+        session.stop()
+        session.passes.forget()
+        session.tripwires.forget()
+        session.auditor.weights.forget()
+    return Watched(raised, session.record.report.findings)
+
+
+def train_once(run: Callable[[], Pass], weights: Sequence[torch.Tensor]) -> Pass:
+    """A whole step: forward, backward and a small update."""
+    done = run()
+    optimizer = torch.optim.SGD(weights, lr=1e-6)
+    optimizer.zero_grad()
+    done.loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return done

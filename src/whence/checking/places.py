@@ -1,0 +1,94 @@
+"""Lines of the user's program: of a layer's constructor, of a class, of where an exception was raised."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import Any
+
+from torch import nn
+
+from whence.checking.result import Place
+from whence.finding import Finding
+from whence.source.definitions import find_attribute, find_class
+from whence.source.sites import Site, is_library, sites_in
+from whence.source.spots import Spot
+from whence.source.text import tree_of
+
+
+def place_of_spot(spot: Spot) -> Place:
+    return Place(spot.file, spot.line, spot.code)
+
+
+def place_of_site(site: Site | None) -> Place | None:
+    return place_of_spot(Spot.of_site(site)) if site is not None else None
+
+
+def place_of_finding(finding: Finding) -> Place:
+    return Place(finding.origin.file, finding.origin.line, finding.origin.code)
+
+
+def place_of_exception(exception: BaseException) -> Place | None:
+    """The innermost line of the user's own that an exception came through."""
+    return place_of_site(next(iter(sites_in(exception.__traceback__)), None))
+
+
+def place_of_module(root: nn.Module, path: str) -> Place | None:
+    """Where `self.name = ...` builds the module, in the innermost class of the user's on the way to it; else its class."""
+    found: Place | None = None
+    module: Any = root
+    for name in path.split(".") if path else ():
+        found = _attribute(type(module), name) or found
+        module = getattr(module, name, None)
+        if not isinstance(module, nn.Module):
+            return found
+    return found or place_of_class(type(module))
+
+
+def place_of_parameter(root: nn.Module, path: str) -> Place | None:
+    """Where a parameter is made: its own line in a class of the user's, else that of the layer that has it."""
+    owner_path, _, name = path.rpartition(".")
+    try:
+        owner = root.get_submodule(owner_path)
+    except AttributeError:
+        return None
+    return _attribute(type(owner), name) or place_of_module(root, owner_path)
+
+
+def place_of_class(kind: type) -> Place | None:
+    node, filename = _class_node(kind)
+    return Place(*_head(filename, node)) if node is not None else None
+
+
+def place_of_backward(kind: type) -> Place | None:
+    """The `return` of a custom Function's backward."""
+    node, filename = _class_node(kind)
+    for method in node.body if node is not None else ():
+        if isinstance(method, ast.FunctionDef) and method.name == "backward":
+            returns = [each for each in ast.walk(method) if isinstance(each, ast.Return)]
+            return place_of_spot(Spot.of_node(filename, returns[-1] if returns else method))
+    return place_of_class(kind)
+
+
+def _head(filename: str, node: ast.ClassDef) -> tuple[str, int, str]:
+    spot = Spot.of_node(filename, node)
+    return spot.file, spot.line, spot.code
+
+
+def _attribute(kind: type, name: str) -> Place | None:
+    """The line that assigns an attribute, in the class or in one of the user's that it derives from."""
+    for each in kind.__mro__:
+        node, filename = _class_node(each)
+        definition = find_attribute(name, node) if node is not None else None
+        if definition is not None:
+            return place_of_spot(Spot.of_node(filename, definition.node))
+    return None
+
+
+def _class_node(kind: type) -> tuple[ast.ClassDef | None, str]:
+    try:
+        filename = inspect.getfile(kind)
+    except (TypeError, OSError):
+        return None, ""
+    tree = tree_of(filename) if not is_library(filename) else None
+    return (find_class(kind.__name__, tree) if tree is not None else None), filename

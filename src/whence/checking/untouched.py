@@ -1,0 +1,112 @@
+"""What is checked is left as it was: weights, statistics, gradients, modes, batch and every random state, bit for bit."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.checking.clones import is_lazy
+from whence.checking.structure import tensors_in
+from whence.tape.replay import leaving_no_trace, same_bits
+
+
+@contextmanager
+def untouched(model: nn.Module, loss_fn: Any, batch: Any) -> Iterator[None]:
+    """Everything runs on copies; should code of the user's reach an original nonetheless, it is put back."""
+    kept = Kept(model, loss_fn, batch)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    try:
+        # The inference path of attention rounds differently: train and eval could not be compared.
+        torch.backends.mha.set_fastpath_enabled(False)
+        with random_states_kept(), _not_watched(), torch.inference_mode(False), leaving_no_trace():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        kept.restore()
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    numpy = sys.modules.get("numpy")
+    python = random.getstate()
+    arrays = numpy.random.get_state() if numpy is not None else None
+    cpu = torch.get_rng_state()
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        if numpy is not None:
+            numpy.random.set_state(arrays)
+        torch.set_rng_state(cpu)
+        if gpus is not None:
+            torch.cuda.set_rng_state_all(gpus)
+
+
+def seed(number: int) -> None:
+    """The same random numbers for whatever comes next."""
+    random.seed(number)
+    torch.manual_seed(number)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(number)
+
+
+@contextmanager
+def _not_watched() -> Iterator[None]:
+    """A watch that is on in this process does not see what is tried on copies."""
+    sessions = sys.modules.get("whence.session")
+    session = sessions.running() if sessions is not None else None
+    sensors = [each for each in (*session.sensors, session.calls) if each.on] if session is not None else []
+    for sensor in sensors:
+        sensor.stop()
+    try:
+        yield
+    finally:
+        for sensor in sensors:
+            sensor.start()
+
+
+class Kept:
+    """Copies of all that a check must not change, and the way back."""
+
+    def __init__(self, model: nn.Module, loss_fn: Any, batch: Any) -> None:
+        roots = [each for each in (model, loss_fn) if isinstance(each, nn.Module)]
+        modules = [module for root in roots for module in root.modules()]
+        weights = [each for module in modules for each in module._parameters.values() if each is not None]
+        buffers = [each for module in modules for each in module._buffers.values() if each is not None]
+        tensors = [*weights, *buffers, *(each for _, each in tensors_in(batch))]
+        unique = {id(each): each for each in tensors if not is_lazy(each) and not each.is_meta}
+        self._modes = [(module, module.training) for module in modules]
+        self._contents = [(each, each.detach().clone()) for each in unique.values()]
+        self._gradients = [
+            (each, each.grad, each.grad.detach().clone() if each.grad is not None else None)
+            for each in unique.values()
+            if each.is_leaf
+        ]
+
+    def restore(self) -> None:
+        for module, mode in self._modes:
+            if module.training != mode:
+                module.training = mode
+        with torch.no_grad():
+            for tensor, content in self._contents:
+                _put_back(tensor, content)
+            for tensor, gradient, before in self._gradients:
+                if tensor.grad is not gradient:
+                    tensor.grad = gradient
+                if gradient is not None and before is not None:
+                    _put_back(gradient, before)
+
+
+def _put_back(tensor: torch.Tensor, content: torch.Tensor) -> None:
+    if tensor.layout is not torch.strided:
+        return
+    if not same_bits(tensor, content):
+        tensor.data.copy_(content)

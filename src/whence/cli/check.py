@@ -1,0 +1,142 @@
+"""Look at model, batch and loss before training begins: one small step on copies, eleven checks.
+
+The function is called without arguments and returns (model, batch, loss_fn), (model, batch, loss_fn, optimizer), or a dict
+with these names and, if wanted, dataset_size, batch_size, planned_steps, scheduler and causal. Exit code: 0 if all is
+well, 1 if a check failed, 2 for wrong usage and where the function itself raises.
+
+example: whence check train:parts
+         whence check experiments/train.py:parts --fail-on warning --json check.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import inspect
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whence.cli.targets import UsersFault, called, thing_at
+from whence.config import UsageError
+from whence.report.terminal import console
+
+if TYPE_CHECKING:
+    from whence.checking.result import CheckReport
+
+EXAMPLE = "whence check train:parts"
+REQUIRED = ("model", "batch", "loss_fn")
+OPTIONAL = ("optimizer", "dataset_size", "batch_size", "planned_steps", "scheduler", "causal")
+LEVELS = ("error", "warning", "never")
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="whence check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("target", metavar="module:function", help="or path/to/file.py:function")
+    made.add_argument("--json", metavar="PATH", help="write the report there; - is stdout")
+    made.add_argument("--quiet", action="store_true", help="print nothing but checks that failed")
+    made.add_argument(
+        "--fail-on", metavar="LEVEL", default="error", help="exit with 1 from this level on: error, warning, never"
+    )
+    return made
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    if options.fail_on not in LEVELS:
+        raise UsageError(f"--fail-on must be one of {', '.join(LEVELS)}; got {options.fail_on!r}")
+    path = _json_path(options.json)
+    to_stdout = path is not None and str(path) == "-"
+    try:
+        # What the user's code prints must not get into the document.
+        with contextlib.redirect_stdout(sys.stderr) if to_stdout else contextlib.nullcontext():
+            given = _arguments_of(thing_at(options.target, EXAMPLE), options.target)
+    except UsersFault as fault:
+        fault.show("there is nothing to check")
+        return 2
+    from whence.checking.check import check
+
+    try:
+        report = check(**given)
+    except TypeError as error:
+        raise UsageError(f"{options.target}: {error}") from error
+    _print(report, quiet=options.quiet, stderr=to_stdout)
+    if path is not None:
+        _write(report, path)
+    return _exit_code(report, options.fail_on)
+
+
+def _arguments_of(function: Any, target: str) -> dict[str, Any]:
+    if not callable(function):
+        raise UsageError(f"{target} is {_kind(function)}; expected a function without arguments, as in: {EXAMPLE}")
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise UsageError(f"{target} must be callable without arguments: {error}") from None
+    except ValueError:
+        pass
+    return _named(called(function, target), target)
+
+
+def _named(returned: Any, target: str) -> dict[str, Any]:
+    expected = "(model, batch, loss_fn), (model, batch, loss_fn, optimizer) or a dict with these names"
+    if isinstance(returned, tuple | list) and len(returned) in (3, 4):
+        return dict(zip((*REQUIRED, "optimizer"), returned, strict=False))
+    if not isinstance(returned, dict):
+        raise UsageError(f"{target} must return {expected}; it returned {_kind(returned)}")
+    missing = [name for name in REQUIRED if name not in returned]
+    if missing:
+        raise UsageError(f"{target} returned a dict without {', '.join(missing)}; expected {expected}")
+    unknown = [str(name) for name in returned if name not in REQUIRED + OPTIONAL]
+    if unknown:
+        raise UsageError(
+            f"{target} returned {', '.join(unknown)}, which is not known; valid names are {', '.join(REQUIRED + OPTIONAL)}"
+        )
+    return returned
+
+
+def _kind(thing: Any) -> str:
+    if isinstance(thing, tuple | list):
+        return f"a {type(thing).__name__} of {len(thing)}"
+    return "nothing" if thing is None else f"a {type(thing).__name__}"
+
+
+def _json_path(given: str | None) -> Path | None:
+    if given is None or given == "-":
+        return Path("-") if given else None
+    path = Path(given)
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"cannot write --json {given}: expected a file in a folder that exists and can be written")
+    return path
+
+
+def _print(report: CheckReport, *, quiet: bool, stderr: bool) -> None:
+    from whence.checking.table import render, render_bad, without_blanks
+
+    if quiet and report.ok:
+        return
+    table = render_bad(report) if quiet else render(report)
+    screen = console(stderr=stderr)
+    if screen.is_terminal:
+        screen.print(table)
+    else:
+        print(without_blanks(table, screen.width), file=sys.stderr if stderr else sys.stdout)
+
+
+def _write(report: CheckReport, path: Path) -> None:
+    text = json.dumps(report.to_json(), indent=1)
+    if str(path) == "-":
+        print(text, flush=True)
+    else:
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def _exit_code(report: CheckReport, level: str) -> int:
+    from whence.checking.result import Outcome
+
+    bad = {"never": (), "error": (Outcome.FAILED,), "warning": (Outcome.FAILED, Outcome.WARNING)}[level]
+    return 1 if any(each.outcome in bad for each in report.checks) else 0

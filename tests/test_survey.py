@@ -1,0 +1,138 @@
+"""A look through data without training: what is said of loaders, datasets and arrays, and what stays as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+import whence
+from whence.cli.data import main
+from whence.config import UsageError
+
+PROGRAM = """
+import numpy as np, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Readings(Dataset):
+    def __init__(self):
+        self.x = np.random.default_rng(0).uniform(0, 4, (96, 3)).astype(np.float32)
+        self.x[37, 1] = -1
+    def __len__(self):
+        return 96
+    def __getitem__(self, i):
+        with np.errstate(invalid="ignore"):
+            values = np.log(self.x[i] + 0.5)
+        return torch.from_numpy(values), i * 7 % 4
+
+loader = DataLoader(Readings(), batch_size=16)
+table = np.ones((20, 2))
+def fails():
+    raise ValueError("mine")
+"""
+
+
+class Sorted(Dataset[tuple[torch.Tensor, int]]):
+    def __len__(self) -> int:
+        return 128
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((3,), index / 128), index // 32
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    name = f"survey_{request.node.name.split('[')[0]}"
+    (tmp_path / f"{name}.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def test_right_data_hear_nothing() -> None:
+    generator = torch.Generator().manual_seed(0)
+    data = TensorDataset(torch.randn(200, 4, generator=generator), torch.randint(0, 3, (200,), generator=generator))
+    report = whence.check_data(DataLoader(data, batch_size=20, shuffle=True))
+    assert report.ok
+    assert report.findings == ()
+    assert (report.samples, report.batches) == (200, 10)
+    assert [(row.leaf, row.column) for row in report.rows] == [
+        ("[0]", "0"),
+        ("[0]", "1"),
+        ("[0]", "2"),
+        ("[0]", "3"),
+        ("[1]", ""),
+    ]
+
+
+def test_sorted_loader_is_named_and_a_bare_dataset_is_not() -> None:
+    report = whence.check_data(DataLoader(Sorted(), batch_size=8))
+    assert [each.rule for each in report.findings] == ["data/sorted"]
+    assert whence.check_data(Sorted()).ok
+
+
+def test_sample_and_line_of_a_nan(program: str, tmp_path: Path) -> None:
+    assert main([f"{program}:loader", "--json", "found.json", "--quiet"]) == 1
+    (found,) = json.loads((tmp_path / "found.json").read_text())["findings"]
+    assert found["rule"] == "data/nonfinite"
+    assert found["origin"]["sample"]["dataset_index"] == 37
+    assert "np.log" in found["origin"]["code"]
+
+
+def test_array_with_gaps() -> None:
+    table = np.arange(40.0).reshape(20, 2)
+    table[3, 1] = np.nan
+    report = whence.check_data(table)
+    assert [(each.rule, "row 3" in each.verdict) for each in report.findings] == [("data/nonfinite", True)]
+    assert np.isnan(table).sum() == 1
+
+
+def test_random_streams_are_as_before() -> None:
+    torch.manual_seed(3)
+    loader = DataLoader(TensorDataset(torch.randn(64, 2)), batch_size=8, shuffle=True)
+    before = torch.get_rng_state()
+    whence.check_data(loader)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_data_that_raise_end_the_look_and_are_explained() -> None:
+    class Broken(Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return 40
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            return torch.zeros(3 if index != 21 else 4)
+
+    report = whence.check_data(Broken())
+    assert not report.ok
+    assert report.stopped_by is not None
+    assert [each.rule for each in report.findings] == ["data/ragged-samples"]
+
+
+def test_first_batches_only(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"{program}:loader", "--batches", "1"]) == 0
+    assert "16 samples in 1 batches" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("nowhere", "expected module:name"),
+        ("no_such_module:x", "no module is called"),
+        ("{}:nothing", "nothing called"),
+    ],
+)
+def test_wrong_usage_says_what_was_expected(program: str, target: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        main([target.format(program)])
+
+
+def test_the_users_own_exception_is_shown(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"{program}:fails"]) == 2
+    said = capsys.readouterr().err
+    assert "ValueError: mine" in said
+    assert "whence/cli" not in said
