@@ -557,7 +557,7 @@ class Tripwires:
         if self._explosion is not None and found:
             self._told_end = True
             return [follows(each, self._explosion) for each in found]
-        if not found and trip.could_not and not trip.now.recorded:
+        if not found and trip.could_not and not trip.now.recorded and trip.observed is not None:
             self.host.record_next_step(trip.could_not)
         return found
 

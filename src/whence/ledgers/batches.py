@@ -118,7 +118,7 @@ def _marks(leaves: list[torch.Tensor]) -> list[float]:
     total = torch.zeros(size, dtype=torch.float64)
     for number, leaf in enumerate(leaves):
         if len(leaf) == size:
-            rows = leaf.detach().reshape(size, -1).double()
+            rows = leaf.detach().reshape(size, -1).double().nan_to_num(0.123, 4.56, 7.89)
             total += rows @ torch.arange(rows.shape[1], dtype=torch.float64).add_(7.3 * number).mul_(0.7).cos_()
     found: list[float] = total.tolist()
     return found

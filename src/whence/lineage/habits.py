@@ -119,7 +119,7 @@ def print_of(thing: Any) -> Any:
     if isinstance(thing, torch.Tensor):
         if thing.is_meta or thing.is_sparse or thing.numel() == 0:
             return tuple(thing.shape)
-        flat = thing.detach().reshape(-1)[:MOST_ELEMENTS].double()
+        flat = thing.detach().reshape(-1)[:MOST_ELEMENTS].double().nan_to_num(0.123, 4.56, 7.89)
         return tuple(thing.shape), float(flat.sum()), float((flat * torch.arange(len(flat)).cos()).sum())
     if is_array(thing):
         if thing.dtype.kind in "iufb":

@@ -17,6 +17,7 @@ Cost
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -36,7 +37,8 @@ IGNORED = -100
 @study_rule("data/labels-masked", Rank.CAUSE)
 def labels_masked(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
-        if call.name not in CLASS_LOSSES:
+        if call.name not in CLASS_LOSSES or (loss.number is not None and not math.isfinite(loss.number)):
+            # A mean over nothing is NaN: that is told where it is born.
             continue
         given, target = argument(call, 0, "input"), argument(call, 1, "target")
         labels = study.content(target) if target is not None else None
