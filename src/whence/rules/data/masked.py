@@ -10,7 +10,7 @@ How it is detected
 How to fix it
     Mask less; give the loss a value to ignore that is no class.
 When it stays silent
-    Masked prompts and padding, as long as something is left.
+    Masked prompts and padding, as long as something is left; a batch of many whose gradients are added up.
 Cost
     A look at the target in a few recorded steps.
 """
@@ -47,7 +47,7 @@ def labels_masked(study: Study) -> Finding | None:
         ignored = _ignored(call)
         share = float((labels == ignored).float().mean())
         classes = given.shape[1] if len(given.shape) > 1 else 0
-        if share == 1.0:
+        if share == 1.0 and not _learns(study):
             trail = trace(target, Shows(partial(_is_all, ignored), study.tape), study)
             return tell_silent(
                 study,
@@ -79,6 +79,12 @@ def labels_masked(study: Study) -> Finding | None:
                 fix="Take ignore_index away, or give it a value that is no class.",
             )
     return None
+
+
+def _learns(study: Study) -> bool:
+    """Something else gives the step a gradient: other losses, or the other batches that it is accumulated from."""
+    weights = [each for group in study.optimizer.param_groups for each in group["params"]]
+    return any(each.grad is not None and not each.grad.is_sparse and bool(each.grad.any()) for each in weights)
 
 
 def _ignored(call: Call) -> int:
