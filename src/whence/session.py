@@ -345,6 +345,9 @@ class Session:
 
     def stands_still(self, thread: int, seconds: float) -> None:
         """Called from a thread of its own, while the program waits."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            # Another process may be at work that is none of this one's.
+            return
         frame = sys._current_frames().get(thread)
         frames, stack = list(frames_from(frame)), user_stack(frame)
         waits_for_data = any(each.f_code.co_filename == dataloader.__file__ for each in frames)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +28,9 @@ class Epoch:
     """Of the first batches, the last leaf that has one number for each sample."""
     marks: dict[Any, float] = field(default_factory=dict)
     """For samples of the first batches, by their dataset index: a number that tells their contents apart."""
-    seen: Counter[float] = field(default_factory=Counter)
-    """Where samples have no index: how often each was delivered."""
+    seen: dict[float, set[int]] = field(default_factory=dict)
+    """Where samples have no index: which workers have brought each. Workers bring their batches in turn."""
+    samples: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -92,7 +92,9 @@ class BatchLedger:
         if batch.indices is not None and len(batch.indices) == len(marks):
             epoch.marks.update(zip(batch.indices, marks, strict=True))
         elif batch.indices is None:
-            epoch.seen.update(marks)
+            epoch.samples += len(marks)
+            for mark in marks:
+                epoch.seen.setdefault(mark, set()).add((epoch.batches - 1) % max(batch.info.workers, 1))
         if entry.number == 1 and epoch.batches <= BATCHES_SUMMARISED:
             entry.summary.add(data)
             for path, leaf in tensors:

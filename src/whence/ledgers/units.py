@@ -45,6 +45,8 @@ class Growth:
     """How many times larger gradients are where they end than where they begin, and the layers in between."""
 
     factor: float
+    size: float
+    """Of the gradient where it ends."""
     through: str
     spot: Spot
 
@@ -91,7 +93,7 @@ def _growth(study: Study) -> Growth | None:
     ]
     known = [(call, float(each.norm())) for (call, _), each in zip(alive, gradients, strict=True) if each is not None]
     if len(known) >= DEEP and known[0][1] > 0:
-        found.append(_grown(study, known[-1][1] / known[0][1], f"{len(known)} layers", [call for call, _ in known]))
+        found.append(_grown(study, known[-1][1], known[0][1], f"{len(known)} layers", [call for call, _ in known]))
     return max((each for each in found if each is not None), key=lambda each: each.factor, default=None)
 
 
@@ -129,10 +131,10 @@ def _through_time(study: Study, run: Run, call: Call, gradient: torch.Tensor) ->
     axis = 1 if call.args and call.args[-1] is True else 0
     sizes = back.movedim(axis, 0).flatten(1).norm(dim=1)
     last = float(sizes[-1])
-    return _grown(study, float(sizes[0]) / last, f"{len(sizes)} steps in time", [call]) if last > 0 else None
+    return _grown(study, float(sizes[0]), last, f"{len(sizes)} steps in time", [call]) if last > 0 else None
 
 
-def _grown(study: Study, factor: float, through: str, calls: list[Call]) -> Growth | None:
+def _grown(study: Study, first: float, last: float, through: str, calls: list[Call]) -> Growth | None:
     """Told where most of the layers in between got their weights."""
     places: list[Site] = []
     for call in calls:
@@ -142,7 +144,7 @@ def _grown(study: Study, factor: float, through: str, calls: list[Call]) -> Grow
             places.append(_initialised(study, module, stack[0], only_matrices=True))
     if not places:
         return None
-    return Growth(factor, through, Spot.of_site(max(places, key=places.count)))
+    return Growth(first / last, first, through, Spot.of_site(max(places, key=places.count)))
 
 
 class UnitLedger:

@@ -66,10 +66,12 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     index = indices[0]
     stored = _stored(dataset, index)
     before = {name: print_of(thing) for name, thing in stored.items()}
+    states = [_state(each) for _, each in _generators(dataset, collate)]
     first = _fetch(dataset, index, 1)
     second = _fetch(dataset, index, 1)
     changed = [name for name, thing in stored.items() if print_of(thing) != before[name]]
-    if changed and not _alike(first, second):
+    moved = states != [_state(each) for _, each in _generators(dataset, collate)]
+    if changed and not moved and not _alike(first, second):
         found.mutated = changed[0]
         found.mutates = _line(lambda: dataset[index], lambda: print_of(stored[changed[0]]))
         return found

@@ -1,14 +1,13 @@
 """All, or the essential, labels are masked away.
 
 What happened
-    Every label of a batch is the one that the loss ignores, or the loss ignores a class that is none of padding.
+    Every label of a batch is the one that the loss ignores.
 Why it matters
     Nothing, or not what matters, is learnt from such a batch: its loss is a mean over nothing.
 How it is detected
-    The target of a cross entropy is nothing but ignore_index in a recorded step; or ignore_index is a class among the others, for
-    targets of one label a sample, where there is nothing to pad.
+    The target of a cross entropy is nothing but ignore_index in a recorded step, and the step's gradients are zero.
 How to fix it
-    Mask less; give the loss a value to ignore that is no class.
+    Mask less: leave the answer in.
 When it stays silent
     Masked prompts and padding, as long as something is left; a batch of many whose gradients are added up.
 Cost
@@ -21,7 +20,7 @@ import math
 from functools import partial
 from typing import Any
 
-from whence.finding import Finding, Operand, Severity
+from whence.finding import Finding, Operand
 from whence.ledgers.study import Study
 from whence.lineage.properties import Shows
 from whence.lineage.trail import trace
@@ -29,7 +28,7 @@ from whence.rules.loss.probabilities import argument
 from whence.rules.operations import CLASS_LOSSES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import describe, spot_at, tell_silent
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call
 
 IGNORED = -100
 
@@ -40,13 +39,12 @@ def labels_masked(study: Study) -> Finding | None:
         if call.name not in CLASS_LOSSES or (loss.number is not None and not math.isfinite(loss.number)):
             # A mean over nothing is NaN: that is told where it is born.
             continue
-        given, target = argument(call, 0, "input"), argument(call, 1, "target")
+        target = argument(call, 1, "target")
         labels = study.content(target) if target is not None else None
-        if given is None or target is None or labels is None or labels.is_floating_point() or not labels.numel():
+        if target is None or labels is None or labels.is_floating_point() or not labels.numel():
             continue
         ignored = _ignored(call)
         share = float((labels == ignored).float().mean())
-        classes = given.shape[1] if len(given.shape) > 1 else 0
         if share == 1.0 and not _learns(study):
             trail = trace(target, Shows(partial(_is_all, ignored), study.tape), study)
             return tell_silent(
@@ -64,20 +62,6 @@ def labels_masked(study: Study) -> Finding | None:
                 chain=trail.hops,
                 operands=(Operand("labels", describe(labels)),),
             )
-        if labels.dim() == 1 and 0 <= ignored < classes and share > 0.02 and _one_a_sample(target):
-            return tell_silent(
-                study,
-                "data/labels-masked",
-                spot=spot_at(call.site),
-                symptom=spot_at(loss.call.site),
-                step=study.step,
-                call=call,
-                severity=Severity.WARNING,
-                verdict=f"{call.name} ignores class {ignored}, one of {classes}: {share:.0%} of the labels",
-                what="samples of this class are never learnt from",
-                why="There is one label for each sample, so that there is nothing to pad: the value to ignore is a class.",
-                fix="Take ignore_index away, or give it a value that is no class.",
-            )
     return None
 
 
@@ -89,12 +73,6 @@ def _learns(study: Study) -> bool:
 
 def _ignored(call: Call) -> int:
     return int(call.kwargs.get("ignore_index", IGNORED))
-
-
-def _one_a_sample(target: Value) -> bool:
-    """The labels came so from the loader, and were not flattened from sequences."""
-    made = target.call
-    return target.leaf is not None or made is None or made.name not in ("view", "reshape", "flatten", "__getitem__")
 
 
 def _is_all(ignored: int, thing: Any) -> bool:

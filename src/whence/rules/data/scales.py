@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.inputs import Given
+from whence.lineage.ancestry import ancestors
 from whence.lineage.properties import Shows
 from whence.lineage.samples import trace_into_batch
 from whence.lineage.trail import Birth, Trail, border, trace
@@ -22,9 +25,10 @@ from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.batches import Batch, BatchLeaf
+from whence.tape.slices import is_random
 
 FACTOR = 5.0
-SPREADS = 2.0
+SPREADS = 6.0
 APART = 1e4
 LARGE = 1e3
 STALLED = 0.8
@@ -55,6 +59,8 @@ def train_eval_skew(audit: Audit) -> Finding | None:
     found = next((each for each in result.departures if _is_skew(each)), None)
     if found is None:
         return None
+    if any(_is_drawn(audit, each) for each in evaluated.inputs):
+        return None
     trail = _born(audit, trained, evaluated, found)
     return tell_silent(
         audit,
@@ -82,6 +88,13 @@ def _is_skew(found: Departure) -> bool:
         return False
     factors, moved = (_numbers(found.numbers.get(each)) for each in ("a", "moved"))
     return any(not 1 / FACTOR < abs(each) < FACTOR for each in factors) or any(abs(each) > SPREADS for each in moved)
+
+
+def _is_drawn(audit: Audit, ref: weakref.ref[torch.Tensor]) -> bool:
+    """Whether an input was made from random numbers of the step: noise is given on whatever scale a sampler needs."""
+    tensor = ref()
+    value = audit.tape.known_value(tensor) if tensor is not None else None
+    return value is not None and any(is_random(call) and call.phase != "data" for call in islice(ancestors(value), 40))
 
 
 def _numbers(thing: Any) -> list[float]:

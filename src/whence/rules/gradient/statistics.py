@@ -148,13 +148,13 @@ def exploding(audit: Audit) -> Finding | None:
         An initialisation made for the activation, normalisation, residual branches that begin small; clip_grad_norm_ for recurrent
         layers.
     When it stays silent
-        Smaller growth, a few looks only, gradients that are clipped before they are used.
+        Smaller growth, gradients that end up small, a few looks only, gradients that are clipped before they are used.
     Cost
         A replay of a few recorded steps.
     """
     if not audit.final or any(audit.loop.of(Kind.CLIP)):
         return None
-    seen = [each for each in audit.units.growth if each.factor >= EXPLODED]
+    seen = [each for each in audit.units.growth if each.factor >= EXPLODED and each.size > 1.0]
     if len(seen) < LOOKS:
         return None
     last = seen[-1]
