@@ -9,7 +9,7 @@ demo: $(VENV)/.run
 	@$(BIN)/whence demo || true
 
 test: check
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(VENV)/.develop
 	$(BIN)/ruff check src tests bench

@@ -41,7 +41,9 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
         assert ran.document["outcome"]["exception"].startswith(case.expected["exception"])
         plain = plain_run(script, cwd=tmp_path)
         assert (ran.code, ran.stdout) == (plain.code, plain.stdout)
-        assert ran.document["outcome"]["exception"].strip() in plain.stderr
+        # How torch tells of a dead worker depends on who notices it first.
+        said = ran.document["outcome"]["exception"].strip()
+        assert (said.split(":")[0] if case.expected["rule"] == "data/worker-failure" else said) in plain.stderr
     assert ran.document["not_watched"] == []
     if finding["rule"].startswith("nonfinite/"):
         _repro_fails_in_the_same_way(case, finding, tmp_path)
@@ -75,7 +77,7 @@ def _goes_on(case: Case) -> bool:
     return not _is_silent(case) and ("exception" not in case.expected or case.expected.get("caught", False))
 
 
-@pytest.mark.parametrize("case", filter(_goes_on, BROKEN), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(filter(_goes_on, BROKEN)), ids=lambda case: case.name)
 def test_broken_program_behaves_as_without_whence(case: Case, tmp_path: Path) -> None:
     script = case.folder / "broken.py"
     probe = _probe(script, tmp_path)
