@@ -40,7 +40,9 @@ class Watchdog:
 
     def stop(self) -> None:
         self._over.set()
-        self._thread = None
+        thread, self._thread = self._thread, None
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=1.0)
 
     def _watch(self) -> None:
         since, used = time.monotonic(), _computed()
