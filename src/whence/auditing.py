@@ -258,6 +258,12 @@ class Auditor:
         entry.weights |= {id(each) for each in weights}
         self._study(self._by_hand, entry, user_stack(sys._getframe(3)))
 
+    def forget_hand(self) -> None:
+        """There is an optimizer after all."""
+        if self._by_hand is not None:
+            self.built = [each for each in self.built if each.ref() is not self._by_hand]
+            self._by_hand = None
+
     def stepped_by_hand(self, step: int) -> None:
         if self._by_hand is not None:
             entry = self._entry(self._by_hand)

@@ -349,16 +349,14 @@ class Session:
             # Another process may be at work that is none of this one's.
             return
         frame = sys._current_frames().get(thread)
-        frames, stack = list(frames_from(frame)), user_stack(frame)
+        frames = list(frames_from(frame))
         waits_for_data = any(each.f_code.co_filename == dataloader.__file__ for each in frames)
         lost = self.loader_sensor.lost(only_dead=False) if waits_for_data else None
         if lost is not None:
             waiting = TimeoutError(f"no batch for {seconds:.0f} seconds")
             self.say(self.explainer.lost_worker(*lost, waiting, frames, self.step))
         else:
-            self.auditor.stands_still(
-                stack, [each for each in frames if not is_library(each.f_code.co_filename)], seconds
-            )
+            self.auditor.stands_still(user_stack(frame), user_frames(frame), seconds)
 
     # what the loop sensor reports
 
@@ -379,8 +377,9 @@ class Session:
     # what the optimizer sensor reports
 
     def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
-        self.passes.by_hand = False
         if not self._looking_now:
+            self.passes.by_hand = False
+            self.auditor.forget_hand()
             self.auditor.optimizer_built(optimizer, stack)
 
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
@@ -388,6 +387,10 @@ class Session:
             return
         if not evaluates:
             with self.looking():
+                if self.passes.by_hand:
+                    # Built before the watch began.
+                    self.passes.by_hand = False
+                    self.auditor.forget_hand()
                 self.tripwires.step_began(optimizer)
                 if self.order.on or self.calls.on:
                     self._audited(self.auditor.step_began, optimizer)
@@ -436,10 +439,19 @@ class Session:
         if self.step in AUDITS:
             frame = sys._getframe(2)
             self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
+        self._slow_down()
+
+    def _slow_down(self) -> bool:
+        """After a step: what is no longer of interest, or too dear, is no longer looked at. True if recording ends here."""
         if self.step >= LEDGER_STEPS:
             self.order.stop()
-        if self.calls.on and self.step >= RECORDED_STEPS and self._is_dear():
-            self._stop_recording()
+        ends = self.calls.on and (self.calls.resting or (self.step >= RECORDED_STEPS and self._is_dear()))
+        if ends:
+            self.calls.stop()
+            self.tape.has_gaps = True
+            self._step_began = perf_counter()
+            self.module_sensor.calls = 0
+        return ends
 
     def _note_update(self, optimizer: Optimizer) -> None:
         """An optimizer of torch's own is one entry of the tape: it changed its weights."""
@@ -453,10 +465,7 @@ class Session:
             self.tripwires.step_ended(optimizer)
             self.step = steps
             self._audited(self.auditor.step_ended, optimizer, steps)
-            if steps >= LEDGER_STEPS:
-                self.order.stop()
-            if self.calls.on and (self.calls.resting or (steps >= RECORDED_STEPS and self._is_dear())):
-                self._stop_recording()
+            if self._slow_down():
                 if self._hooks_off:
                     self.module_sensor.stop()
                     self.scope = None
@@ -473,12 +482,6 @@ class Session:
         if self.config.steps is not None and steps >= self.config.steps:
             self._retire()
 
-    def _stop_recording(self) -> None:
-        self.calls.stop()
-        self.tape.has_gaps = True
-        self._step_began = perf_counter()
-        self.module_sensor.calls = 0
-
     def _leave_off(self) -> None:
         """A long evaluation, or a rollout: what it repeats is not recorded to its end."""
         if not self.calls.resting and self._is_dear():
@@ -486,7 +489,7 @@ class Session:
             self.passes.current.recorded = False
 
     def _is_dear(self) -> bool:
-        """Recording goes on for so many calls, about a second of it, and for as long as it keeps within the budget."""
+        """Recording goes on for so many calls, less than a second of it, and for as long as it keeps within the budget."""
         waits = self.step < PATIENT_STEPS and self.auditor.has_newcomer()
         allowed = self.config.budget * (perf_counter() - self._began)
         return self.tape.count > GRACE_CALLS * (2 if waits else 1) and self.cost() - self._diagnosing > allowed

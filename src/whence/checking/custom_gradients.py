@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 
-from whence.checking.numbers import number_text
 from whence.checking.places import place_of_backward
 from whence.checking.recording import recording
 from whence.checking.subject import Subject
 from whence.checking.verdict import Verdict, failed, listed, passed, unchecked
 from whence.rules.gradient.wrong_custom import Difference, compare
+from whence.rules.nonfinite.telling import number_text
 from whence.source.sites import is_library
 from whence.tape.tape import CustomFunction
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from whence.checking.numbers import number_text
 from whence.checking.recording import recording
 from whence.checking.subject import Subject
 from whence.checking.verdict import Verdict, failed, passed, unchecked, warning
+from whence.rules.nonfinite.telling import number_text
 from whence.tape.tape import Call
 
 # A net with usual initial weights is within a few tenths of chance; targets that are not centred cost a factor of some.

@@ -9,10 +9,10 @@ from time import perf_counter
 
 import torch
 
-from whence.checking.numbers import number_text
 from whence.checking.places import place_of_class
 from whence.checking.subject import Subject
 from whence.checking.verdict import Verdict, passed, unchecked, warning
+from whence.rules.nonfinite.telling import number_text
 
 RATES = (1e-3, 1e-2, 1e-1)
 STEPS = 50

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from typing import Any
 
 from torch import nn
 
 from whence.checking.result import Place
 from whence.finding import Finding
-from whence.source.definitions import find_attribute, find_class
-from whence.source.sites import Site, is_library, sites_in
+from whence.source.classes import assignment_of, class_node, method_of
+from whence.source.sites import Site, sites_in
 from whence.source.spots import Spot
-from whence.source.text import tree_of
 
 
 def place_of_spot(spot: Spot) -> Place:
@@ -56,39 +54,19 @@ def place_of_parameter(root: nn.Module, path: str) -> Place | None:
 
 
 def place_of_class(kind: type) -> Place | None:
-    node, filename = _class_node(kind)
-    return Place(*_head(filename, node)) if node is not None else None
+    node, filename = class_node(kind)
+    return place_of_spot(Spot.of_node(filename, node)) if node is not None else None
 
 
 def place_of_backward(kind: type) -> Place | None:
     """The `return` of a custom Function's backward."""
-    node, filename = _class_node(kind)
-    for method in node.body if node is not None else ():
-        if isinstance(method, ast.FunctionDef) and method.name == "backward":
-            returns = [each for each in ast.walk(method) if isinstance(each, ast.Return)]
-            return place_of_spot(Spot.of_node(filename, returns[-1] if returns else method))
-    return place_of_class(kind)
-
-
-def _head(filename: str, node: ast.ClassDef) -> tuple[str, int, str]:
-    spot = Spot.of_node(filename, node)
-    return spot.file, spot.line, spot.code
+    method, filename = method_of(kind, "backward")
+    if method is None:
+        return place_of_class(kind)
+    returns = [each for each in ast.walk(method) if isinstance(each, ast.Return)]
+    return place_of_spot(Spot.of_node(filename, returns[-1] if returns else method))
 
 
 def _attribute(kind: type, name: str) -> Place | None:
-    """The line that assigns an attribute, in the class or in one of the user's that it derives from."""
-    for each in kind.__mro__:
-        node, filename = _class_node(each)
-        definition = find_attribute(name, node) if node is not None else None
-        if definition is not None:
-            return place_of_spot(Spot.of_node(filename, definition.node))
-    return None
-
-
-def _class_node(kind: type) -> tuple[ast.ClassDef | None, str]:
-    try:
-        filename = inspect.getfile(kind)
-    except (TypeError, OSError):
-        return None, ""
-    tree = tree_of(filename) if not is_library(filename) else None
-    return (find_class(kind.__name__, tree) if tree is not None else None), filename
+    found = assignment_of(kind, name)
+    return place_of_spot(Spot.of_node(found[1], found[0].node)) if found is not None else None

@@ -8,12 +8,12 @@ import torch
 
 from whence.checking.calling import NoLoss
 from whence.checking.explained import Watched, train_once, watch_step
-from whence.checking.numbers import number_text
 from whence.checking.places import place_of_exception, place_of_finding
 from whence.checking.result import Outcome, Place
 from whence.checking.subject import Subject
 from whence.checking.verdict import Verdict, failed, passed
 from whence.finding import Finding, Severity, described
+from whence.rules.nonfinite.telling import number_text
 
 
 def check_runs(subject: Subject) -> Verdict:

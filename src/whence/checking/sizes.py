@@ -15,7 +15,6 @@ from whence.checking.clones import Clone
 from whence.checking.explained import watch_step
 from whence.checking.extents import other_extents
 from whence.checking.fakes import Fakes, Shapes, shapes_of
-from whence.checking.numbers import shape_text
 from whence.checking.places import place_of_exception, place_of_finding, place_of_site
 from whence.checking.recording import recording
 from whence.checking.result import Place
@@ -23,6 +22,7 @@ from whence.checking.subject import Subject
 from whence.checking.verdict import Verdict, failed, listed, passed, unchecked
 from whence.finding import described
 from whence.rules.operations import RESHAPES
+from whence.rules.telling import shape_text
 from whence.source.sites import frames_in
 
 SECONDS = 5.0

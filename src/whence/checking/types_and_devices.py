@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from whence.checking.clones import is_lazy
-from whence.checking.numbers import number_text
 from whence.checking.places import place_of_exception
 from whence.checking.structure import real_tensors, tensors_in
 from whence.checking.subject import Subject
 from whence.checking.verdict import Verdict, failed, listed, passed, warning
+from whence.rules.nonfinite.telling import number_text
 
 
 def check_types(subject: Subject) -> Verdict:

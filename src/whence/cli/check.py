@@ -14,11 +14,11 @@ import argparse
 import contextlib
 import inspect
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whence.cli.outputs import json_path
 from whence.cli.targets import UsersFault, called, thing_at
 from whence.config import UsageError
 from whence.report.terminal import console
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.fail_on not in LEVELS:
         raise UsageError(f"--fail-on must be one of {', '.join(LEVELS)}; got {options.fail_on!r}")
-    path = _json_path(options.json)
+    path = json_path(options.json)
     to_stdout = path is not None and str(path) == "-"
     try:
         # What the user's code prints must not get into the document.
@@ -103,15 +103,6 @@ def _kind(thing: Any) -> str:
     if isinstance(thing, tuple | list):
         return f"a {type(thing).__name__} of {len(thing)}"
     return "nothing" if thing is None else f"a {type(thing).__name__}"
-
-
-def _json_path(given: str | None) -> Path | None:
-    if given is None or given == "-":
-        return Path("-") if given else None
-    path = Path(given)
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"cannot write --json {given}: expected a file in a folder that exists and can be written")
-    return path
 
 
 def _print(report: CheckReport, *, quiet: bool, stderr: bool) -> None:

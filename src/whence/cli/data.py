@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whence.cli.outputs import json_path
 from whence.cli.targets import UsersFault, called, place_of, thing_at
 from whence.config import UsageError, severity
 from whence.finding import Span
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
     if options.batches is not None and (not options.batches.isdecimal() or int(options.batches) < 1):
         raise UsageError(f"--batches must be a number of batches, such as 100; got {options.batches!r}")
     level = severity(options.fail_on, "--fail-on")
+    path = json_path(options.json)
     try:
         data = thing_at(options.target, "whence data train:loader")
         data = called(data, options.target) if inspect.isfunction(data) else data
@@ -63,8 +65,8 @@ def main(arguments: list[str]) -> int:
             report = look_through(data, here, most, lambda n: status.update(f"whence data: {n} batches"))
     else:
         report = look_through(data, here, most, None)
-    if options.json is not None:
-        _write(report, options.json)
+    if path is not None:
+        _write(report, path)
     if not options.quiet and options.json != "-":
         _show_table(report)
     for finding in report.findings:
@@ -90,7 +92,7 @@ def _show_table(report: DataReport) -> None:
         screen.print(f"... and {len(report.rows) - MOST_ROWS} more columns")
 
 
-def _write(report: DataReport, where: str) -> None:
+def _write(report: DataReport, path: Path) -> None:
     from dataclasses import asdict
 
     from whence.finding import Report
@@ -103,10 +105,7 @@ def _write(report: DataReport, where: str) -> None:
         "columns": [asdict(each) for each in report.rows],
     }
     text = json.dumps(document, indent=1)
-    if where == "-":
+    if str(path) == "-":
         print(text)
-        return
-    try:
-        Path(where).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--json: {where} cannot be written ({error.strerror})") from None
+    else:
+        path.write_text(text + "\n", encoding="utf-8")

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from whence.cli.outputs import json_path
 from whence.config import Config, UsageError, read_config, rule_patterns, severity
 from whence.finding import Outcome, Report, described
 from whence.record import Record, document_of, new_run_folder, write_document
@@ -131,21 +132,12 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(own)
     config = choose(options)
     program = find_program(words)
-    json_path = _json_path(options.json)
+    target = json_path(options.json)
     try:
         folder = new_run_folder(program.name)
     except OSError as error:
         raise UsageError(f"cannot make the run folder .whence in {Path.cwd()}: {error.strerror}") from error
-    return Run(program, config, folder, json_path, words, quiet=options.quiet).go()
-
-
-def _json_path(given: str | None) -> Path | None:
-    if given is None or given == "-":
-        return Path("-") if given else None
-    path = Path(given)
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"cannot write --json {given}: expected a file in a folder that exists and can be written")
-    return path.absolute()
+    return Run(program, config, folder, target, words, quiet=options.quiet).go()
 
 
 class Run:

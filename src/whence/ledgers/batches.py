@@ -11,6 +11,7 @@ from whence.data.summary import Summary
 from whence.lineage.habits import Habits
 from whence.tape.batches import Batch, LoaderInfo, leaves_of
 
+MOST_LOADERS = 16
 EPOCHS_NOTED = 3
 BATCHES_NOTED = 64
 BATCHES_SUMMARISED = 6
@@ -49,13 +50,19 @@ class LoaderEntry:
 
 
 class BatchLedger:
-    """Bounded. Keeps labels of a few batches, and nothing else of what was delivered."""
+    """Bounded. Of the last few loaders it keeps labels of some batches, and nothing else of what was delivered."""
 
     def __init__(self) -> None:
         self.entries: dict[int, LoaderEntry] = {}
 
     def entry_of(self, info: LoaderInfo) -> LoaderEntry:
-        return self.entries.setdefault(id(info), LoaderEntry(info))
+        entry = self.entries.get(id(info))
+        if entry is None:
+            entry = self.entries[id(info)] = LoaderEntry(info)
+            if len(self.entries) > MOST_LOADERS:
+                # Some programs build a loader for every epoch.
+                del self.entries[next(iter(self.entries))]
+        return entry
 
     def trained(self) -> list[LoaderEntry]:
         return [each for each in self.entries.values() if each.info.trained]

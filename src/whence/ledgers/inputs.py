@@ -15,6 +15,7 @@ from whence.tape.tape import flatten
 
 TRAINED = 6
 EVALUATED = 3
+MOST_SOURCES = 8
 ENOUGH_ROWS = 30
 MOST_ELEMENTS = 2_000_000
 
@@ -32,33 +33,34 @@ class InputLedger:
     """Bounded: a few passes of each model are summed up."""
 
     def __init__(self) -> None:
-        self._trained: weakref.WeakKeyDictionary[nn.Module, Given] = weakref.WeakKeyDictionary()
-        self._evaluated: weakref.WeakKeyDictionary[nn.Module, dict[int, Given]] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[nn.Module, dict[int | None, Given]] = weakref.WeakKeyDictionary()
+        """For each model, what it is given in training (None), and in evaluation by each source."""
         self.fresh: tuple[Given, Given] | None = None
         """Inputs in training and in evaluation that can be compared now."""
 
     def note(self, module: nn.Module, args: Iterable[Any], source: int) -> bool:
         """Take in the inputs of a pass; True if there is something new to compare. `source` tells loaders apart."""
         self.fresh = None
-        is_trained = module.training and torch.is_grad_enabled()
-        if is_trained:
-            given, most = self._trained.setdefault(module, Given()), TRAINED
-        elif not module.training and not torch.is_grad_enabled():
-            if module not in self._trained:
-                return False
-            given, most = self._evaluated.setdefault(module, {}).setdefault(source, Given()), EVALUATED
-        else:
+        known = self._known.get(module)
+        if module.training is not torch.is_grad_enabled() or (known is None and not module.training):
             return False
-        if given.summary.batches >= most:
+        if known is None:
+            known = self._known[module] = {None: Given()}
+        given = known.get(None if module.training else source)
+        if given is None:
+            if len(known) > MOST_SOURCES:
+                return False
+            given = known[source] = Given()
+        if given.summary.batches >= (TRAINED if module.training else EVALUATED):
             return False
         tensors = [each for each in flatten(tuple(args)) if _is_data(each)]
         if not tensors:
             return False
         given.inputs = [weakref.ref(each) for each in tensors]
         given.summary.add(tuple(each.detach() for each in tensors))
-        if is_trained or self._trained[module].summary.batches < 3 or given.summary.rows < ENOUGH_ROWS:
+        if module.training or known[None].summary.batches < 3 or given.summary.rows < ENOUGH_ROWS:
             return False
-        self.fresh = self._trained[module], given
+        self.fresh = known[None], given
         return True
 
 

@@ -22,7 +22,7 @@ from whence.lineage.lines import operation_in
 from whence.lineage.looking import is_array
 from whence.source.sites import Site, is_library, user_stack
 from whence.source.spots import Spot
-from whence.source.text import tree_of
+from whence.source.text import statement_at
 from whence.tape.batches import LoaderInfo, leaves_of
 
 MOST_EVENTS = 20_000
@@ -251,25 +251,10 @@ def _line(ask: Callable[[], Any], state: Callable[[], Any]) -> Spot | None:
 
 
 def _spot(frame: FrameType, line: int) -> Spot | None:
-    statement = statement_at(frame, line)
+    statement = statement_at(frame.f_code.co_filename, line)
     value = getattr(statement, "value", None)
     node = value if isinstance(value, ast.expr) else statement
     return Spot.of_node(frame.f_code.co_filename, node) if node is not None else None
-
-
-def statement_at(frame: FrameType, line: int) -> ast.stmt | None:
-    return statement_at_line(frame.f_code.co_filename, line)
-
-
-def statement_at_line(filename: str, line: int) -> ast.stmt | None:
-    """The innermost statement that has a line in it."""
-    tree = tree_of(filename)
-    around = [
-        node
-        for node in (ast.walk(tree) if tree is not None else ())
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-    ]
-    return max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)
 
 
 def _ask_for_seeds(found: Habits, dataset: Any, indices: list[Any]) -> None:
@@ -374,7 +359,7 @@ class WrapWatch:
         if self.found is not None or self._events > MOST_EVENTS // 10:
             return None
         if event == "line":
-            statement = statement_at(frame, frame.f_lineno)
+            statement = statement_at(frame.f_code.co_filename, frame.f_lineno)
             for node in ast.walk(statement) if statement is not None and not hasattr(statement, "body") else ():
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
                     self._try(node, frame)

@@ -15,7 +15,7 @@ from whence.lineage.looking import Unknown, look
 from whence.lineage.properties import Property
 from whence.source.sites import is_library
 from whence.source.spots import Spot
-from whence.source.text import tree_of
+from whence.source.text import statement_at
 
 MOST_EVENTS = 20_000
 
@@ -68,7 +68,7 @@ class LineWatch:
 
     def _uses_bad(self, frame: FrameType, line: int) -> bool:
         """Whether something that a line reads had the property already."""
-        statement = _statement_at(frame, line)
+        statement = statement_at(frame.f_code.co_filename, line)
         if statement is None:
             return False
         for node in ast.walk(statement):
@@ -89,23 +89,12 @@ class LineWatch:
         if self.found is None:
             return None
         frame, line = self.found
-        statement = _statement_at(frame, line)
+        statement = statement_at(frame.f_code.co_filename, line)
         value = getattr(statement, "value", None)
         if statement is None or not isinstance(value, ast.expr):
             return None
         value = _part(value, path) if isinstance(statement, ast.Return) else value
         return Spot.of_node(frame.f_code.co_filename, value), operation_in(value)
-
-
-def _statement_at(frame: FrameType, line: int) -> ast.stmt | None:
-    """The innermost statement that has the line in it."""
-    tree = tree_of(frame.f_code.co_filename)
-    found: ast.stmt | None = None
-    for node in ast.walk(tree) if tree is not None else ():
-        is_around = isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-        if is_around and (found is None or node.lineno >= found.lineno):  # type: ignore[attr-defined]
-            found = node  # type: ignore[assignment]
-    return found
 
 
 def _part(node: ast.expr, path: str) -> ast.expr:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -13,10 +12,9 @@ from torch import nn
 from whence.finding import Hop, Sample
 from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.properties import HasAxis, Property, axis_source
-from whence.source.definitions import find_attribute, find_class, find_registration
-from whence.source.sites import is_library
+from whence.source.classes import attribute_of, class_node
+from whence.source.definitions import find_registration
 from whence.source.spots import Spot
-from whence.source.text import tree_of
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Call, Foreign, Value, flatten
 
@@ -158,13 +156,10 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> T
 
 def where_built(module: nn.Module, name: str, scene: Scene) -> Spot | None:
     """Where a module's own tensor is made: `self.name = ...` in a class of the program's, else where the layer is built."""
-    source = sys.modules.get(type(module).__module__)
-    filename = getattr(source, "__file__", None) or "<string>"
-    tree = None if is_library(filename) else tree_of(filename)
-    kind = find_class(type(module).__name__, tree) if tree is not None else None
-    definition = find_attribute(name, kind) if kind is not None else None
-    if definition is not None and definition.value is not None:
-        return Spot.of_node(filename, definition.value)
+    assigned = attribute_of(type(module), name)
+    if assigned is not None:
+        return assigned
+    kind, filename = class_node(type(module))
     registered = find_registration(name, kind) if kind is not None else None
     if registered is not None:
         return Spot.of_node(filename, registered)

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from whence.lineage.elsewhere import begin_quietly
-from whence.lineage.habits import statement_at_line
 from whence.source.sites import is_library
 from whence.source.spots import Spot
+from whence.source.text import statement_at
 
 PATIENCE_SECONDS = 4.0
 
@@ -53,7 +53,7 @@ def fetch_until_it_ends(dataset: Any, indices: list[Any], patience: float = PATI
         index, filename, line = json.loads(next(each for each in reversed(lines) if each.endswith("]")))
     except (StopIteration, ValueError):
         return Ending("hung" if hung else "died")
-    statement = statement_at_line(filename, line)
+    statement = statement_at(filename, line)
     value = getattr(statement, "value", None)
     node = value if isinstance(value, ast.expr) else statement
     if isinstance(statement, ast.With):

@@ -112,3 +112,14 @@ def shown_path(filename: str) -> str:
     if filename.startswith("<"):
         return filename
     return _relative(os.path.abspath(filename), os.getcwd())
+
+
+def statement_at(filename: str, line: int) -> ast.stmt | None:
+    """The innermost statement that has a line in it."""
+    tree = tree_of(filename)
+    around = [
+        node
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    return max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -99,6 +99,9 @@ def leaves_of(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
         for name, each in zip(tree._fields, tree, strict=True):
             yield from leaves_of(each, f"{path}.{name}")
+    elif is_dataclass(tree) and not isinstance(tree, type):
+        for each in fields(tree):
+            yield from leaves_of(getattr(tree, each.name), f"{path}.{each.name}")
     elif isinstance(tree, tuple | list) and len(tree) < 64:
         for number, each in enumerate(tree):
             yield from leaves_of(each, f"{path}[{number}]")

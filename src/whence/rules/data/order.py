@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
-from typing import Any
 
 import torch
 
@@ -14,9 +12,10 @@ from whence.ledgers.batches import LoaderEntry
 from whence.lineage.looking import Unknown, look
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.definitions import find_attribute, find_class, find_definition
+from whence.source.classes import attribute_of, method_of
+from whence.source.definitions import find_definition
 from whence.source.spots import Spot
-from whence.source.text import function_node, tree_of
+from whence.source.text import function_node
 
 ENOUGH_SAMPLES = 32
 MOST_CLASSES = 1000
@@ -83,26 +82,8 @@ def _used_up(entry: LoaderEntry) -> Spot | None:
     dataset = entry.info.dataset
     for name, thing in vars(dataset).items() if hasattr(dataset, "__dict__") else ():
         if hasattr(thing, "__next__"):
-            return _attribute(dataset, name)
+            return attribute_of(type(dataset), name)
     return None
-
-
-def _attribute(thing: Any, name: str) -> Spot | None:
-    """Where a class of the program's sets an attribute of itself."""
-    filename = _file_of(type(thing))
-    tree = tree_of(filename) if filename else None
-    kind = find_class(type(thing).__name__, tree) if tree is not None else None
-    definition = find_attribute(name, kind) if kind is not None else None
-    if filename is None or definition is None or definition.value is None:
-        return None
-    return Spot.of_node(filename, definition.value)
-
-
-def _file_of(kind: type) -> str | None:
-    try:
-        return inspect.getsourcefile(kind)
-    except (TypeError, OSError):
-        return None
 
 
 def _empty_source(audit: Audit, entry: LoaderEntry) -> Spot | None:
@@ -184,38 +165,26 @@ def _different(labels: torch.Tensor) -> int:
 def _ordered_by(entry: LoaderEntry) -> Spot | None:
     """The line that decides the order, where a sampler or a stream of the program's own does."""
     maker = entry.info.dataset if entry.info.is_iterable else entry.info.sampler()
-    filename = _file_of(type(maker)) if maker is not None else None
-    if filename is None or type(maker).__module__.startswith("torch."):
-        return None
-    walk = _method(maker, "__iter__", filename)
+    walk, filename = method_of(type(maker), "__iter__")
     if walk is None:
         return None
     sorts = [each for each in ast.walk(walk) if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)]
     if sorts:
         return Spot.of_node(filename, sorts[0])
-    return loop_of(maker, filename)
+    return loop_of(type(maker))
 
 
-def _method(thing: Any, name: str, filename: str) -> ast.FunctionDef | None:
-    tree = tree_of(filename)
-    kind = find_class(type(thing).__name__, tree) if tree is not None else None
-    for each in kind.body if kind is not None else ():
-        if isinstance(each, ast.FunctionDef) and each.name == name:
-            return each
-    return None
-
-
-def loop_of(stream: Any, filename: str) -> Spot | None:
+def loop_of(stream: type) -> Spot | None:
     """The loop that a stream's samples come from: in `__iter__`, or in the method that it iterates over."""
-    name, found = "__iter__", None
+    name, found, home = "__iter__", None, ""
     for _ in range(4):
-        walk = _method(stream, name, filename)
+        walk, filename = method_of(stream, name)
         loop = next((each for each in ast.walk(walk) if isinstance(each, ast.For)), None) if walk is not None else None
         source = loop.iter if loop is not None else None
         if walk is not None and loop is None:
             source = next((each.value for each in ast.walk(walk) if isinstance(each, ast.YieldFrom)), None)
             source = source or next((each.value for each in ast.walk(walk) if isinstance(each, ast.Return)), None)
-        found = loop or found
+        found, home = (loop, filename) if loop is not None else (found, home)
         own = [
             each.func.attr
             for each in (ast.walk(source) if source is not None else ())
@@ -226,7 +195,7 @@ def loop_of(stream: Any, filename: str) -> Spot | None:
         if not own:
             break
         name = own[0]
-    return Spot.of_node(filename, found.iter) if found is not None else None
+    return Spot.of_node(home, found.iter) if found is not None else None
 
 
 @audit_rule("data/duplicated-stream", Rank.CALL)
@@ -257,12 +226,10 @@ def duplicated_stream(audit: Audit) -> Finding | None:
         repeated = sum(len(workers) > 1 for workers in epoch.seen.values())
         if repeated < 0.8 * len(epoch.seen):
             continue
-        dataset = info.dataset
-        filename = _file_of(type(dataset)) if dataset is not None else None
         return tell_silent(
             audit,
             "data/duplicated-stream",
-            spot=(loop_of(dataset, filename) if filename is not None else None) or info.built,
+            spot=loop_of(type(info.dataset)) or info.built,
             symptom=info.built,
             step=audit.step,
             phase="data",

@@ -11,9 +11,9 @@ import re
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
-from whence.rules.data.order import _attribute
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
+from whence.source.classes import attribute_of
 from whence.source.spots import Spot
 
 ENOUGH = 8
@@ -45,7 +45,7 @@ def mutated_sample(audit: Audit) -> Finding | None:
             audit,
             "data/mutated-sample",
             spot=habits.mutates,
-            symptom=_built(entry),
+            symptom=entry.info.built,
             step=audit.step,
             phase="data",
             verdict=f"reading a sample changes it: {habits.mutated} is written in place",
@@ -108,7 +108,7 @@ def repeated_randomness(audit: Audit) -> Finding | None:
             audit,
             "data/repeated-randomness",
             spot=spot,
-            symptom=_built(entry),
+            symptom=entry.info.built,
             step=audit.step,
             phase="data",
             severity=Severity.WARNING,
@@ -119,10 +119,6 @@ def repeated_randomness(audit: Audit) -> Finding | None:
             fix=told[2],
         )
     return None
-
-
-def _built(entry: LoaderEntry) -> Spot | None:
-    return entry.info.built
 
 
 def _repeats(entry: LoaderEntry) -> bool:
@@ -166,8 +162,8 @@ def misaligned(audit: Audit) -> Finding | None:
         return tell_silent(
             audit,
             "data/misaligned",
-            spot=_listing(entry.info.dataset, one, other) or _built(entry),
-            symptom=_built(entry),
+            spot=_listing(entry.info.dataset, one, other) or entry.info.built,
+            symptom=entry.info.built,
             step=audit.step,
             phase="data",
             severity=Severity.ERROR,
@@ -208,8 +204,8 @@ def _listing(dataset: object, *paths: str) -> Spot | None:
     for name, thing in lists.items():
         numbers = [int(number) for each in thing if (number := _number(each)) is not None]
         if numbers != sorted(numbers):
-            return _attribute(dataset, name)
-    return _attribute(dataset, next(iter(lists))) if lists else None
+            return attribute_of(type(dataset), name)
+    return attribute_of(type(dataset), next(iter(lists))) if lists else None
 
 
 @audit_rule("dtype/uint8-wrap", Rank.CALL)
@@ -224,7 +220,7 @@ def wrapped_in_a_dataset(audit: Audit) -> Finding | None:
             audit,
             "dtype/uint8-wrap",
             spot=habits.wraps,
-            symptom=_built(entry),
+            symptom=entry.info.built,
             step=audit.step,
             op=name,
             phase="data",

@@ -128,10 +128,6 @@ def _reaches_beyond(low: float, high: float, thing: Any) -> bool:
     return len(shape) > 0 and 0 not in shape and (float(thing.max()) > high or float(thing.min()) < low)
 
 
-def _built(entry: LoaderEntry) -> Spot | None:
-    return entry.info.built
-
-
 @audit_rule("data/unscaled", Rank.GENERAL)
 def unscaled(audit: Audit) -> Finding | None:
     """Inputs are unscaled, or scaled twice.
@@ -163,8 +159,8 @@ def unscaled(audit: Audit) -> Finding | None:
             return tell_silent(
                 audit,
                 "data/unscaled",
-                spot=_raw(audit, entry, path) or _built(entry),
-                symptom=_built(entry),
+                spot=_raw(audit, entry, path) or entry.info.built,
+                symptom=entry.info.built,
                 step=audit.step,
                 phase="data",
                 severity=Severity.WARNING if stalls else Severity.INFO,
@@ -185,7 +181,7 @@ def _raw(audit: Audit, entry: LoaderEntry, path: str) -> Spot | None:
     leaf = BatchLeaf(Batch(entry.info, 0, indices), path)
     prop = Shows(partial(_reaches_beyond, -LARGE, 100.0), audit.tape)
     trail = trace_into_batch(leaf, audit.tape.value_of(torch.empty(0)), prop, audit)
-    return trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != _built(entry) else None
+    return trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != entry.info.built else None
 
 
 def _scale_of(path: str, leaf: ArraySummary, entry: LoaderEntry) -> str | None:

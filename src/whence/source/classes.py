@@ -1,0 +1,45 @@
+"""Classes of the program's: where they are written, and where they set what hangs on them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+
+from whence.source.definitions import Definition, find_attribute, find_class
+from whence.source.sites import is_library
+from whence.source.spots import Spot
+from whence.source.text import tree_of
+
+
+def class_node(kind: type) -> tuple[ast.ClassDef | None, str]:
+    """The syntax node of a class and its file; no node for a library's."""
+    filename = getattr(sys.modules.get(kind.__module__), "__file__", None) or "<string>"
+    tree = None if is_library(filename) else tree_of(filename)
+    return (find_class(kind.__name__, tree) if tree is not None else None), filename
+
+
+def assignment_of(kind: type, name: str) -> tuple[Definition, str] | None:
+    """`self.name = ...` in the class, or in one of the program's that it derives from, and the file."""
+    for each in kind.__mro__:
+        node, filename = class_node(each)
+        definition = find_attribute(name, node) if node is not None else None
+        if definition is not None:
+            return definition, filename
+    return None
+
+
+def attribute_of(kind: type, name: str) -> Spot | None:
+    """What is assigned there."""
+    found = assignment_of(kind, name)
+    value = found[0].value if found is not None else None
+    return Spot.of_node(found[1], value) if found is not None and value is not None else None
+
+
+def method_of(kind: type, name: str) -> tuple[ast.FunctionDef | None, str]:
+    """The syntax node of a method and its file."""
+    for each in kind.__mro__:
+        node, filename = class_node(each)
+        for method in node.body if node is not None else ():
+            if isinstance(method, ast.FunctionDef) and method.name == name:
+                return method, filename
+    return None, ""
