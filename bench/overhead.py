@@ -26,6 +26,7 @@ import torch
 from torch import nn
 from workloads import WORKLOADS, Step, Workload
 
+from whence.auditing import LEDGER_STEPS
 from whence.config import Config
 from whence.record import Record
 from whence.report.live import LiveReport
@@ -35,7 +36,11 @@ Way = Callable[[nn.Module], contextlib.AbstractContextManager[None]]
 
 
 class Watched:
-    """A watch that has recorded what it needs, put on and taken off around blocks of steps."""
+    """A watch as it is for most of a run, put on and taken off around blocks of steps.
+
+    By then the calls of some steps are recorded, their order is no longer written down, and hooks on modules are off where
+    they are too dear for so short a step.
+    """
 
     def __init__(self, step: Step) -> None:
         self.session = Session(Config(), Record(), LiveReport(quiet=True, folder=None))
@@ -43,11 +48,16 @@ class Watched:
         while self.session.calls.on:
             step()
         self.recorded = self.session.cost()
+        settled = max(self.session.step, LEDGER_STEPS) + 60
+        began = time.perf_counter()
+        while self.session.step < settled and time.perf_counter() - began < 20:
+            step()
+        self.sensors = [sensor for sensor in self.session.sensors if sensor.on]
         self.session.stop()
 
     @contextlib.contextmanager
     def __call__(self, _model: nn.Module) -> Iterator[None]:
-        for sensor in self.session.sensors:
+        for sensor in self.sensors:
             sensor.start()
         try:
             yield

@@ -135,8 +135,8 @@ def gpt() -> tuple[nn.Module, Step]:
 
 
 WORKLOADS = (
-    Workload("MLP", mlp, 300),
-    Workload("LSTM", lstm, 12),
+    Workload("MLP", mlp, 30),
+    Workload("LSTM", lstm, 5),
     Workload("ResNet", resnet, 3),
     Workload("GPT", gpt, 2),
 )

@@ -385,7 +385,11 @@ class Session:
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
         if self._looking_now or self._over:
             return
-        if not evaluates:
+        if evaluates:
+            pass
+        elif not (self.calls.on or self.order.on) and self.tripwires.glance(optimizer):
+            self.auditor.step_began(optimizer)
+        else:
             with self.looking():
                 if self.passes.by_hand:
                     # Built before the watch began.
@@ -397,7 +401,8 @@ class Session:
                 else:
                     self.auditor.step_began(optimizer)
         self._phases.append("optimizer")
-        self.calls.only_failures = is_torchs(optimizer)
+        if self.calls.on:
+            self.calls.only_failures = is_torchs(optimizer)
         self._stop_if_asked()
 
     def evaluation_began(self) -> None:
@@ -510,7 +515,8 @@ class Session:
         now = perf_counter()
         if sensor.on and sensor.calls:
             share = sensor.calls * HOOK_SECONDS / max(now - self._step_began, 1e-9)
-            self._dear_steps = self._dear_steps + 1 if share > self.config.budget else 0
+            # A step that took long by accident does not make the hooks cheap.
+            self._dear_steps = max(self._dear_steps + (1 if share > self.config.budget else -1), 0)
             if self._dear_steps >= PATIENT_STEPS:
                 sensor.stop()
                 self.scope = None
@@ -531,12 +537,13 @@ class Session:
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         if self._looking_now or transforming():
             return
-        with self.looking():
-            if self.loaders.current is not None:
-                self.loaders.current.info.trained = True
-            self.tripwires.backward_began(losses)
-            if self.calls.on:
-                self.auditor.backward_began(losses)
+        if self.loaders.current is not None:
+            self.loaders.current.info.trained = True
+        if self.calls.on or not self.tripwires.glance_at_loss(losses):
+            with self.looking():
+                self.tripwires.backward_began(losses)
+                if self.calls.on:
+                    self.auditor.backward_began(losses)
         self._phases.append("backward")
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:

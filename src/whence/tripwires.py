@@ -7,6 +7,7 @@ bad point, and a gradient that nobody uses have none.
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections import deque
@@ -194,6 +195,19 @@ class Tripwires:
 
     # the loss
 
+    def glance_at_loss(self, losses: list[torch.Tensor]) -> bool:
+        """The short way for a step like all others: one loss, finite, and no larger than it may be. False if it is not."""
+        if len(losses) != 1 or self._pending is not None or self._bad_loss is not None or not self.losses:
+            return False
+        number = _number(losses[0])
+        if number is None or number - number != 0 or abs(number) > JUMP * abs(self.losses[-1]):
+            return False
+        self.passes.current.backwards += 1
+        self._loss = losses[0]
+        self._jumped = False
+        self.losses.append(number)
+        return True
+
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         self.trained = True
         now = self.passes.current
@@ -273,6 +287,17 @@ class Tripwires:
                 self.host.say(pending.findings)
 
     # the gradients
+
+    def glance(self, optimizer: Optimizer) -> bool:
+        """The short way for a step like all others: the only optimizer, one of torch's, all gradients finite."""
+        return (
+            self._stepping is not None
+            and self._stepping() is optimizer
+            and not (self._is_own or self._rounds_eps or self._jumped)
+            and self._bad_loss is None
+            and self.host.optimizer_count() == 1
+            and all_finite([each.grad for group in optimizer.param_groups for each in group["params"]])
+        )
 
     def step_began(self, optimizer: Optimizer) -> None:
         """An optimizer is about to use its gradients."""
@@ -643,6 +668,13 @@ def gradients_of(weights: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     return [each.grad for each in weights if each.grad is not None]
 
 
+@functools.cache
+def _signal(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """A zero that becomes one if something is not finite, and a scale of one."""
+    with torch.inference_mode(mode=False):
+        return torch.zeros((), device=device), torch.ones((), device=device)
+
+
 def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
     """One fused look at many tensors.
 
@@ -652,10 +684,13 @@ def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
     plain = [each.data for each in tensors if each is not None]
     if not plain:
         return True
-    found = torch.zeros((), device=plain[0].device)
+    found, one = _signal(plain[0].device)
     try:
-        torch._amp_foreach_non_finite_check_and_unscale_(plain, found, torch.ones((), device=plain[0].device))
-        return not found.item()
+        torch._amp_foreach_non_finite_check_and_unscale_(plain, found, one)
+        if found.item():
+            _signal.cache_clear()
+            return False
+        return True
     except (RuntimeError, NotImplementedError):
         # Sparse or complex ones, several devices, an expanded gradient that shares its memory.
         return not any(trouble_in(each) for each in plain)

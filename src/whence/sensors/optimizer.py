@@ -27,7 +27,8 @@ class OptimizerSensor(Sensor):
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
         self.listener = listener
-        self._counts: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
+        self._counts: weakref.WeakKeyDictionary[Optimizer, list[int]] = weakref.WeakKeyDictionary()
+        self._last: tuple[weakref.ref[Optimizer] | None, list[int]] = None, [0]
         self._built: weakref.WeakKeyDictionary[Optimizer, tuple[Site, ...]] = weakref.WeakKeyDictionary()
         self.steps = 0
 
@@ -100,6 +101,10 @@ class OptimizerSensor(Sensor):
 
     def _count(self, optimizer: Optimizer) -> None:
         """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together."""
-        steps = self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
-        self.steps = max(self.steps, steps)
+        ref, count = self._last
+        if ref is None or ref() is not optimizer:
+            count = self._counts.setdefault(optimizer, [0])
+            self._last = weakref.ref(optimizer), count
+        count[0] += 1
+        self.steps = max(self.steps, count[0])
         self.listener.step_ended(optimizer, self.steps)
