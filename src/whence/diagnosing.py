@@ -15,6 +15,7 @@ import torch
 from whence.finding import Finding, described
 from whence.lineage.births import Contents, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
+from whence.lineage.live import as_born, only_line
 from whence.repro import Repro, repro_of
 from whence.rules.rule import trip_rules
 from whence.source.sites import Site
@@ -205,6 +206,11 @@ class Diagnoser:
             if value is not None and trouble_in(tensor):
                 trip.born = self._birth(value, Run(), ())
                 return
+        if trip.live is not None:
+            trip.born = as_born(trip.live, self.tape, trip.step)
+            sites = [*trip.stack, *(site for call in self.tape.calls for site in call.stack)]
+            trip.spot = only_line(trip.live.name, {site.filename for site in sites})
+            trip.could_not += "; read from what autograd still held of it"
 
     def _birth(self, value: Value, run: Run, calls: tuple[Call, ...]) -> Born | None:
         """Back over the replayed calls, and on over earlier ones as far as their operands can be had again."""

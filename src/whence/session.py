@@ -48,7 +48,7 @@ from whence.source.sites import (
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
 from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, Lost, leaves_of, signature_of
-from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
+from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook, structure_of
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
 from whence.tripwires import Tripwires, is_new_pass, refused_operands, weights_of
@@ -124,6 +124,7 @@ class Session:
         )
         self._step_began = 0.0
         self._dear_steps = 0
+        self._has_new_loss = False
         self._hooks_off = False
         """The module sensor is on for one pass only."""
         self._fetches = 0
@@ -428,8 +429,8 @@ class Session:
         while self._phases:
             if self._phases.pop() == "optimizer":
                 break
-        looks = self.calls.on or self.order.on or steps in AUDITS or self.config.steps is not None
-        if looks or not self.tripwires.is_idle():
+        looks = self.calls.on or self.order.on or steps in AUDITS or self._has_new_loss
+        if looks or self.config.steps is not None or not self.tripwires.is_idle():
             self._end_step(optimizer, steps)
             return
         self.step = steps
@@ -477,7 +478,8 @@ class Session:
             elif not self.calls.on:
                 self._judge_hooks()
             self._hooks_off = False
-            if steps in AUDITS and not self.calls.on and self.scope is None:
+            wanted, self._has_new_loss = steps in AUDITS or self._has_new_loss, False
+            if wanted and not self.calls.on and self.scope is None:
                 # What this pass looks like is of interest, whatever it costs: there are few of these.
                 self._hooks_off = not self.module_sensor.on
                 self.module_sensor.start()
@@ -544,6 +546,8 @@ class Session:
                 self.tripwires.backward_began(losses)
                 if self.calls.on:
                     self.auditor.backward_began(losses)
+        if losses and self._is_new(("loss", structure_of(losses[0]))):
+            self._has_new_loss = not self.calls.on
         self._phases.append("backward")
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
@@ -669,18 +673,22 @@ class Session:
 
     def _note_signature(self, signature: Any) -> None:
         """A batch or an input unlike all before: what comes next is recorded from its first call."""
+        if self._is_new(signature) and not self.recording():
+            self.module_sensor.start()
+            self.calls.start()
+            self.passes.record_from_here()
+
+    def _is_new(self, signature: Any) -> bool:
+        """Whether a signature is unlike all before, and there have not been too many."""
         try:
             is_new = signature not in self._signatures
         except TypeError:
             # Symbolic sizes, while a program is exported: there is no step to record.
-            return
+            return False
         if is_new:
             self._signatures.add(signature)
-            # A program in which every sentence has a length of its own is not recorded for ever.
-            if not self.recording() and (len(self._signatures) <= MOST_SIGNATURES or not self._is_dear()):
-                self.module_sensor.start()
-                self.calls.start()
-                self.passes.record_from_here()
+        # A program in which every sentence has a length of its own is not recorded for ever.
+        return is_new and (len(self._signatures) <= MOST_SIGNATURES or not self._is_dear())
 
     def _explain(self, exception: Exception, ask: Callable[[], list[Finding]]) -> None:
         if exception is self._explained or self._looking_now:

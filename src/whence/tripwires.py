@@ -24,6 +24,7 @@ from torch.optim import Optimizer
 from whence.diagnosing import Diagnoser
 from whence.finding import Finding, Severity
 from whence.lineage.births import mended
+from whence.lineage.live import LiveBirth, live_birth
 from whence.lineage.looking import names_of
 from whence.source.sites import Site, is_library, user_frames, user_stack, variables
 from whence.tape.passes import PassBook, version_of
@@ -31,7 +32,7 @@ from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, flatten
 from whence.tape.trial import try_values
 from whence.tape.trip import BadState, BadUpdate, Consequence, Notice, ScaleFall, Trip
-from whence.updates import ABSURD, RateProbe, bad_state, dry_run, is_sudden, is_torchs, rounds_eps
+from whence.updates import ABSURD, SUDDEN, RateProbe, bad_state, dry_run, is_out_of_bounds, is_torchs, rounds_eps
 
 MOST_LOSSES = 256
 MOST_RATE_TRIALS = 4
@@ -74,6 +75,7 @@ class Tripwires:
         self.trained = False
         self._bad_loss: tuple[torch.Tensor, tuple[Site, ...]] | None = None
         self._loss: torch.Tensor | None = None
+        self._live: LiveBirth | None = None
         self._diagnosed: list[Finding] | None = None
         self._pending: Bad | None = None
         self._count = 0
@@ -84,8 +86,10 @@ class Tripwires:
         """Weights that a bad gradient was applied to: what follows from that is not told again."""
         self._told_update = self._told_state = self._told_end = self._told_scale = False
         self._explosion: Finding | None = None
-        self._rates_tried = 0
+        self._rates_tried: list[float] = []
         self._scales: weakref.WeakKeyDictionary[GradScaler, ScaleFall] = weakref.WeakKeyDictionary()
+        self._start: float | None = None
+        """The loss that the run began with, without its sign."""
         self._jumped = False
         self._rate: RateProbe | None = None
         self._stepping: weakref.ref[Optimizer] | None = None
@@ -105,7 +109,7 @@ class Tripwires:
     def forget(self) -> None:
         """Let go of everything of the program's."""
         self._bad_loss = self._loss = self._diagnosed = self._pending = self._held = self._read = None
-        self._rate = self._pending_update = None
+        self._rate = self._pending_update = self._live = None
         self._inputs, self._weights = [], []
 
     def is_idle(self) -> bool:
@@ -138,7 +142,7 @@ class Tripwires:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
             self._abandoned(Consequence.SKIPPED, user_frames(sys._getframe(1)))
-        self._loss = self._diagnosed = None
+        self._loss = self._diagnosed = self._live = None
         self.passes.begin(self.host.step, self.host.recording())
 
     def _look_at_buffers(self) -> bool:
@@ -200,13 +204,19 @@ class Tripwires:
         if len(losses) != 1 or self._pending is not None or self._bad_loss is not None or not self.losses:
             return False
         number = _number(losses[0])
-        if number is None or number - number != 0 or abs(number) > JUMP * abs(self.losses[-1]):
+        if number is None or number - number != 0 or self._jumps(number):
             return False
         self.passes.current.backwards += 1
         self._loss = losses[0]
         self._jumped = False
         self.losses.append(number)
         return True
+
+    def _jumps(self, number: float) -> bool:
+        """Whether a loss is well above the one before, or out of all proportion."""
+        if not self.losses or self._start is None:
+            return False
+        return abs(number) > JUMP * abs(self.losses[-1]) or abs(number) > SUDDEN * self._start
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         self.trained = True
@@ -218,11 +228,14 @@ class Tripwires:
             number = _number(loss)
             self._loss = loss
             if number is not None:
-                self._jumped = len(self.losses) > 0 and abs(number) > JUMP * abs(self.losses[-1])
+                self._jumped = self._jumps(number)
                 self.losses.append(number)
+                self._start = abs(number) if self._start is None else self._start
             # A number minus itself is zero unless it is NaN or Inf.
             if (number is None or number - number != 0) and self._bad_loss is None and trouble_in(loss):
                 self._bad_loss = loss, user_stack(sys._getframe(1))
+                if not now.recorded and self._count < MOST_DIAGNOSES:
+                    self._live = live_birth(loss)
         if now.recorded:
             self.passes.note_handles(user_frames(sys._getframe(1)))
 
@@ -355,11 +368,14 @@ class Tripwires:
             self._told_update = True
             self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
             self._mark_lost(weights)
-        elif (
-            self._explosion is None and self._rates_tried < MOST_RATE_TRIALS and self._jumped and is_sudden(self.losses)
-        ):
-            self._rates_tried += 1
+        elif self._jumped and self._explosion is None and self._explodes():
+            self._rates_tried.append(self.losses[-1])
             self._rate = self._rate_probe(optimizer, weights)
+
+    def _explodes(self) -> bool:
+        """Whether the rate is to be tried. What grows without end is tried again, ten times further up."""
+        is_due = len(self._rates_tried) < MOST_RATE_TRIALS or self.losses[-1] > 10 * max(self._rates_tried)
+        return is_due and is_out_of_bounds(self.losses, self._start or 0.0)
 
     def update_made(self, call: Call) -> None:
         """A call of somebody's own optimizer: did it make something not finite of what was?"""
@@ -382,7 +398,8 @@ class Tripwires:
             return None
         target, plan = found
         copies = [(each, each.detach().clone()) for each in weights]
-        return RateProbe(weakref.ref(optimizer), plan, target, loss.detach().clone(), copies)
+        start = self._start or 0.0
+        return RateProbe(weakref.ref(optimizer), plan, target, loss.detach().clone(), copies, start)
 
     def _update_trip(self, optimizer: Optimizer, notice: Notice, evidence: Any) -> Trip:
         return self._trip(
@@ -561,6 +578,7 @@ class Tripwires:
             stack=stack,
             frames=frames,
             observed=observed,
+            live=self._live if notice is Notice.LOSS else None,
             **more,
         )
 

@@ -98,12 +98,12 @@ def bad_state(optimizer: Optimizer) -> BadState | None:
     return BadState(tuple(sorted(bad)), type(optimizer).__name__) if bad else None
 
 
-def is_sudden(losses: Sequence[float]) -> bool:
-    """The loss has jumped far above where it was."""
-    if len(losses) < 2 or not math.isfinite(losses[-1]):
+def is_out_of_bounds(losses: Sequence[float], start: float) -> bool:
+    """The loss is above where the run began, and far above that or where it was lately. A spike below that is none."""
+    if len(losses) < 2 or not math.isfinite(losses[-1]) or losses[-1] <= losses[-2]:
         return False
     usual = statistics.median(abs(each) for each in list(losses)[-11:-1])
-    return abs(losses[-1]) > SUDDEN * max(usual, 1e-6) and losses[-1] > losses[-2]
+    return losses[-1] > 2 * start and losses[-1] > SUDDEN * min(max(usual, 1e-6), max(start, 1e-6))
 
 
 @dataclass(slots=True)
@@ -115,6 +115,8 @@ class RateProbe:
     target: Value
     observed: torch.Tensor
     before: list[tuple[torch.Tensor, torch.Tensor]]
+    start: float
+    """The loss that the run began with."""
 
     def settle(self) -> RateTrial | None:
         """The update is made. Does it raise the loss of its own batch, and does a smaller one lower it?"""
@@ -128,7 +130,7 @@ class RateProbe:
             if start is None or not same_bits(start, self.observed):
                 return None
             low, high = float(start.item()), float(after.item()) if after is not None else math.inf
-            if math.isfinite(high) and (high < RAISED * abs(low) or high <= low):
+            if math.isfinite(high) and (high < RAISED * abs(low) or high <= low or high < 2 * self.start):
                 return None
             for factor in FACTORS:
                 tried = self._loss(old, factor)

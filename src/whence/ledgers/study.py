@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +16,12 @@ from whence.source.sites import Site
 from whence.tape.passes import Pass
 from whence.tape.replay import Plan, Run, Unreplayable, plan_for, replay
 from whence.tape.scene import Scene
-from whence.tape.slices import BACKWARDS, needed_calls
+from whence.tape.slices import BACKWARDS, may_draw, needed_calls
 from whence.tape.tape import Call, Value
 
+A_FEW = 8
 MOST_BYTES = 256 * 2**20
-"""A replay keeps every result of the pass: larger passes are not run again for a look."""
+"""What the results of a pass may take: larger passes are not run again for a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Study(Scene):
 
     @property
     def plan(self) -> Plan | None:
-        if self._plan is None and self.losses and self._bytes() < MOST_BYTES:
+        if self._plan is None and self.losses and (size := self._bytes()) < MOST_BYTES and self._has_room(size):
             values = [each.value for each in self.losses]
             self._plan = plan_for(list(self.calls), self.now, self.tape, values, backward=False)
         return self._plan
@@ -93,6 +95,11 @@ class Study(Scene):
             for value in call.outputs
         )
 
+    def _has_room(self, size: int) -> bool:
+        """A look must not be what fills up a GPU."""
+        devices = {each.device for each in self.now.held.values() if each.is_cuda}
+        return all(free_memory(each) > 2 * size for each in devices)
+
     def _again(self) -> Run | None:
         if self.plan is None:
             return None
@@ -106,27 +113,40 @@ class Study(Scene):
         )
         return run if run.raised is None and same else None
 
-    def again(self, **changes: Any) -> Run | None:
-        """The pass with something changed."""
+    def again(self, *wanted: Value, gradients: bool = False, **changes: Any) -> Run | None:
+        """The pass with something changed. Of what it computes only what is wanted is kept."""
         if self.plan is None:
             return None
         try:
-            run = replay(self.plan, **changes)
+            run = replay(self.plan, only=set(wanted), gradients=gradients, **changes)
         except (Unreplayable, RuntimeError):
             return None
         return run if run.raised is None else None
 
     def content(self, value: Value) -> torch.Tensor | None:
-        """What a value was in this pass."""
-        run = self.run
-        found = run.contents.get(value) if run is not None else None
-        if found is None and self.now.is_leaf(value):
-            found = self.now.held.get(value)
-        return found
+        """What a value was in this pass: as it still stands, or else out of a replay."""
+        if value in self.now.before:
+            return self.now.before[value]
+        tensor = self.now.held.get(value, value.tensor)
+        if tensor is not None and self.tape.known_value(tensor) is value:
+            return tensor
+        if not self._runs:
+            plan = plan_for(self.calls, self.now, self.tape, [value], backward=False, draws=False)
+            if len(plan.calls) <= A_FEW and not any(may_draw(call) for call in plan.calls):
+                # Labels are mostly a view of what the loader gave: no need to run the model for these.
+                with contextlib.suppress(Unreplayable, RuntimeError):
+                    return replay(plan, only={value}, gradients=False).contents.get(value)
+        return self.run.contents.get(value) if self.run is not None else None
 
     def layer_of(self, call: Call) -> nn.Module | None:
         module = getattr(call.module, "module", None)
         return module if isinstance(module, nn.Module) else None
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that a GPU could still give, those that torch keeps for itself included."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
 
 
 def losses_of(calls: Sequence[Call], numbers: Sequence[float]) -> tuple[Loss, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import nn
 from whence.ledgers.study import Study
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.tape.replay import Run, leaving_no_trace
+from whence.tape.replay import Run, is_weight, leaving_no_trace
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value, flatten, map_leaves
 
@@ -71,30 +72,40 @@ def _spread(call: Call, given: torch.Tensor | None, target: torch.Tensor | None)
     return float(given.std(0).mean()) / wanted if wanted > 0 else None
 
 
-def _growth(study: Study) -> Growth | None:
-    """From the last layer's result back to the first one's; through time where one recurrent layer does it."""
-    run = study.run
-    layers = _chain(study)
-    loss = run.contents.get(study.losses[0].value) if run is not None and study.losses else None
-    if run is None or loss is None or not layers or not loss.requires_grad:
-        return None
-    made = [run.contents.get(call.outputs[0]) for call in layers]
-    alive = [(call, each) for call, each in zip(layers, made, strict=True) if each is not None and each.requires_grad]
-    if not alive:
-        return None
-    try:
-        gradients = torch.autograd.grad(loss.sum(), [each for _, each in alive], retain_graph=True, allow_unused=True)
-    except RuntimeError:
-        return None
-    found = [
-        _through_time(study, run, call, gradient)
-        for (call, _), gradient in zip(alive, gradients, strict=True)
-        if call.name in RECURRENT and gradient is not None
-    ]
-    known = [(call, float(each.norm())) for (call, _), each in zip(alive, gradients, strict=True) if each is not None]
-    if len(known) >= DEEP and known[0][1] > 0:
-        found.append(_grown(study, known[-1][1], known[0][1], f"{len(known)} layers", [call for call, _ in known]))
-    return max((each for each in found if each is not None), key=lambda each: each.factor, default=None)
+@dataclass(eq=False, slots=True)
+class Backward:
+    """What comes back through the layers of a replayed pass."""
+
+    layers: list[Call]
+    """From the last one to the first."""
+    sizes: dict[Call, float] = field(default_factory=dict)
+    recurrent: dict[Call, torch.Tensor] = field(default_factory=dict)
+
+    def expect(self, call: Call, run: Run) -> None:
+        made = run.contents.get(call.outputs[0]) if call in self.layers else None
+        if made is not None and made.requires_grad:
+            made.register_hook(functools.partial(self._note, call))  # type: ignore[no-untyped-call]
+
+    def _note(self, call: Call, gradient: torch.Tensor) -> None:
+        self.sizes[call] = float(gradient.norm())
+        if call.name in RECURRENT:
+            self.recurrent[call] = gradient
+
+    def growth(self, study: Study, run: Run) -> Growth | None:
+        """From the last layer's result back to the first one's; through time where one recurrent layer does it."""
+        loss = run.contents.get(study.losses[0].value) if study.losses else None
+        weights = [each for each in run.contents.values() if each.is_leaf and each.requires_grad]
+        if loss is None or not loss.requires_grad or not weights:
+            return None
+        try:
+            torch.autograd.grad(loss.sum(), weights, allow_unused=True)
+        except RuntimeError:
+            return None
+        found = [_through_time(study, run, call, gradient) for call, gradient in self.recurrent.items()]
+        known = [(call, self.sizes[call]) for call in self.layers if call in self.sizes]
+        if len(known) >= DEEP and known[0][1] > 0:
+            found.append(_grown(study, known[-1][1], known[0][1], f"{len(known)} layers", [call for call, _ in known]))
+        return max((each for each in found if each is not None), key=lambda each: each.factor, default=None)
 
 
 def _chain(study: Study) -> list[Call]:
@@ -105,10 +116,7 @@ def _chain(study: Study) -> list[Call]:
 
 def _is_layer(call: Call) -> bool:
     """A call that has a matrix of weights among its operands."""
-    return bool(call.outputs) and any(
-        each.tensor is not None and each.tensor.is_leaf and each.requires_grad and len(each.shape) > 1
-        for each in call.operands
-    )
+    return bool(call.outputs) and any(is_weight(each) and len(each.shape) > 1 for each in call.operands)
 
 
 def _through_time(study: Study, run: Run, call: Call, gradient: torch.Tensor) -> Growth | None:
@@ -159,24 +167,35 @@ class UnitLedger:
         """For each loss, at each look: how far predictions differ from sample to sample, as a share of how far targets do."""
 
     def look(self, study: Study) -> None:
-        for _, call in study.loss_calls():
-            if (call.name in RELUS or call.name in FLAT) and call.outputs and call.operands:
-                content = study.content(call.outputs[0])
+        """One replay, of which little is kept: units are looked at as they are made."""
+        self._gradients(study)
+        backward = Backward(_chain(study))
+        units = {id(call) for _, call in study.loss_calls() if call.name in RELUS or call.name in FLAT}
+        losses = [call for _, call in study.loss_calls() if call.name in LOSSES and len(call.operands) > 1]
+        wanted = {each.value for each in study.losses} | {each for call in losses for each in call.operands[:2]}
+        for call in backward.layers:
+            wanted |= {each for each in call.operands if call.name in RECURRENT or is_weight(each)}
+
+        def amend(call: Call, run: Run) -> None:
+            backward.expect(call, run)
+            if id(call) in units and call.outputs and call.operands:
+                content = run.contents.get(call.outputs[0])
                 if content is not None and content.dim() > 1:
                     self._enter(study, call, content.detach())
-        self._gradients(study)
-        self._predictions(study)
-        growth = _growth(study)
+
+        run = study.again(*wanted, gradients=True, amend=amend) if units or losses or backward.layers else None
+        if run is None:
+            return
+        self._predictions(losses, run)
+        growth = backward.growth(study, run)
         if growth is not None:
             self.growth.append(growth)
 
-    def _predictions(self, study: Study) -> None:
-        for _, call in study.loss_calls():
-            if call.name in LOSSES and len(call.operands) > 1 and call.site is not None:
-                contents = [study.content(each) for each in call.operands[:2]]
-                spread = _spread(call, *contents)
-                if spread is not None:
-                    self.spreads.setdefault(Spot.of_site(call.site), []).append(spread)
+    def _predictions(self, losses: list[Call], run: Run) -> None:
+        for call in losses:
+            spread = _spread(call, *(run.contents.get(each) for each in call.operands[:2]))
+            if spread is not None and call.site is not None:
+                self.spreads.setdefault(Spot.of_site(call.site), []).append(spread)
 
     def _enter(self, study: Study, call: Call, content: torch.Tensor) -> None:
         scope = call.module if isinstance(call.module, Scope) else None

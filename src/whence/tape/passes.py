@@ -73,6 +73,12 @@ class Pass:
         )
 
 
+def structure_of(loss: torch.Tensor) -> tuple[str, ...]:
+    """The end of a loss's graph: a term that is switched on late shows there, and in no shape."""
+    node = loss.grad_fn
+    return (node.name(), *(each.name() for each, _ in node.next_functions if each is not None)) if node else ()
+
+
 @dataclass(eq=False, slots=True)
 class Score:
     """A recorded pass that is over: its calls, and how to find in another pass what it was given."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -72,7 +72,9 @@ def trouble_in(tensor: Any) -> str:
     return "nan" if bool(torch.isnan(tensor).any()) else "inf"
 
 
-def plan_for(book_calls: Sequence[Call], now: Pass, tape: Tape, targets: Sequence[Value], *, backward: bool) -> Plan:
+def plan_for(
+    book_calls: Sequence[Call], now: Pass, tape: Tape, targets: Sequence[Value], *, backward: bool, draws: bool = True
+) -> Plan:
     """The plan of the recorded pass under way, up to its targets."""
 
     def resolve(value: Value) -> torch.Tensor:
@@ -94,13 +96,13 @@ def plan_for(book_calls: Sequence[Call], now: Pass, tape: Tape, targets: Sequenc
         # beginning of the program in it: there everything is taken as it stands that hangs on no graph.
         tensor = value.tensor
         stands = tensor is not None and tape.known_value(tensor) is value
-        return stands and (_is_weight(value) or (now.first == 0 and not value.requires_grad))
+        return stands and (is_weight(value) or (now.first == 0 and not value.requires_grad))
 
-    calls = needed_calls(book_calls, targets, is_given, backward=backward)
+    calls = needed_calls(book_calls, targets, is_given, backward=backward, draws=draws)
     return Plan(calls, resolve, tuple(now.marks), own=True, recorded_at=now.step, is_given=is_given)
 
 
-def _is_weight(value: Value) -> bool:
+def is_weight(value: Value) -> bool:
     tensor = value.tensor
     return tensor is not None and tensor.is_leaf and tensor.requires_grad
 
@@ -200,11 +202,15 @@ def replay(
     until: Call | None = None,
     during: AbstractContextManager[Any] | None = None,
     with_hooks: bool = False,
+    only: Collection[Value] | None = None,
+    gradients: bool = True,
 ) -> Run:
     """Run a plan. `substitute` puts other tensors in place of leaves, `alter` changes the arguments of a call,
     `amend` what it gave. `until` is the first call that is not run. The weights' own hooks are code of the program: they run
-    only `with_hooks`, which belongs into a child process."""
+    only `with_hooks`, which belongs into a child process. With `only` these values are kept, and others let go after their
+    last use, unlooked at; without `gradients` there is no graph."""
     run = Run()
+    ends = _last_uses(plan.calls) if only is not None else {}
     changed = {value for call in plan.calls for value in call.changed}
     changed_memory = {value.storage for value in changed if value.storage}
 
@@ -220,9 +226,11 @@ def replay(
                 tensor.requires_grad_(True)
                 if with_hooks:
                     _adopt_hooks(live, tensor)
-            run.leaves[value] = run.contents[value] = tensor
-            if trouble := trouble_in(tensor):
-                run.troubles[value] = trouble
+            run.contents[value] = tensor
+            if only is None:
+                run.leaves[value] = tensor
+                if trouble := trouble_in(tensor):
+                    run.troubles[value] = trouble
         return run.contents[value]
 
     def argument(thing: Any) -> Any:
@@ -257,16 +265,31 @@ def replay(
                 break
             if at_backward is not None and call.name in BACKWARDS:
                 at_backward(call, run)
-            with torch.set_grad_enabled(call.grad_mode):
+            with torch.set_grad_enabled(call.grad_mode and gradients):
                 try:
                     result = call.func(*args, **kwargs)
                 except Exception as exception:
                     run.raised = call, exception.with_traceback(None)
                     break
             _enter(run, call, result, plan.is_given)
+            if only is None:
+                _look_at(run, call)
             if amend is not None:
                 amend(call, run)
+            args = kwargs = result = None
+            for value in ends.get(call.number, ()):
+                if value not in only:  # type: ignore[operator]
+                    run.contents.pop(value, None)
     return run
+
+
+def _last_uses(calls: Sequence[Call]) -> dict[int, list[Value]]:
+    """For each call, by its number, the values that no later one uses."""
+    last = {value: call.number for call in calls for value in (*call.outputs, *call.operands)}
+    found: dict[int, list[Value]] = {}
+    for value, number in last.items():
+        found.setdefault(number, []).append(value)
+    return found
 
 
 def _adopt_hooks(live: torch.Tensor, stand_in: torch.Tensor) -> None:
@@ -289,6 +312,9 @@ def _enter(run: Run, call: Call, result: Any, is_given: Callable[[Value], bool])
     ]
     # A draw that was only made for the sake of the random state is not what the pass was given.
     run.contents.update((value, each) for value, each in zip(made, results, strict=False) if not is_given(value))
+
+
+def _look_at(run: Run, call: Call) -> None:
     for value in call.outputs:
         tensor = run.contents.get(value)
         if tensor is None:

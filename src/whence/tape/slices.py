@@ -27,9 +27,14 @@ def may_draw(call: Call) -> bool:
 
 
 def needed_calls(
-    calls: Sequence[Call], targets: Sequence[Value], is_given: Callable[[Value], bool], *, backward: bool
+    calls: Sequence[Call],
+    targets: Sequence[Value],
+    is_given: Callable[[Value], bool],
+    *,
+    backward: bool,
+    draws: bool = True,
 ) -> tuple[Call, ...]:
-    """The calls that targets depend on, the backward passes among them if these are wanted, and draws of random numbers."""
+    """The calls that targets depend on, the backward passes among them if these are wanted, and other draws of random numbers."""
     wanted = set(targets)
     memory = {value.storage for value in targets if value.storage}
     found: list[Call] = []
@@ -41,7 +46,7 @@ def needed_calls(
             any(value in wanted and not is_given(value) for value in call.outputs)
             or any(value.storage in memory for value in call.changed)
             or (backward and call.name in BACKWARDS)
-            or is_random(call)
+            or (draws and is_random(call))
         )
         if is_wanted:
             found.append(call)

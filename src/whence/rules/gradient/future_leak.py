@@ -36,13 +36,16 @@ def future_leak(study: Study) -> Finding | None:
     for shift in shifts(study):
         logits = argument(shift.call, 0, "input")
         value = by_time(logits, shift) if logits is not None else None
-        run = study.run
         places = [each for each in shift.supervised if each + 2 < shift.length]
-        if shift.by != 1 or value is None or run is None or not places:
+        if shift.by != 1 or value is None or not places:
             continue
         step = places[len(places) // 2]
         source = embedded(shift)
-        if not depends_on_later(run, value, source, batch=0, step=step, axis=1, source_axis=1):
+        run = study.again(value, source, gradients=True)
+        if run is None or not depends_on_later(run, value, source, batch=0, step=step, axis=1, source_axis=1):
+            continue
+        run = study.run
+        if run is None:
             continue
         leak = _first(study, shift, step)
         spot = place_of(leak, study) if leak is not None else None

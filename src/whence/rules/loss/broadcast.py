@@ -60,7 +60,7 @@ def broadcast(study: Study) -> Finding | None:
         if _is_meant(call, wide, narrow):
             continue
         before = study.content(loss.value)
-        after = study.again(alter=partial(_brought_together, call, wide, narrow))
+        after = study.again(loss.value, alter=partial(_brought_together, call, wide, narrow))
         mended = after.contents.get(loss.value) if after is not None else None
         if mended is not None and mended.dim():
             continue

@@ -230,9 +230,9 @@ def one_class(study: Study) -> Finding | None:
 def _tell_twice(
     study: Study, loss: Loss, call: Call, applied: Call, *, rule: str, verdict: str, why: str, fix: str
 ) -> Finding | None:
-    without = study.again(amend=lambda each, run: _skip(each, run, applied))
     # The loss itself, not the sum that it may be part of.
     made = call.outputs[0] if call.outputs else loss.value
+    without = study.again(made, amend=lambda each, run: _skip(each, run, applied))
     mended = without.contents.get(made) if without is not None else None
     before = study.content(made)
     return tell_silent(

@@ -40,7 +40,7 @@ NEARLY_SURE = 0.999
 
 @study_rule("loss/sign", Rank.GENERAL)
 def sign(study: Study) -> Finding | None:
-    if study.step < 1 or study.run is None or not _trains_all(study):
+    if study.step < 1 or not _trains_all(study):
         return None
     for loss, call in study.loss_calls():
         pair = _pair(study, call)
@@ -48,7 +48,7 @@ def sign(study: Study) -> Finding | None:
             continue
         prediction, target = pair
         best = _with(study, loss, prediction, _perfect(study, call, prediction, target))
-        if best is None or best <= loss.number + 0.01 * (1 + abs(loss.number)):
+        if best is None or best <= loss.number + 0.01 * (1 + abs(loss.number)) or study.run is None:
             return None
         return tell_silent(
             study,
@@ -83,31 +83,34 @@ def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
     if len(learnt) != 1 or not given or (given[0].call is not None and is_random(given[0].call)):
         return None
     prediction, target = learnt[0], given[0]
-    number, aim = study.content(prediction), study.content(target)
-    if number is None or aim is None or aim.numel() < 2 or bool((aim == aim.reshape(-1)[0]).all()):
-        return None
     if call.name in LOOKUPS:
-        return (prediction, target) if not aim.is_floating_point() and number.dim() == 2 else None
-    if prediction.shape != target.shape or not aim.is_floating_point():
+        fits = not target.dtype.is_floating_point and len(prediction.shape) == 2
+    else:
+        fits = (
+            prediction.shape == target.shape and target.dtype.is_floating_point and call.name in DIFFERENCES | PRODUCTS
+        )
+    aim = study.content(target) if fits else None
+    if aim is None or aim.numel() < 2 or bool((aim == aim.reshape(-1)[0]).all()):
         return None
     if call.name in PRODUCTS:
-        both = all(bool(((each >= 0) & (each <= 1)).all()) for each in (number, aim))
-        return (prediction, target) if both and bool(((aim == 0) | (aim == 1)).all()) else None
-    return (prediction, target) if call.name in DIFFERENCES else None
+        number = study.content(prediction) if bool(((aim == 0) | (aim == 1)).all()) else None
+        return (prediction, target) if number is not None and bool(((number >= 0) & (number <= 1)).all()) else None
+    return prediction, target
 
 
 def _perfect(study: Study, call: Call, prediction: Value, target: Value) -> torch.Tensor | None:
     """What the prediction would be if it were right."""
-    number, aim = study.content(prediction), study.content(target)
-    if number is None or aim is None:
+    aim = study.content(target)
+    if aim is None:
         return None
     if call.name not in LOOKUPS:
-        return torch.logit(aim, 1e-6) if call.name == "binary_cross_entropy_with_logits" else aim.to(number.dtype)
-    classes = number.shape[1]
+        return torch.logit(aim, 1e-6) if call.name == "binary_cross_entropy_with_logits" else aim.to(prediction.dtype)
+    rows, classes = prediction.shape
     index = aim.reshape(-1)
-    if len(index) != number.shape[0] or classes < 2 or int(index.min()) < 0 or int(index.max()) >= classes:
+    if len(index) != rows or classes < 2 or int(index.min()) < 0 or int(index.max()) >= classes:
         return None
-    sure = torch.full_like(number, math.log((1 - NEARLY_SURE) / (classes - 1)))
+    unsure = math.log((1 - NEARLY_SURE) / (classes - 1))
+    sure = torch.full(prediction.shape, unsure, dtype=prediction.dtype, device=prediction.device)
     return sure.scatter(1, index.long().unsqueeze(1), math.log(NEARLY_SURE))
 
 
@@ -120,6 +123,7 @@ def _with(study: Study, loss: Loss, prediction: Value, content: torch.Tensor | N
         if call is maker:
             run.contents[prediction] = content.detach().clone()
 
-    run = study.again(amend=amend)
+    run = study.again(loss.value, amend=amend)
     found = run.contents.get(loss.value) if run is not None else None
-    return float(found.detach()) if found is not None and found.numel() == 1 else None
+    number = float(found.detach()) if found is not None and found.numel() == 1 else math.nan
+    return number if math.isfinite(number) else None

@@ -39,7 +39,7 @@ class Scenario:
 
     @property
     def spot(self) -> Spot | None:
-        return Spot.of_site(self.call.site) if self.call.site is not None else None
+        return Spot.of_site(self.call.site) if self.call.site is not None else self.trip.spot
 
 
 def scenario_of(trip: Trip) -> Scenario | None:
@@ -212,7 +212,7 @@ def tell_forward(
         patch=helped.patch if helped is not None and inside is None else None,
         counterfactual=_counterfactual(rows, helped),
         severity=severity,
-        confidence=None if trip.run is not None else Confidence.PROVEN,
+        confidence=None if trip.run is not None or trip.live is not None else Confidence.PROVEN,
     )
 
 

@@ -50,7 +50,7 @@ SPREADS = frozenset({"std", "var", "std_mean", "var_mean"})
 def reason_of(facts: Facts) -> Reason:
     """The first explanation that the numbers bear out."""
     for explain in (
-        _nothing, _ignored, _single, _masked, _logarithm, _division, _root, _power, _arc, _exponential, _too_large,
+        _not_kept, _nothing, _ignored, _single, _masked, _logarithm, _division, _root, _power, _arc, _exponential, _too_large,
     ):  # fmt: skip
         reason = explain(facts)
         if reason is not None:
@@ -61,6 +61,16 @@ def reason_of(facts: Facts) -> Reason:
         why=f"The operands of {facts.call.name} are finite at {place_text(facts.index)}, and its result is not.",
         fix="Keep the operands of this call in the range where it is defined, before the call.",
         blames=lambda element: abs(element) > 1e18 or element == 0,
+    )
+
+
+def _not_kept(facts: Facts) -> Reason | None:
+    if facts.call.args or facts.call.kwargs:
+        return None
+    return Reason(
+        verdict=f"the first {facts.gave} that autograd still held of this step is the result of {facts.call.name}",
+        why=f"What {facts.call.name} was given was not kept: it made the {facts.gave} itself, or a call shortly before it did.",
+        fix=f"Look at what goes into {facts.call.name}: negative numbers, a row of -inf, numbers that overflow.",
     )
 
 
@@ -147,7 +157,8 @@ def _division(facts: Facts) -> Reason | None:
         number = float(divisor)
     if number != 0:
         return None
-    other = None if reversed_ else facts.elements[0]
+    whole = facts.call.args[0] if facts.call.args else None
+    other = facts.elements[0] if not reversed_ and facts.call.operands[:1] == (whole,) else None
     dividend = number_text(other) if other is not None else "a number"
     where = f" at {place_text(facts.index)}" if facts.index else ""
     return Reason(

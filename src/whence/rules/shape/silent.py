@@ -224,8 +224,6 @@ def _kind(call: Call) -> str:
 
 def _mixing(study: Study, axes: int) -> tuple[Call, Value] | None:
     """A recurrent or attending call that runs along the batch, given as so many axes: samples depend on each other there."""
-    if study.run is None:
-        return None
     for _, call in study.loss_calls():
         if call.name not in RECURRENT | ATTENDS or not call.operands or not call.outputs:
             continue
@@ -247,8 +245,8 @@ def _written(given: Value) -> Value:
 
 def _runs_along(study: Study, call: Call, axis: int) -> bool:
     """Run the call again on an input with a gradient of its own: does the last place on an axis depend on the others?"""
-    given, run = call.operands[0], study.run
-    content = run.contents.get(given) if run is not None else None
+    given = call.operands[0]
+    content = study.content(given)
     made = next(
         (each for each in call.outputs if len(each.shape) > axis and each.shape[axis] == given.shape[axis]), None
     )
@@ -262,7 +260,7 @@ def _runs_along(study: Study, call: Call, axis: int) -> bool:
         # Attention is given the same tensor several times: as query, key and value.
         return tuple(leaf if thing is args[0] else thing for thing in args), kwargs
 
-    again = study.again(alter=alter)
+    again = study.again(made, gradients=True, alter=alter)
     if again is None:
         return False
     again.contents[given] = leaf

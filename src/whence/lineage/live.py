@@ -1,0 +1,156 @@
+"""What autograd still holds of a step that was not recorded, read before backward lets go of it.
+
+A node of the graph has the name of its operation and, under the names of that operation's arguments, what it saved of them.
+Where that is enough the operation is run again: no tape is needed to see that it makes a NaN of finite numbers. What a node
+has not is the line: that is known only if the program has the operation on just one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from whence.source.spots import Spot
+from whence.source.text import tree_of
+from whence.tape.replay import leaving_no_trace, trouble_in
+from whence.tape.tape import Call, Foreign, Tape, Value
+from whence.tape.trip import Born
+
+MOST_NODES = 5000
+OPERATORS: dict[str, type[ast.operator]] = {"div": ast.Div, "pow": ast.Pow, "mul": ast.Mult, "sub": ast.Sub}
+NOT_KEPT = Foreign("Tensor", "a tensor that autograd did not keep", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBirth:
+    """An operation of the graph that gave NaN or Inf, and what it was given, as far as autograd kept it."""
+
+    name: str
+    arguments: dict[str, Any]
+    output: torch.Tensor
+
+
+def live_birth(loss: torch.Tensor) -> LiveBirth | None:
+    """The first operation under a loss that makes something that is not finite of finite numbers."""
+    with leaving_no_trace(), torch.no_grad():
+        for node in _from_below(loss.grad_fn):
+            born = _look(node)
+            if born is not None:
+                # If it was given one, the operation that made that could not be run again.
+                return born if not any(map(trouble_in, born.arguments.values())) else None
+    return None
+
+
+def _from_below(root: Any) -> Iterator[Any]:
+    """The nodes of a graph, each after all that it depends on."""
+    seen: set[Any] = {root}
+    pending: list[tuple[Any, bool]] = [(root, root is None)]
+    while pending and len(seen) < MOST_NODES:
+        node, is_ready = pending.pop()
+        if not is_ready:
+            pending.append((node, True))
+            below = [child for child, _ in node.next_functions if child is not None and child not in seen]
+            seen.update(below)
+            pending += [(child, False) for child in below]
+        elif node is not None:
+            yield node
+
+
+def _look(node: Any) -> LiveBirth | None:
+    """The operation of a node, run again on what was saved of its arguments; else the result, if that was saved."""
+    match = re.fullmatch(r"(\w+?)Backward\d+", node.name())
+    if match is None:
+        return None
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[1]).lower()
+    for packet in (getattr(torch.ops.aten, each, None) for each in (name, f"_{name}")):
+        for overload in packet.overloads() if packet is not None else ():
+            operation = getattr(packet, overload)
+            given = _arguments(node, operation._schema)
+            if given is None:
+                continue
+            try:
+                output = operation(**{each: _stand_in(node, thing) for each, thing in given.items()})
+            except (RuntimeError, TypeError, ValueError):
+                continue
+            output = output[0] if isinstance(output, tuple) else output
+            return LiveBirth(name, given, output) if trouble_in(output) else None
+    for result in ("result", "output"):
+        output = _saved(node, result)
+        if trouble_in(output):
+            return LiveBirth(name, {}, output)
+    return None
+
+
+def _arguments(node: Any, schema: Any) -> dict[str, Any] | None:
+    """What an operation needs, by name. A tensor may be missing, if there is another; nothing else may."""
+    found: dict[str, Any] = {}
+    for argument in schema.arguments:
+        saved = _saved(node, argument.name)
+        if saved is None and not argument.has_default_value():
+            if str(argument.type) != "Tensor":
+                return None
+            saved = NOT_KEPT
+        if saved is not None:
+            found[argument.name] = saved
+    return found if any(isinstance(each, torch.Tensor) for each in found.values()) else None
+
+
+def _stand_in(node: Any, thing: Any) -> Any:
+    """Ones for a tensor that was not kept: what is not finite with these is so because of the others."""
+    if thing is not NOT_KEPT:
+        return thing
+    like = node._input_metadata[0]
+    return torch.ones(like.shape, dtype=like.dtype, device=like.device)
+
+
+def _saved(node: Any, name: str) -> Any:
+    try:
+        saved = getattr(node, f"_saved_{name}", None)
+    except RuntimeError:
+        # Backward has been here already.
+        return None
+    # An axis counted from the end is saved as a number without a sign.
+    return saved - 2**64 if isinstance(saved, int) and saved >= 2**63 else saved
+
+
+def as_born(live: LiveBirth, tape: Tape, step: int) -> Born:
+    """The same as a call of the tape."""
+
+    def value(thing: Any) -> Any:
+        return tape.value_of(thing) if isinstance(thing, torch.Tensor) else thing
+
+    given = tuple(map(value, live.arguments.values()))
+    call = Call(
+        number=tape.count,
+        func=getattr(torch, live.name, getattr(torch.nn.functional, live.name, None)) or (lambda *_: None),
+        name=live.name,
+        args=given,
+        kwargs={},
+        stack=(),
+        module=None,
+        step=step,
+        phase="forward",
+        grad_mode=True,
+        autocast=None,
+        outputs=(tape.value_of(live.output),),
+        operands=tuple(each for each in given if isinstance(each, Value)),
+    )
+    return Born(trouble_in(live.output), call, output=call.outputs[0])
+
+
+def only_line(name: str, files: Iterable[str]) -> Spot | None:
+    """The line of a program that has an operation, if there is just one."""
+    found = []
+    for file in sorted(set(files)):
+        tree = tree_of(file)
+        for node in ast.walk(tree) if tree is not None else ():
+            called = node.func if isinstance(node, ast.Call) else None
+            is_call = getattr(called, "attr", getattr(called, "id", None)) == name
+            if is_call or (isinstance(node, ast.BinOp) and isinstance(node.op, OPERATORS.get(name, ast.MatMult))):
+                found.append(Spot.of_node(file, node))
+    return found[0] if len(found) == 1 else None
