@@ -597,7 +597,7 @@ class Tripwires:
         if self._count > MOST_DIAGNOSES or self._told_end or self._is_poisoned():
             return []
         found = self.host.diagnose(lambda: self.diagnoser.diagnose(trip))
-        if self._explosion is not None and found:
+        if self._explosion is not None and found and not found[0].rule.startswith("data/"):
             self._told_end = True
             return [follows(each, self._explosion) for each in found]
         if not found and trip.could_not and not trip.now.recorded and trip.observed is not None:

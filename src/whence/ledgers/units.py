@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,6 +169,9 @@ class UnitLedger:
 
     def look(self, study: Study) -> None:
         """One replay, of which little is kept: units are looked at as they are made."""
+        if any(each.number is not None and not math.isfinite(each.number) for each in study.losses):
+            # Nothing fires on NaN, and it is told already.
+            return
         self._gradients(study)
         backward = Backward(_chain(study))
         units = {id(call) for _, call in study.loss_calls() if call.name in RELUS or call.name in FLAT}

@@ -6,6 +6,7 @@ Live frames give values where there are any; where there are none, only steps th
 from __future__ import annotations
 
 import ast
+import copy
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from whence.finding import Hop
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.lines import LineWatch
 from whence.lineage.looking import Unknown, look, names_of
 from whence.lineage.properties import Property
 from whence.source.definitions import (
@@ -333,6 +336,8 @@ class SourceTrace:
         if owner is None:
             return None
         class_node, filename = owner
+        if (made := self._constructed_again(node.value, ground)) is not None:
+            return made
         definition = find_attribute(node.attr, class_node)
         if definition is None or definition.value is None:
             return self._field(node.attr, class_node, filename)
@@ -351,6 +356,22 @@ class SourceTrace:
             if found.spot is not None:
                 return found.spot
         return self._definition(definition, inner)
+
+    def _constructed_again(self, node: ast.expr, ground: Ground) -> Spot | None:
+        """The line of a constructor that made an attribute so, where the program still has all that it was called with."""
+        try:
+            thing = look(node, ground.frame) if self.prop.shows_in_lines and ground.frame is not None else None
+        except Unknown:
+            return None
+        for name, frame in names_of(thing, self.frames) if thing is not None else ():
+            site = Site.of(frame)
+            outside = ground_of((site, *_outer_sites(frame)), self.frames)
+            if outside is not None and name not in frame.f_locals:
+                outside = self._module_ground(outside)
+            definition = find_definition(name, outside.scope, None) if outside is not None else None
+            if outside is not None and definition is not None and isinstance(definition.value, ast.Call):
+                return self._made_again(definition.value, outside)
+        return None
 
     def _field(self, name: str, class_node: ast.ClassDef, filename: str) -> Spot | None:
         """A class attribute or a dataclass field with a default."""
@@ -385,6 +406,9 @@ class SourceTrace:
     def _returned(self, node: ast.Call, ground: Ground, path: tuple[Any, ...]) -> Spot | None:
         """A call of the program's own function: what that returns."""
         function, filename = self._function(node, ground)
+        if (made := self._made_again(node, ground, path)) is not None:
+            self._hops.append(Spot.of_node(ground.filename, node).hop("passed on"))
+            return made
         if function is None:
             return None
         inner = Ground(filename, function, caller=(node, ground))
@@ -394,6 +418,33 @@ class SourceTrace:
                 self._hops.append(Spot.of_node(ground.filename, node).hop("passed on"))
                 return found
         return None
+
+    def _made_again(self, node: ast.Call, ground: Ground, path: tuple[Any, ...] = ()) -> Spot | None:
+        """The line within a function or a constructor after which a variable had the property: called again, aside."""
+        if not self.prop.shows_in_lines or ground.frame is None:
+            return None
+        try:
+            target = self._look(node.func, ground)
+            args = [self._look(each, ground) for each in node.args]
+            kwargs = {str(each.arg): self._look(each.value, ground) for each in node.keywords}
+        except Unknown:
+            return None
+        code = getattr(
+            getattr(target, "__init__" if isinstance(target, type) else "__func__", target), "__code__", None
+        )
+        if code is None or is_library(code.co_filename) or any(map(self.prop.holds, (*args, *kwargs.values()))):
+            return None
+
+        def ask() -> Spot | None:
+            watch = LineWatch(self.prop)
+            watch.during(lambda: target(*copy.deepcopy(args), **copy.deepcopy(kwargs)))
+            found = watch.spot("".join(f"[{each!r}]" for each in path))
+            return found[0] if found is not None else None
+
+        try:
+            return run_elsewhere(ask)
+        except NotPossible:
+            return None
 
     def _function(self, node: ast.Call, ground: Ground) -> tuple[FunctionNode | None, str]:
         if ground.frame is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -29,20 +30,26 @@ class LineWatch:
     """The frame and the line after which a variable first had it, with none of those that the line uses having it."""
     source: tuple[FrameType, ast.expr] | None = None
     """Where there is none: the first thing that had it already, an attribute of the dataset say."""
+    keeps_on: bool = False
+    """Whether to go on after the first: the last one counts."""
     _lines: dict[FrameType, int] = field(default_factory=dict)
     _bad: dict[FrameType, set[str]] = field(default_factory=dict)
     _events: int = 0
 
-    def fetch(self, dataset: Any, index: Any) -> Any:
+    def during(self, make: Callable[[], Any]) -> Any:
         before = sys.gettrace()
         sys.settrace(self._entered)
         try:
-            return dataset[index]
+            return make()
         finally:
             sys.settrace(before)
 
+    @property
+    def _is_done(self) -> bool:
+        return self._events > MOST_EVENTS or (self.found is not None and not self.keeps_on)
+
     def _entered(self, frame: FrameType, _event: str, _value: Any) -> Any:
-        if is_library(frame.f_code.co_filename) or self.found is not None:
+        if is_library(frame.f_code.co_filename) or self._is_done:
             return None
         self._bad[frame] = self._holding(frame)
         self._lines[frame] = frame.f_lineno
@@ -50,7 +57,7 @@ class LineWatch:
 
     def _stepped(self, frame: FrameType, event: str, value: Any) -> Any:
         self._events += 1
-        if self.found is not None or self._events > MOST_EVENTS:
+        if self._is_done:
             return None
         line = self._lines[frame]
         bad = self._holding(frame)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from whence.tape.scene import Scene
 
 MOST_SAMPLES = 512
+MOST_STREAMED = 5_000
 MOST_RETURNS = 2_000
 
 
@@ -79,6 +81,12 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene
             return run_elsewhere(lambda: _trace_there(info, indices, leaf, prop, scene))
         except NotPossible:
             pass
+    if info.dataset is not None and info.is_iterable and prop.shows_in_lines:
+        try:
+            if (trail := run_elsewhere(lambda: _in_stream(info, leaf, prop))) is not None:
+                return trail
+        except NotPossible:
+            pass
     if value.call is not None:
         return trace(replace(value, leaf=None), prop, scene)
     sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
@@ -128,7 +136,7 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
 def _by_lines(info: LoaderInfo, index: Any, leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail | None:
     """A value that came to be while the sample was made: the line after which it was there."""
     watch = LineWatch(prop)
-    watch.fetch(info.dataset, index)
+    watch.during(lambda: info.dataset[index])
     found = watch.spot(leaf.path)
     if found is not None:
         return Trail(Birth.SAMPLE, found[0], op=found[1], phase="data")
@@ -137,6 +145,20 @@ def _by_lines(info: LoaderInfo, index: Any, leaf: BatchLeaf, prop: Property, sce
     frame, node = watch.source
     upstream = SourceTrace(prop, [frame, *scene.frames]).follow(node, ground_of((Site.of(frame),), [frame]))
     return Trail(Birth.SOURCE, upstream.spot, upstream.hops) if upstream.spot is not None else None
+
+
+def _in_stream(info: LoaderInfo, leaf: BatchLeaf, prop: Property) -> Trail | None:
+    """The stream, read anew from its beginning to the first sample that has it: the last line before that which made it."""
+    watch = LineWatch(prop, keeps_on=True)
+
+    def read() -> bool:
+        return any(prop.holds(dict(leaves_of(each)).get(leaf.path)) for each in islice(info.dataset, MOST_STREAMED))
+
+    found = watch.spot(leaf.path) if watch.during(read) else None
+    if found is None:
+        return None
+    sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
+    return Trail(Birth.SAMPLE, found[0], op=found[1], phase="data", sample=sample)
 
 
 _MISSING = object()

@@ -223,9 +223,8 @@ def nonfinite(trip: Trip) -> Finding | None:
         return None
     sample = _sample(source)
     which = f" in sample {sample.dataset_index}" if sample is not None and sample.dataset_index is not None else ""
-    leaf = (
-        f" of {source.value.leaf.path}" if isinstance(source.value.leaf, BatchLeaf) and source.value.leaf.path else ""
-    )
+    path = source.value.leaf.path if isinstance(source.value.leaf, BatchLeaf) else ""
+    leaf = f" {'of' if which else 'in'} {path}" if path else ""
     many = int((~torch.isfinite(source.content)).sum())
     return _tell(
         trip,
