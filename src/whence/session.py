@@ -194,8 +194,8 @@ class Session:
         if call.phase == "optimizer" and self.tripwires.watches_calls and not call.inner:
             with self.looking():
                 self.tripwires.update_made(call)
-        if self._explained is not None:
-            # The program got on: whatever was raised has been caught.
+        if self._explained is not None and sys.exception() is not self._explained:
+            # The program got on: whatever was raised has been caught. What a `with` does on the way out is not that.
             self._explained = None
             self._said = []
             self.screen.release()

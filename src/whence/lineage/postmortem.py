@@ -13,6 +13,7 @@ from torch import nn
 
 from whence.lineage.looking import Unknown, look
 from whence.source.sites import Site, frames_in
+from whence.source.text import statement_of
 
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -89,11 +90,25 @@ def _called(frame: FrameType, position: int) -> tuple[Any, tuple[Any, ...], dict
                 return OPERATORS[type(op)], (look(left, frame), look(right, frame)), {}
             case ast.Attribute(value=value, attr=attr):
                 return getattr, (look(value, frame), attr), {}
-            case ast.Subscript(value=value, slice=index):
-                return operator.getitem, (look(value, frame), _look_or_none(index, frame)), {}
+            case ast.Subscript(value=value, slice=index, ctx=ast.Load()):
+                return operator.getitem, (look(value, frame), _index(index, frame)), {}
+            case ast.Subscript(value=value, slice=index, ctx=ast.Store()):
+                statement = statement_of(node)
+                if isinstance(statement, ast.Assign) and statement.targets == [node]:
+                    given = look(value, frame), _index(index, frame), look(statement.value, frame)
+                    return type(given[0]).__setitem__, given, {}
     except Unknown:
         pass
     return None, (), {}
+
+
+def _index(node: ast.expr, frame: FrameType) -> Any:
+    if isinstance(node, ast.Slice):
+        ends = (node.lower, node.upper, node.step)
+        return slice(*(look(each, frame) if each is not None else None for each in ends))
+    if isinstance(node, ast.Tuple):
+        return tuple(_index(each, frame) for each in node.elts)
+    return look(node, frame)
 
 
 def _look_or_none(node: ast.expr, frame: FrameType) -> Any:
