@@ -37,6 +37,7 @@ from whence.source.spots import Spot
 from whence.source.text import enclosing, function_node, statement_of, tree_of
 
 DEEPEST = 40
+PASSED_ON = "passed on"
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
 # Library calls through which a type, a column or a value passes from the first argument.
@@ -258,7 +259,7 @@ class SourceTrace:
         spot = Spot.of_node(ground.filename, definition.node)
         born = self._expression(definition.value, ground, (*definition.path, *path))
         if born is not None and born.line != spot.line and definition.kind is Kind.ASSIGNED:
-            self._hops.append(spot.hop("passed on"))
+            self._hops.append(spot.hop(PASSED_ON))
         return born
 
     def _argument(self, definition: Definition, ground: Ground, name: str, path: tuple[Any, ...]) -> Spot | None:
@@ -407,7 +408,7 @@ class SourceTrace:
         """A call of the program's own function: what that returns."""
         function, filename = self._function(node, ground)
         if (made := self._made_again(node, ground, path)) is not None:
-            self._hops.append(Spot.of_node(ground.filename, node).hop("passed on"))
+            self._hops.append(Spot.of_node(ground.filename, node).hop(PASSED_ON))
             return made
         if function is None:
             return None
@@ -415,7 +416,7 @@ class SourceTrace:
         for returned in reversed(returns_of(function)):
             found = self._expression(returned, inner, path)
             if found is not None:
-                self._hops.append(Spot.of_node(ground.filename, node).hop("passed on"))
+                self._hops.append(Spot.of_node(ground.filename, node).hop(PASSED_ON))
                 return found
         return None
 

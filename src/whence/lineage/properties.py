@@ -206,8 +206,12 @@ class HasElement(Property):
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         unknown: Value | None = None
+        if call.changed and any(type(each) in (int, float) and each == self.value for each in flatten(call.args[1:])):
+            # Written by this call: `mask[border] = 255`.
+            return None
         for operand in call.operands:
-            tensor = operand.tensor
+            # What a call has changed in place is not there any more as it was.
+            tensor = operand.tensor if operand not in call.changed else None
             if tensor is None or tensor.device.type == "meta":
                 unknown = unknown or operand
             elif self.holds(tensor):

@@ -21,6 +21,7 @@ from whence.lineage.ancestry import ancestors
 from whence.lineage.properties import Shows
 from whence.lineage.samples import trace_into_batch
 from whence.lineage.trail import Birth, Trail, border, trace
+from whence.rules.data.refitted import refitted
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.spots import Spot
@@ -44,7 +45,8 @@ def train_eval_skew(audit: Audit) -> Finding | None:
         It is measured on inputs that it has never seen the like of. The metric is bad, and training is blamed.
     How it is detected
         A contract is learned from the model's first inputs in training and held against the first ones in evaluation: a map
-        value = a * x + b explains the difference, and it is far from none.
+        value = a * x + b explains the difference, and it is far from none. Or every column of the evaluation data, which are none
+        of the training data, has mean 0 and spread 1 to the last digit: a scaler was fitted on them.
     How to fix it
         Share one preprocessing; fit scalers on the training data only, and apply the same one to both.
     When it stays silent
@@ -55,6 +57,8 @@ def train_eval_skew(audit: Audit) -> Finding | None:
     if audit.inputs.fresh is None:
         return None
     trained, evaluated = audit.inputs.fresh
+    if (again := refitted(audit, trained, evaluated)) is not None:
+        return _tell_refitted(audit, again)
     result = Contract.of(trained.summary).judge(evaluated.summary)
     found = next((each for each in result.departures if _is_skew(each)), None)
     if found is None:
@@ -77,6 +81,25 @@ def train_eval_skew(audit: Audit) -> Finding | None:
         why="What it has learnt holds for inputs like those that it was trained on.",
         fix="Prepare both in the same way: one function, or one fitted scaler, for both.",
         chain=trail.hops if trail is not None else (),
+    )
+
+
+def _tell_refitted(audit: Audit, trail: Trail) -> Finding | None:
+    return tell_silent(
+        audit,
+        "data/train-eval-skew",
+        spot=trail.spot,
+        symptom=spot_at(audit.stack[0] if audit.stack else None),
+        step=audit.step,
+        op=trail.op,
+        phase="data",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict="evaluation inputs were standardised by themselves: every column has mean 0 and spread 1, to the last digit",
+        what="the model is evaluated on them",
+        why="A scaler that was fitted on training data does not make other data exactly standard. This one was fitted again.",
+        fix="Fit the scaler on the training data only, and call transform, not fit_transform, on the rest.",
+        chain=trail.hops,
     )
 
 
@@ -138,7 +161,7 @@ def unscaled(audit: Audit) -> Finding | None:
     Why it matters
         Layers are initialised for inputs of about one. Far from that, training is slow or stands still.
     How it is detected
-        A summary of the first training batches.
+        A summary of the first training batches. In recorded steps, a division by 255 of numbers that are shares of 255 already.
     How to fix it
         Bring inputs to mean 0 and spread 1, once.
     When it stays silent
@@ -179,9 +202,14 @@ def _raw(audit: Audit, entry: LoaderEntry, path: str) -> Spot | None:
     if indices is None:
         return None
     leaf = BatchLeaf(Batch(entry.info, 0, indices), path)
-    prop = Shows(partial(_reaches_beyond, -LARGE, 100.0), audit.tape)
+    prop = Shows(_is_large, audit.tape)
     trail = trace_into_batch(leaf, audit.tape.value_of(torch.empty(0)), prop, audit)
     return trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != entry.info.built else None
+
+
+def _is_large(thing: Any) -> bool:
+    """Real numbers, and large: the bytes of a picture are in order as long as they are bytes."""
+    return "float" in str(thing.dtype) and _reaches_beyond(-LARGE, 100.0, thing)
 
 
 def _scale_of(path: str, leaf: ArraySummary, entry: LoaderEntry) -> str | None:

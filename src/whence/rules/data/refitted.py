@@ -1,0 +1,72 @@
+"""Evaluation data that were standardised by themselves: a scaler fitted anew instead of the one fitted in training.
+
+No mean is zero, and no spread one, to the last digit by chance. Numbers scaled with what was learnt from other data never are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.utils.data import TensorDataset
+
+from whence.ledgers.audit import Audit
+from whence.ledgers.inputs import Given
+from whence.lineage.expressions import PASSED_ON
+from whence.lineage.properties import Shows
+from whence.lineage.trail import Trail, trace
+from whence.source.spots import Spot
+
+FEWEST_ROWS = 30
+FEWEST_COLUMNS = 2
+MOST_ROWS = 1_000_000
+EXACT = 2e-4
+ROUGHLY = 0.5
+
+
+def refitted(audit: Audit, trained: Given, evaluated: Given) -> Trail | None:
+    """Where evaluation data come from that are standard by themselves, and are not those of training."""
+    data = _whole(audit, evaluated)
+    if data is None or not is_standard(data) or not _is_scaled(trained) or trained.shares_rows(data):
+        return None
+    trail = trace(audit.tape.value_of(data), Shows(is_standard, audit.tape), audit)
+    # The scaler itself is in order: where it is called on these data is what matters.
+    called = [hop for hop in trail.hops if hop.what == PASSED_ON]
+    return replace(trail, spot=Spot.of_hop(called[-1]) or trail.spot, op=None) if called else trail
+
+
+def _whole(audit: Audit, evaluated: Given) -> torch.Tensor | None:
+    """All of the evaluation data: what the loader draws from, or what was given at once."""
+    current = audit.loaders.current
+    dataset = current.info.dataset if current is not None else None
+    given = evaluated.inputs[0]() if evaluated.inputs else None
+    if isinstance(dataset, TensorDataset):
+        return next((each for each in dataset.tensors if given is not None and each.shape[1:] == given.shape[1:]), None)
+    return given
+
+
+def _is_scaled(trained: Given) -> bool:
+    leaf = next(iter(trained.summary.leaves.values()), None)
+    numbers = leaf.array.numbers if leaf is not None and leaf.array is not None else None
+    facts = numbers.facts() if numbers is not None else []
+    return bool(facts) and all(
+        each.mean is not None and each.std is not None and abs(each.mean) < ROUGHLY and abs(each.std - 1) < ROUGHLY
+        for each in facts
+    )
+
+
+def is_standard(thing: Any) -> bool:
+    """Every column has mean 0 and spread 1, to the digits that its type has."""
+    shape = tuple(getattr(thing, "shape", ()))
+    if len(shape) != 2 or not FEWEST_ROWS <= shape[0] <= MOST_ROWS or shape[1] < FEWEST_COLUMNS:
+        return False
+    if "float" not in str(thing.dtype):
+        return False
+    numbers = torch.as_tensor(thing).detach().double()
+    spread, mean = torch.std_mean(numbers, dim=0, correction=0)
+    # With Bessel's correction it is a little less.
+    low = 1 - 1 / shape[0]
+    return bool(
+        (mean.abs() < EXACT).all() and ((spread - 1).abs() < EXACT).logical_or((spread - low).abs() < EXACT).all()
+    )
