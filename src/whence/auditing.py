@@ -21,6 +21,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import BatchLedger
 from whence.ledgers.facts import FACTS, all_weights_of
 from whence.ledgers.inputs import InputLedger
+from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.study import Study, losses_of
@@ -76,6 +77,7 @@ class Auditor:
         self.units = UnitLedger()
         self.batches = BatchLedger()
         self.inputs = InputLedger()
+        self.labels = LabelLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
         self._surfaced: set[tuple[str, str, int]] = set()
@@ -308,6 +310,7 @@ class Auditor:
             units=self.units,
             batches=self.batches,
             inputs=self.inputs,
+            labels=self.labels,
             built=self.built,
             losses=self.host.losses(),
             told=self.told,

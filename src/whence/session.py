@@ -22,6 +22,7 @@ from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report, described
+from whence.ledgers.labels import LOSSES
 from whence.ledgers.loop import Kind
 from whence.record import Record
 from whence.rules.rule import call_rules
@@ -187,6 +188,9 @@ class Session:
         if call.name in CASTS:
             with self.looking():
                 self.tape.note_cut(call)
+        if call.name in LOSSES and not self.passes.current.deliveries and not transforming():
+            with self.looking():
+                self.auditor.labels.note(call, self.passes.current, self.passes.calls)
         if call.name in READINGS and call.phase != "optimizer" and not transforming():
             with self.looking():
                 self.tripwires.value_read(call)

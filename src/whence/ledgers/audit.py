@@ -10,6 +10,7 @@ import torch
 
 from whence.ledgers.batches import BatchLedger, LoaderEntry
 from whence.ledgers.inputs import InputLedger
+from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.units import UnitLedger
@@ -37,6 +38,7 @@ class Audit(Scene):
     units: UnitLedger
     batches: BatchLedger
     inputs: InputLedger
+    labels: LabelLedger
     built: Sequence[OptimizerEntry]
     """All optimizers, those that are gone included, oldest first."""
     losses: Sequence[float]

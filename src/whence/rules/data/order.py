@@ -10,6 +10,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.lineage.looking import Unknown, look
+from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.classes import attribute_of, method_of
@@ -17,8 +18,6 @@ from whence.source.definitions import find_definition
 from whence.source.spots import Spot
 from whence.source.text import function_node
 
-ENOUGH_SAMPLES = 32
-MOST_CLASSES = 1000
 
 
 @audit_rule("data/empty-epoch", Rank.CAUSE)
@@ -122,11 +121,13 @@ def sorted_labels(audit: Audit) -> Finding | None:
     Why it matters
         Each batch pulls the model towards its own class, and what the last one taught is undone by the next.
     How it is detected
-        The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes.
+        The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes. Without a
+        loader, the labels that reach a loss: all of one class, then all of the next, and the same again in the next epoch.
     How to fix it
-        shuffle=True, or a sampler that mixes.
+        shuffle=True, or a sampler that mixes; without a loader, another random order for each epoch.
     When it stays silent
-        Loaders that are only evaluated, labels that come and go (time series), a class that returns.
+        Loaders that are only evaluated, labels that come and go (time series), a class that returns. Without a loader, also a
+        single epoch.
     Cost
         A copy of the labels of the first batches.
     """
@@ -155,7 +156,7 @@ def sorted_labels(audit: Audit) -> Finding | None:
             why="With one class in a batch, the quickest way to lower its loss is to predict that class for everything.",
             fix="Shuffle: DataLoader(..., shuffle=True), or mix where the order is made.",
         )
-    return None
+    return sorted_by_hand(audit)
 
 
 def _different(labels: torch.Tensor) -> int:
