@@ -197,6 +197,8 @@ class Session:
         if call.phase == "optimizer" and self.tripwires.watches_calls and not call.inner:
             with self.looking():
                 self.tripwires.update_made(call)
+        if self.auditor.rounds.open and call.phase in ("program", "forward"):
+            self._goes_by()
         if self._explained is not None:
             # The program got on: whatever was raised has been caught.
             self._explained = None
@@ -235,6 +237,8 @@ class Session:
                     or len(now.entries) >= MOST_ENTRIES
                 ):
                     self.tripwires.next_pass()
+                if self.auditor.rounds.open:
+                    self._goes_by()
                 self.passes.enter(module, args)
                 self.tripwires.module_given(args)
                 current = self.loaders.current
@@ -362,11 +366,20 @@ class Session:
         else:
             self.auditor.stands_still(user_stack(frame), user_frames(frame), seconds)
 
+    def _goes_by(self) -> None:
+        """The program is somewhere: if that is past a loop that gave nothing, tell."""
+        frame = sys._getframe(1)
+        with self.looking():
+            if self.auditor.rounds.passes_by(frame):
+                self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
+
     # what the loop sensor reports
 
     def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
         if not self._looking_now and not transforming():
             with self.looking():
+                if self.auditor.rounds.open:
+                    self._goes_by()
                 if kind is Kind.CLEAR and self.passes.by_hand:
                     model = self.passes.current.model() if self.passes.current.model is not None else None
                     if model is not None and is_new_pass(model, self.passes):

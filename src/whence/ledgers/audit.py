@@ -13,6 +13,7 @@ from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
+from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightEntry, WeightLedger
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
@@ -39,6 +40,7 @@ class Audit(Scene):
     batches: BatchLedger
     inputs: InputLedger
     labels: LabelLedger
+    rounds: RoundLedger
     built: Sequence[OptimizerEntry]
     """All optimizers, those that are gone included, oldest first."""
     losses: Sequence[float]

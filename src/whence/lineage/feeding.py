@@ -125,7 +125,7 @@ class Feed:
         return self.expression(definition.value, place, (*definition.path, *path))
 
     def _argument(self, definition: Definition, name: str, place: Place, path: tuple[int, ...]) -> Loop | None:
-        passed = _passed(definition, name, place)
+        passed = passed_for(definition, name, place)
         if passed is None:
             return None
         self._enter(passed[1])
@@ -148,7 +148,7 @@ class Feed:
             return None
         definition = find_definition(source.id, place.scope, statement_of(source) or source)
         if definition is not None and definition.kind is Kind.PARAMETER:
-            passed = _passed(definition, source.id, place)
+            passed = passed_for(definition, source.id, place)
             if passed is None:
                 return None
             self._enter(passed[1])
@@ -161,7 +161,7 @@ class Feed:
 
     def _called(self, node: ast.Call, place: Place, path: tuple[int, ...]) -> Loop | None:
         """Into a function of the program's, a generator, or the `__iter__` of a class of its."""
-        for function, filename, names in _functions(node, place):
+        for function, filename, names in functions_of(node, place):
             inside = Place(filename, function, names, caller=(node, place))
             self._enter(inside)
             for given in returns_of(function):
@@ -190,7 +190,7 @@ def _function_around(node: ast.AST) -> ast.AST | None:
     return walker
 
 
-def _passed(definition: Definition, name: str, place: Place) -> tuple[ast.expr, Place] | None:
+def passed_for(definition: Definition, name: str, place: Place) -> tuple[ast.expr, Place] | None:
     """What the caller gave for a parameter."""
     function = definition.node
     if not isinstance(function, FunctionNode):
@@ -222,7 +222,7 @@ def _filled_with(name: str, definition: Definition, scope: ast.AST) -> Iterator[
             yield node.args[0]
 
 
-def _functions(node: ast.Call, place: Place) -> Iterator[tuple[FunctionNode, str, dict[str, Any]]]:
+def functions_of(node: ast.Call, place: Place) -> Iterator[tuple[FunctionNode, str, dict[str, Any]]]:
     """The functions of the program's that a call leads to."""
     called, thing = node.func, None
     if isinstance(called, ast.Name):
@@ -253,7 +253,7 @@ def _class_of(name: ast.Name, place: Place) -> type | None:
     definition = find_definition(name.id, place.scope, statement_of(name) or name)
     value = definition.value if definition is not None else None
     if definition is not None and definition.kind is Kind.PARAMETER:
-        passed = _passed(definition, name.id, place)
+        passed = passed_for(definition, name.id, place)
         if passed is None:
             return None
         value, place = passed

@@ -162,8 +162,19 @@ def _contains(definition: Definition, node: ast.AST) -> bool:
     return False
 
 
+def bindings_in(node: ast.AST) -> set[str]:
+    """The variables that get a value within a statement."""
+    return {target.id for target, _ in _definitions_in(node) if isinstance(target, ast.Name)}
+
+
 def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
     """The assignment `self.name = ...` in a class; the one in `__init__` if there are several."""
+    found = find_attributes(name, class_node)
+    return max(found, key=lambda each: each[0])[1] if found else None
+
+
+def find_attributes(name: str, class_node: ast.ClassDef) -> list[tuple[bool, Definition]]:
+    """All assignments `self.name = ...` in a class, and whether they are made when an object is."""
     found: list[tuple[bool, Definition]] = []
     for method in class_node.body:
         if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -171,9 +182,7 @@ def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
         for target, definition in _definitions_in(method):
             if isinstance(target, ast.Attribute) and target.attr == name and isinstance(target.value, ast.Name):
                 found.append((method.name in ("__init__", "setup"), definition))
-    if not found:
-        return None
-    return max(found, key=lambda each: each[0])[1]
+    return found
 
 
 def find_registration(name: str, class_node: ast.ClassDef) -> ast.expr | None:

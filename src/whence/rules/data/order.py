@@ -30,13 +30,14 @@ def empty_epoch(audit: Audit) -> Finding | None:
     Why it matters
         The loop's body does not run. Nothing is learnt, or validated, and nothing says so.
     How it is detected
-        A loader that ends before its first batch.
+        A loader that ends before its first batch. A loop over an iterator in a loop that comes back to it: the outer one is in
+        another turn and past the inner one, no step was made in that turn, and the iterator is at its end.
     How to fix it
         Keep the last batch, look why the dataset is empty, make the iterator anew for each epoch.
     When it stays silent
-        Loaders that nobody goes through.
+        Loaders that nobody goes through. Iterators that are made anew, inner loops that are left early or stand in a condition.
     Cost
-        A count for each batch.
+        A count for each batch. Loops over iterators: a look at the program's lines while it is recorded.
     """
     for entry in audit.batches.entries.values():
         epoch = entry.epochs[-1] if entry.epochs else None
@@ -72,6 +73,24 @@ def empty_epoch(audit: Audit) -> Finding | None:
             what="the body of this loop did not run",
             why=why,
             fix=fix,
+        )
+    return _used_up_by_hand(audit)
+
+
+def _used_up_by_hand(audit: Audit) -> Finding | None:
+    """A loop over an iterator that an earlier turn of the loop around it has gone through."""
+    for each in audit.rounds.empty:
+        return tell_silent(
+            audit,
+            "data/empty-epoch",
+            spot=each.made or each.inner,
+            symptom=each.inner,
+            step=audit.step,
+            phase="data",
+            verdict=f"nothing was trained at {each.variable} = {each.empty}: what the loop goes over was used up",
+            what=f"the body of this loop did not run any more after {each.variable} = {each.turn}",
+            why="An iterator (a generator, zip, map, iter(...), an open file) gives its elements once, and then nothing.",
+            fix="Make it anew in each epoch, within the outer loop, or keep a list of what it gives.",
         )
     return None
 
