@@ -18,6 +18,7 @@ from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightEntry, WeightLedger
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.habits import Habits, habits_of
+from whence.lineage.pairing import Parting, parting_of
 from whence.source.sites import Site
 from whence.tape.batches import LoaderInfo
 from whence.tape.scene import Scene
@@ -68,6 +69,16 @@ class Audit(Scene):
                 indices = list(known[0].marks)
                 entry.habits = run_elsewhere(lambda: habits_of(info, indices), PATIENCE)
         return entry.habits
+
+    def parting_of(self, entry: LoaderEntry) -> Parting | None:
+        """Whether a collate function of the program's leaves together what belongs together: tried once, in a child process."""
+        info, indices = entry.info, entry.indices
+        own = not getattr(info.collate, "__module__", type(info.collate).__module__).startswith("torch.")
+        if not entry.was_paired and indices and own and info.dataset is not None and info.collate is not None:
+            entry.was_paired = True
+            with contextlib.suppress(NotPossible):
+                entry.parting = run_elsewhere(lambda: parting_of(info, indices), PATIENCE)
+        return entry.parting
 
 
 def _is_of_interest(info: LoaderInfo) -> bool:

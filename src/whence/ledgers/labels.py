@@ -45,6 +45,8 @@ class LabelLedger:
 
     def __init__(self) -> None:
         self.streams: dict[tuple[Site, ...], Stream] = {}
+        self.compared = False
+        """Whether the lines that make inputs and labels have been read."""
 
     def note(self, call: Call, now: Pass, calls: Callable[[], list[Call]]) -> None:
         if not call.grad_mode or call.inner or call.phase in ("data", "optimizer") or len(call.operands) < 2:

@@ -28,7 +28,7 @@ class Definition:
     path: tuple[int, ...] = ()
 
 
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function or module without those of functions and classes defined in it."""
     pending = list(ast.iter_child_nodes(scope))
     while pending:
@@ -49,7 +49,7 @@ def _bindings(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[as
 
 
 def _definitions_in(scope: ast.AST) -> Iterator[tuple[ast.expr, Definition]]:
-    for node in _own_nodes(scope):
+    for node in own_nodes(scope):
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -220,7 +220,7 @@ def returns_of(function: FunctionNode) -> list[ast.expr]:
         return [function.body]
     return [
         node.value
-        for node in _own_nodes(function)
+        for node in own_nodes(function)
         if isinstance(node, ast.Return | ast.Yield) and node.value is not None
     ]
 

@@ -19,7 +19,6 @@ from whence.source.spots import Spot
 from whence.source.text import function_node
 
 
-
 @audit_rule("data/empty-epoch", Rank.CAUSE)
 def empty_epoch(audit: Audit) -> Finding | None:
     """An epoch had no batches.
