@@ -25,7 +25,7 @@ from whence.source.definitions import (
 )
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
-from whence.source.text import enclosing, function_node, statement_of, tree_of
+from whence.source.text import function_node, statement_of, tree_of
 
 DEEPEST = 60
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -102,9 +102,9 @@ class Feed:
                 return inside
         if isinstance(node, ast.Subscript):
             # What is taken is decided by the index.
-            found = self.expression(node.slice, place) or self.expression(node.value, place)
-            by_pointer = isinstance(enclosing(node, ast.While, ast.For, *FUNCTIONS), ast.While)
-            return found or (Loop(place, node) if by_pointer else None)
+            if (loop := self.expression(node.slice, place)) is not None:
+                return loop
+            return Loop(place, node) if _moves_on(node.slice, place) else self.expression(node.value, place)
         if isinstance(node, ast.ListComp | ast.GeneratorExp):
             return self._iterated(node.generators[0], place) or Loop(place, node.generators[0])
         parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.keyword | ast.Slice)]
@@ -204,6 +204,13 @@ def passed_for(definition: Definition, name: str, place: Place) -> tuple[ast.exp
     bound = class_of_method(function) is not None and parameter_names(function)[:1] == ["self"]
     argument = argument_for(call, function, name, bound=bound)
     return (argument, outside) if argument is not None else None
+
+
+def _moves_on(index: ast.AST, place: Place) -> bool:
+    """Whether an index is made of a variable that is counted up: `self.at += size`."""
+    around = class_of_method(place.scope) or place.scope
+    counted = {ast.unparse(each.target) for each in ast.walk(around) if isinstance(each, ast.AugAssign)}
+    return any(isinstance(each, ast.expr) and ast.unparse(each) in counted for each in ast.walk(index))
 
 
 def _filled_with(name: str, definition: Definition, scope: ast.AST) -> Iterator[ast.expr]:

@@ -239,20 +239,22 @@ def _is_ellipsis(node: ast.expr) -> bool:
 
 def _indexed(node: ast.Subscript, history: History) -> Change | None:
     """A sequence that is taken in the order of a permutation, or by a mask."""
-    index = node.slice
-    while isinstance(index, ast.Subscript) and _is_cut(index.slice):
-        index = index.value
+    by: ast.expr | None = node.slice
     drawn: ast.AST | None = None
-    by: ast.expr | None = index
-    if isinstance(index, ast.Name):
-        definition = find_definition(index.id, history.scope, statement_of(node) or node)
-        if definition is None or definition.path or definition.kind is not Kind.ASSIGNED:
-            return None
-        drawn, by = definition.node, definition.value
+    for _ in range(DEEPEST):
+        if isinstance(by, ast.Subscript) and _is_cut(by.slice):
+            by = by.value
+        elif isinstance(by, ast.Name):
+            definition = find_definition(by.id, history.scope, statement_of(by) or by)
+            if definition is None or definition.path or definition.kind is not Kind.ASSIGNED:
+                return None
+            drawn, by = definition.node, definition.value
+        else:
+            break
     manner = _manner_of(by) if by is not None else None
     if manner is None:
         return None
-    return Change(manner, ast.unparse(index), node, drawn)
+    return Change(manner, ast.unparse(node.slice), node, drawn)
 
 
 def _manner_of(index: ast.expr) -> Manner | None:
