@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from whence.lineage.feeding import last_name
-from whence.source.definitions import Definition, FunctionNode, Kind, find_definition, own_nodes
+from whence.source.definitions import (
+    Definition,
+    FunctionNode,
+    Kind,
+    argument_for,
+    class_of_method,
+    find_definition,
+    own_nodes,
+    parameter_names,
+)
 from whence.source.text import enclosing, statement_of
 
 DEEPEST = 12
@@ -91,6 +100,19 @@ def _is_certain(change: Change, one: History, other: History) -> bool:
     statement = statement_of(change.node)
     conditional = statement is None or enclosing(statement, ast.If, ast.Try, ast.While, *_SCOPES)
     return before and not isinstance(conditional, ast.If | ast.Try | ast.While)
+
+
+def outside(inputs: ast.expr, labels: ast.expr, scope: ast.AST, call: ast.AST | None) -> list[ast.expr]:
+    """What a call passes for two parameters that a function pairs as they are; nothing if it does not."""
+    found: list[ast.expr] = []
+    for each in (history_of(inputs, scope), history_of(labels, scope)):
+        function = each.root.node if each.root is not None and each.root.kind is Kind.PARAMETER else None
+        if function is not scope or not isinstance(function, FunctionNode) or each.changes or each.unknown:
+            return []
+        bound = class_of_method(function) is not None and parameter_names(function)[:1] == ["self"]
+        given = argument_for(call, function, each.names[-1], bound=bound) if isinstance(call, ast.Call) else None
+        found += [given] if given is not None else []
+    return found if len(found) == 2 else []
 
 
 def history_of(node: ast.expr, scope: ast.AST) -> History:

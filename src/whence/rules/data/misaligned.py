@@ -11,11 +11,12 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.labels import Stream
-from whence.lineage.reordering import Apart, Manner, apart, given_to, indexed_together, pairings_in, scopes_in
+from whence.lineage.reordering import Apart, Manner, apart, given_to, indexed_together, outside, pairings_in, scopes_in
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of
 from whence.source.definitions import parameter_names
+from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import function_node, statement_of, tree_of
 
@@ -143,7 +144,7 @@ def _in_memory(audit: Audit) -> Finding | None:
     files = dict.fromkeys(
         [site.filename for stack in stacks for site in stack] + [class_node(each)[1] for each in kinds]
     )
-    for found, filename in (*_at_losses(streams), *_in_files(list(files), kinds)):
+    for found, filename in (*_at_losses(streams), *_in_files(list(files), kinds, stacks)):
         if found is None:
             continue
         how = {Manner.RANDOM: "shuffled", Manner.SORTED: "put in order", Manner.FILTERED: "filtered"}[
@@ -175,15 +176,35 @@ def _at_losses(streams: list[Stream]) -> Iterator[tuple[Apart | None, str]]:
         given = given_to(call, scope)
         if given is not None:
             yield apart(given, call.args[1], call, scope), site.filename
+            yield from _outwards(given, call.args[1], scope, stream.stack[1:])
 
 
-def _in_files(files: list[str], kinds: list[type]) -> Iterator[tuple[Apart | None, str]]:
+def _outwards(
+    one: ast.expr, other: ast.expr, scope: ast.AST, stack: tuple[Site, ...]
+) -> Iterator[tuple[Apart | None, str]]:
+    """Two parameters of a function are what its caller passes, and so on."""
+    for site in stack:
+        call, around = site.node(), function_node(site)
+        given = outside(one, other, scope, call)
+        if not given or call is None or around is None:
+            return
+        (one, other), scope = given, around
+        yield apart(one, other, call, scope), site.filename
+
+
+def _in_files(
+    files: list[str], kinds: list[type], stacks: list[tuple[Site, ...]]
+) -> Iterator[tuple[Apart | None, str]]:
     together = {each.__name__: _parameters(each) for each in kinds if class_node(each)[0] is not None}
     for filename in files:
         tree = tree_of(filename)
         for scope in scopes_in(tree) if tree is not None else ():
             for pairing, one, other in pairings_in(scope, together):
                 yield apart(one, other, pairing, scope), filename
+                for stack in stacks:
+                    depth = next((number for number, site in enumerate(stack) if function_node(site) is scope), None)
+                    if depth is not None:
+                        yield from _outwards(one, other, scope, stack[depth + 1 :])
 
 
 def _parameters(kind: type) -> tuple[int, int] | None:
