@@ -46,12 +46,19 @@ class Round:
     made: Spot | None
     turn: Any = None
     """The one in which a step was made last."""
+    seen: Any = None
+    """The last one that the program was seen in."""
     empty: Any = None
     """A turn in which none was made: the iterator had been used up."""
 
     def turn_in(self, names: dict[str, Any]) -> Any:
         value = names.get(self.variable)
         return value if isinstance(value, int | str) else None
+
+    @property
+    def skips(self) -> bool:
+        """Whether a turn may be over before it comes to the inner loop."""
+        return any(isinstance(each, ast.Continue) for each in ast.walk(self.outer))
 
     def is_past(self, frame: FrameType) -> bool:
         return self.passed < frame.f_lineno <= (self.outer.end_lineno or 0)
@@ -81,7 +88,7 @@ class RoundLedger:
     def note_turns(self, frame: FrameType | None) -> None:
         """A step is made: remember in which turn."""
         for found, where in self._running(frame):
-            found.turn = found.turn_in(variables(where))
+            found.turn = found.seen = found.turn_in(variables(where))
 
     def passes_by(self, frame: FrameType | None) -> bool:
         """The program does something: True if that shows a turn in which nothing was trained."""
@@ -89,7 +96,11 @@ class RoundLedger:
         if self._looks > MOST_LOOKS:
             self.open.clear()
         for found, where in self._running(frame):
-            if found.is_past(where) and self._is_empty(found, variables(where)):
+            names = variables(where)
+            before, found.seen = found.seen, found.turn_in(names)
+            if found.is_past(where) and self._is_empty(found, found.seen, names):
+                return True
+            if before not in (None, found.seen) and not found.skips and self._is_empty(found, before, names):
                 return True
         return False
 
@@ -97,10 +108,10 @@ class RoundLedger:
         """The program is over: the variables of its modules are still there."""
         for found in list(self.open):
             if found.code.co_name == "<module>" and not _leaves(found.outer):
-                self._is_empty(found, found.names)
+                self._is_empty(found, found.turn_in(found.names), found.names)
 
-    def _is_empty(self, found: Round, names: dict[str, Any]) -> bool:
-        turn = found.turn_in(names)
+    def _is_empty(self, found: Round, turn: Any, names: dict[str, Any]) -> bool:
+        """Whether a turn that is past its inner loop had no step in it, because there was nothing left."""
         if turn is None or found.turn is None or turn == found.turn or not is_exhausted(found.iterator(names)):
             return False
         found.empty = turn

@@ -28,6 +28,7 @@ from whence.source.spots import Spot
 from whence.source.text import function_node, statement_of, tree_of
 
 DEEPEST = 60
+COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What only passes on the elements of what it is given, one after the other.
 PASSING = ("enumerate", "zip", "iter", "list", "tuple", "islice", "tqdm", "trange", "map", "filter", "chain", "next")
@@ -61,6 +62,9 @@ class Loop:
 
 def place_of_site(stack: tuple[Site, ...]) -> Place | None:
     scope = function_node(stack[0]) if stack else None
+    if scope is not None and stack[0].function in COMPREHENSIONS:
+        node = stack[0].node()
+        scope = (_function_around(node) if node is not None else None) or scope
     return Place(stack[0].filename, scope, stack[0].f_globals, outer=stack[1:]) if scope is not None else None
 
 
@@ -111,6 +115,9 @@ class Feed:
         return next((loop for each in parts if (loop := self.expression(each, place)) is not None), None)
 
     def _name(self, node: ast.Name, place: Place, path: tuple[int, ...]) -> Loop | None:
+        around = _comprehension_of(node)
+        if around is not None:
+            return self._iterated(around, place, path) or Loop(place, around)
         definition = find_definition(node.id, place.scope, statement_of(node) or node)
         if definition is None:
             return None
@@ -181,6 +188,18 @@ class Feed:
         inside = Place(place.filename, setter, place.names) if setter is not None else place
         self._enter(inside)
         return definition.value, inside
+
+
+def _comprehension_of(node: ast.Name) -> ast.comprehension | None:
+    """The part of a comprehension around a name that gives it its values."""
+    walker: ast.AST | None = node
+    while walker is not None and not isinstance(walker, ast.stmt):
+        for each in getattr(walker, "generators", ()):
+            bound = {part.id for part in ast.walk(each.target) if isinstance(part, ast.Name)}
+            if node.id in bound:
+                return each if isinstance(each, ast.comprehension) else None
+        walker = getattr(walker, "parent", None)
+    return None
 
 
 def _function_around(node: ast.AST) -> ast.AST | None:

@@ -16,6 +16,7 @@ from whence.source.definitions import (
     FunctionNode,
     Kind,
     argument_for,
+    attribute_definitions,
     class_of_method,
     find_definition,
     own_nodes,
@@ -24,6 +25,7 @@ from whence.source.definitions import (
 from whence.source.text import enclosing, statement_of
 
 DEEPEST = 12
+LAST = (1 << 30, 0)
 CONVERTING = {"from_numpy", "tensor", "as_tensor", "array", "asarray", "list", "tuple", "stack", "FloatTensor", "LongTensor",
               "Tensor", "ascontiguousarray", "deepcopy", "copy"}  # fmt: skip
 CONVERTING_METHODS = {"float", "long", "int", "double", "astype", "to", "copy", "clone", "numpy", "tolist", "unsqueeze",
@@ -115,6 +117,18 @@ def outside(inputs: ast.expr, labels: ast.expr, scope: ast.AST, call: ast.AST | 
     return found if len(found) == 2 else []
 
 
+def constructed(inputs: ast.expr, labels: ast.expr, scope: ast.AST) -> tuple[str, tuple[int, int]] | None:
+    """A class whose objects pair two arguments of their constructor as they are: its name, and which arguments."""
+    places: list[int] = []
+    owner = class_of_method(scope)
+    for each in (history_of(inputs, scope), history_of(labels, scope)):
+        function = each.root.node if each.root is not None and each.root.kind is Kind.PARAMETER else None
+        if not isinstance(function, ast.FunctionDef) or function.name != "__init__" or each.changes or each.unknown:
+            return None
+        places.append(parameter_names(function).index(each.names[-1]) - 1)
+    return (owner.name, (places[0], places[1])) if owner is not None else None
+
+
 def history_of(node: ast.expr, scope: ast.AST) -> History:
     history = History(scope)
     _follow(node, history, 0)
@@ -128,7 +142,7 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
     inner = _converted(node)
     if inner is not None:
         _follow(inner, history, depth + 1)
-    elif isinstance(node, ast.Name):
+    elif _is_variable(node):
         _follow_name(node, history, depth)
     elif isinstance(node, ast.Subscript):
         change = _indexed(node, history)
@@ -149,24 +163,37 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
         history.unknown = True
 
 
-def _follow_name(node: ast.Name, history: History, depth: int) -> None:
-    history.names.append(node.id)
-    statement: ast.AST | None = statement_of(node) or node
-    definition = find_definition(node.id, history.scope, statement)
+def _follow_name(node: ast.expr, history: History, depth: int) -> None:
+    name = ast.unparse(node)
+    history.names.append(name)
+    # A variable that is asked for and not written anywhere is meant as the function leaves it.
+    statement: ast.AST | None = statement_of(node) or node if hasattr(node, "lineno") else None
+    definition = _definition_of(node, history.scope, statement)
+    maker = _constructor_of(history.scope) if isinstance(node, ast.Attribute) and definition is None else None
+    if maker is not None:
+        # What an object is made with, as its constructor leaves it.
+        history.scope, statement = maker, None
+        definition = _definition_of(node, maker, None)
     if definition is None and (module := _module_of(node)) is not history.scope and module is not None:
         # A variable of the module, as it is when all of the module has run.
         history.scope, statement = module, None
-        definition = find_definition(node.id, module, None)
+        definition = _definition_of(node, module, None)
     if definition is None or definition.kind is Kind.LOOP or history.root is not None:
         history.unknown = True
         return
-    _note_statements(node.id, definition, statement, history)
+    _note_statements(name, definition, statement, history)
     value = definition.value
     passes_on = value is not None and not definition.path and _leads_to_a_name(value)
     if value is None or not passes_on:
         history.root = definition
         return
     _follow(value, history, depth + 1)
+
+
+def _constructor_of(scope: ast.AST) -> ast.FunctionDef | None:
+    owner = class_of_method(scope)
+    found = [each for each in (owner.body if owner is not None else ()) if isinstance(each, ast.FunctionDef)]
+    return next((each for each in found if each.name == "__init__" and each is not scope), None)
 
 
 def _leads_to_a_name(node: ast.expr) -> bool:
@@ -183,23 +210,32 @@ def _leads_to_a_name(node: ast.expr) -> bool:
             node = changed[1]
         else:
             break
-    return isinstance(node, ast.Name)
+    return _is_variable(node)
+
+
+def _is_variable(node: ast.expr) -> bool:
+    """A name, or an attribute of `self`."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_owner(node.value))
+
+
+def _definition_of(node: ast.expr, scope: ast.AST, before: ast.AST | None) -> Definition | None:
+    if isinstance(node, ast.Name):
+        return find_definition(node.id, scope, before)
+    end = _position(before) if before is not None else LAST
+    found = [each for each in attribute_definitions(ast.unparse(node), scope) if _position(each.node) < end]
+    return found[-1] if found else None
 
 
 def _note_statements(name: str, definition: Definition, before: ast.AST | None, history: History) -> None:
     """What is done to a variable in place between its definition and its use."""
-    begin, end = _position(definition.node), _position(before) if before is not None else (1 << 30, 0)
+    begin, end = _position(definition.node), _position(before) if before is not None else LAST
     for node in own_nodes(history.scope):
         if not begin < _position(node) < end:
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             call = node.value
-            named = [each for each in call.args if isinstance(each, ast.Name) and each.id == name]
-            owned = (
-                isinstance(call.func, ast.Attribute)
-                and isinstance(call.func.value, ast.Name)
-                and call.func.value.id == name
-            )
+            named = [each for each in call.args if _is_name(each, name)]
+            owned = isinstance(call.func, ast.Attribute) and _is_name(call.func.value, name)
             if named and last_name(call.func) == "shuffle" and len(call.args) == 1:
                 history.changes.append(Change(Manner.RANDOM, ast.unparse(call.func), node))
             elif owned and last_name(call.func) in ("sort", "reverse"):
@@ -330,20 +366,22 @@ def _derives(root: Definition, name: str, scope: ast.AST, depth: int = 0) -> boo
     if root.value is None or depth > DEEPEST // 2:
         return False
     for used in _used_in(root.value):
-        if used.id == name:
+        if _is_name(used, name):
             return True
+        if not isinstance(used, ast.Name):
+            continue
         before = find_definition(used.id, scope, root.node)
         if before is not None and before.kind is Kind.ASSIGNED and _derives(before, name, scope, depth + 1):
             return True
     return False
 
 
-def _used_in(node: ast.AST) -> Iterator[ast.Name]:
+def _used_in(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
     if isinstance(node, ast.Call) and last_name(node.func) == "len":
         return
     if isinstance(node, ast.Attribute) and node.attr in ("shape", "dtype", "device"):
         return
-    if isinstance(node, ast.Name):
+    if isinstance(node, ast.Name | ast.Attribute):
         yield node
     for each in ast.iter_child_nodes(node):
         yield from _used_in(each)
@@ -411,6 +449,10 @@ def _is_owner(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 
+def attributes_of_self(names: list[str]) -> list[ast.expr]:
+    return [ast.Attribute(ast.Name("self", ast.Load()), each, ast.Load()) for each in names]
+
+
 def indexed_together(getter: ast.FunctionDef) -> list[str]:
     """The attributes of which `__getitem__` takes the element at the index that it is asked for."""
     asked = getter.args.args[1].arg if len(getter.args.args) > 1 else ""
@@ -443,7 +485,7 @@ def _same_function(one: ast.AST, other: ast.AST) -> bool:
 
 
 def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
+    return isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name
 
 
 def _position(node: ast.AST) -> tuple[int, int]:

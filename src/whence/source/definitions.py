@@ -167,6 +167,15 @@ def bindings_in(node: ast.AST) -> set[str]:
     return {target.id for target, _ in _definitions_in(node) if isinstance(target, ast.Name)}
 
 
+def attribute_definitions(text: str, scope: ast.AST) -> list[Definition]:
+    """What a function sets an attribute to, written as in `self.name`, in the order of its lines."""
+    return [
+        definition
+        for target, definition in _definitions_in(scope)
+        if isinstance(target, ast.Attribute) and ast.unparse(target) == text
+    ]
+
+
 def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
     """The assignment `self.name = ...` in a class; the one in `__init__` if there are several."""
     found = find_attributes(name, class_node)

@@ -11,7 +11,18 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.labels import Stream
-from whence.lineage.reordering import Apart, Manner, apart, given_to, indexed_together, outside, pairings_in, scopes_in
+from whence.lineage.reordering import (
+    Apart,
+    Manner,
+    apart,
+    attributes_of_self,
+    constructed,
+    given_to,
+    indexed_together,
+    outside,
+    pairings_in,
+    scopes_in,
+)
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of
@@ -144,7 +155,9 @@ def _in_memory(audit: Audit) -> Finding | None:
     files = dict.fromkeys(
         [site.filename for stack in stacks for site in stack] + [class_node(each)[1] for each in kinds]
     )
-    for found, filename in (*_at_losses(streams), *_in_files(list(files), kinds, stacks)):
+    together = {each.__name__: _parameters(each) for each in kinds if class_node(each)[0] is not None}
+    together |= dict(_trainers(streams))
+    for found, filename in (*_at_losses(streams), *_in_datasets(kinds), *_in_files(list(files), together, stacks)):
         if found is None:
             continue
         how = {Manner.RANDOM: "shuffled", Manner.SORTED: "put in order", Manner.FILTERED: "filtered"}[
@@ -167,16 +180,29 @@ def _in_memory(audit: Audit) -> Finding | None:
     return None
 
 
-def _at_losses(streams: list[Stream]) -> Iterator[tuple[Apart | None, str]]:
+def _pairs_at(streams: list[Stream]) -> Iterator[tuple[ast.expr, ast.expr, ast.Call, ast.AST, tuple[Site, ...]]]:
+    """What a model is given and what a loss aims at, where both stand in one function."""
     for stream in streams:
-        site = stream.stack[0]
-        scope, call = function_node(site), site.node()
+        scope, call = function_node(stream.stack[0]), stream.stack[0].node()
         if scope is None or not isinstance(call, ast.Call) or len(call.args) < 2:
             continue
         given = given_to(call, scope)
         if given is not None:
-            yield apart(given, call.args[1], call, scope), site.filename
-            yield from _outwards(given, call.args[1], scope, stream.stack[1:])
+            yield given, call.args[1], call, scope, stream.stack
+
+
+def _at_losses(streams: list[Stream]) -> Iterator[tuple[Apart | None, str]]:
+    for given, label, call, scope, stack in _pairs_at(streams):
+        yield apart(given, label, call, scope), stack[0].filename
+        yield from _outwards(given, label, scope, stack[1:])
+
+
+def _trainers(streams: list[Stream]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Classes that are given inputs and labels when they are made."""
+    for given, label, _, scope, _ in _pairs_at(streams):
+        made = constructed(given, label, scope)
+        if made is not None:
+            yield made
 
 
 def _outwards(
@@ -192,10 +218,17 @@ def _outwards(
         yield apart(one, other, call, scope), site.filename
 
 
+def _in_datasets(kinds: list[type]) -> Iterator[tuple[Apart | None, str]]:
+    for kind in kinds:
+        setter, filename = method_of(kind, "__init__")
+        parts = attributes_of_self(_indexed(kind))
+        if setter is not None and len(parts) > 1:
+            yield apart(parts[0], parts[-1], setter, setter), filename
+
+
 def _in_files(
-    files: list[str], kinds: list[type], stacks: list[tuple[Site, ...]]
+    files: list[str], together: dict[str, tuple[int, int] | None], stacks: list[tuple[Site, ...]]
 ) -> Iterator[tuple[Apart | None, str]]:
-    together = {each.__name__: _parameters(each) for each in kinds if class_node(each)[0] is not None}
     for filename in files:
         tree = tree_of(filename)
         for scope in scopes_in(tree) if tree is not None else ():
@@ -209,11 +242,14 @@ def _in_files(
 
 def _parameters(kind: type) -> tuple[int, int] | None:
     """Which arguments of a dataset become what it takes its samples from, element by element."""
-    getter, setter = method_of(kind, "__getitem__")[0], method_of(kind, "__init__")[0]
-    if getter is None or setter is None:
-        return None
-    names = parameter_names(setter)[1:]
-    values = [assignment_of(kind, each) for each in indexed_together(getter)]
+    setter = method_of(kind, "__init__")[0]
+    names = parameter_names(setter)[1:] if setter is not None else []
+    values = [assignment_of(kind, each) for each in _indexed(kind)]
     given = [each[0].value.id for each in values if each is not None and isinstance(each[0].value, ast.Name)]
     places = [names.index(each) for each in given if each in names]
     return (places[0], places[-1]) if len(places) > 1 else None
+
+
+def _indexed(kind: type) -> list[str]:
+    getter = method_of(kind, "__getitem__")[0]
+    return indexed_together(getter) if getter is not None else []
