@@ -20,6 +20,7 @@ MOST_BATCHES = 1024
 MOST_LABELS = 4096
 MOST_ELEMENTS = 100_000
 FIRST = 8
+ENOUGH_MIXED = 32
 
 
 @dataclass(eq=False, slots=True)
@@ -32,6 +33,8 @@ class Stream:
     """For each of these, a number that tells the inputs apart that the labels came with."""
     shape: tuple[int, ...] = ()
     """Of the first labels, without their first axis."""
+    steps: set[int] = field(default_factory=set)
+    """Those in which there were any."""
     last: int = 0
     """The step of the last ones."""
     gap: int = 1
@@ -69,6 +72,13 @@ class LabelLedger:
         if not stream.batches and isinstance(target, Value):
             stream.shape = target.shape[1:]
         stream.batches.append(labels)
+        stream.steps.add(call.step)
+        if (
+            len(stream.batches) == ENOUGH_MIXED
+            and sum(len(set(each)) > 1 for each in stream.batches) > ENOUGH_MIXED / 2
+        ):
+            # In no order: nothing more is to be known of them.
+            stream.closed = True
         stream.marks.append(_mark(_input_beside(len(labels), call, now, calls)))
 
 

@@ -22,7 +22,7 @@ from whence.source.sites import Site, frames_from, variables
 from whence.source.spots import Spot
 from whence.source.text import function_node, parent_of, statement_at
 
-MOST_LOOKS = 50_000
+MOST_LOOKS = 20_000
 MOST_STACKS = 32
 
 Finder = Callable[[dict[str, Any]], Any]

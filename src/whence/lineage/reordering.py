@@ -35,6 +35,9 @@ SORTING = {"argsort", "lexsort"}
 SEEDING = {"seed", "manual_seed", "set_state", "setstate", "set_rng_state", "default_rng", "Random", "RandomState", "Generator"}  # fmt: skip
 
 
+OF_WEIGHTS = {"grad", "parameters", "named_parameters", "state_dict", "buffers", "children", "modules"}
+
+
 class Manner(Enum):
     RANDOM = auto()
     SORTED = auto()
@@ -78,7 +81,7 @@ def apart(inputs: ast.expr, labels: ast.expr, pairing: ast.AST, scope: ast.AST) 
     one, other = history_of(inputs, scope), history_of(labels, scope)
     if one.root is None or other.root is None or one.scope is not other.scope or one.unknown or other.unknown:
         return None
-    if set(one.names) & set(other.names) or not _side_by_side(one, other):
+    if set(one.names) & set(other.names) or not _side_by_side(one, other) or _are_weights(one.root, other.root):
         return None
     found, moved, kept = None, one, other
     roots = one.root.node, other.root.node
@@ -401,6 +404,12 @@ def _filling(name: str, scope: ast.AST) -> Iterator[int]:
             loop = enclosing(node, ast.For, *_SCOPES)
             if _is_name(node.func.value, name) and isinstance(loop, ast.For):
                 yield id(loop)
+
+
+def _are_weights(*roots: Definition) -> bool:
+    """Weights and their gradients are no data."""
+    calls = [each for root in roots if root.value is not None for each in ast.walk(root.value)]
+    return any(isinstance(each, ast.Call) and last_name(each.func) in OF_WEIGHTS for each in calls)
 
 
 def _read_alike(first: Definition, second: Definition) -> bool:

@@ -12,6 +12,8 @@ from whence.rules.telling import spot_at, tell_silent
 
 ENOUGH_SAMPLES = 32
 MOST_CLASSES = 1000
+LEAST_STEPS = 0.45
+"""For each batch: fewer where gradients are accumulated."""
 
 
 def sorted_by_hand(audit: Audit) -> Finding | None:
@@ -47,6 +49,9 @@ def class_by_class(stream: Stream) -> int:
     and two networks that train each other, are no epochs.
     """
     batches = stream.batches
+    if len(stream.steps) < LEAST_STEPS * len(batches):
+        # An evaluation that leaves gradients on: nothing is trained between its batches.
+        return 0
     labels = [label for batch in batches for label in batch]
     runs = [(label, len(list(same))) for label, same in groupby(labels)]
     classes = len({label for label, _ in runs})

@@ -11,6 +11,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.labels import Stream
+from whence.lineage.feeding import last_name
 from whence.lineage.reordering import (
     Apart,
     Manner,
@@ -27,7 +28,7 @@ from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of
 from whence.source.definitions import parameter_names
-from whence.source.sites import Site
+from whence.source.sites import Site, variables
 from whence.source.spots import Spot
 from whence.source.text import function_node, statement_of, tree_of
 
@@ -158,7 +159,7 @@ def _in_memory(audit: Audit) -> Finding | None:
     together = {each.__name__: _parameters(each) for each in kinds if class_node(each)[0] is not None}
     together |= dict(_trainers(streams))
     for found, filename in (*_at_losses(streams), *_in_datasets(kinds), *_in_files(list(files), together, stacks)):
-        if found is None:
+        if found is None or (_may_be_unpaired(found) and not _are_labels(found.kept, audit, stacks)):
             continue
         how = {Manner.RANDOM: "shuffled", Manner.SORTED: "put in order", Manner.FILTERED: "filtered"}[
             found.change.manner
@@ -178,6 +179,21 @@ def _in_memory(audit: Audit) -> Finding | None:
             fix="Do the same to both: one permutation or mask for both, or sort and filter a list of pairs.",
         )
     return None
+
+
+def _may_be_unpaired(found: Apart) -> bool:
+    """Two collections that have nothing to do with each other are zipped, too, and one of them shuffled: two domains, say."""
+    pairing = found.pairing
+    return found.change.manner is Manner.RANDOM and isinstance(pairing, ast.Call) and last_name(pairing.func) == "zip"
+
+
+def _are_labels(name: str, audit: Audit, stacks: list[tuple[Site, ...]]) -> bool:
+    """Whether a variable of the program has one number or word for each sample."""
+    known = [*(variables(each) for each in audit.frames), *(site.f_globals for stack in stacks for site in stack)]
+    thing = next((each[name] for each in known if name in each), None)
+    if isinstance(thing, list | tuple):
+        return bool(thing) and all(isinstance(each, int | float | str) for each in thing[:64])
+    return len(getattr(thing, "shape", (0, 0))) == 1
 
 
 def _pairs_at(streams: list[Stream]) -> Iterator[tuple[ast.expr, ast.expr, ast.Call, ast.AST, tuple[Site, ...]]]:
