@@ -466,14 +466,14 @@ def indexed_together(getter: ast.FunctionDef) -> list[str]:
     """The attributes of which `__getitem__` takes the element at the index that it is asked for."""
     asked = getter.args.args[1].arg if len(getter.args.args) > 1 else ""
     found = [
-        node.value.attr
+        node.value
         for node in ast.walk(getter)
         if isinstance(node, ast.Subscript)
         and _is_name(node.slice, asked)
         and isinstance(node.value, ast.Attribute)
         and _is_owner(node.value.value)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(each.attr for each in sorted(found, key=_position)))
 
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)

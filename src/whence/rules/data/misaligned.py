@@ -33,6 +33,7 @@ from whence.source.spots import Spot
 from whence.source.text import function_node, statement_of, tree_of
 
 ENOUGH_STEPS = 6
+DEEPEST = 8
 
 
 @audit_rule("data/misaligned", Rank.CALL)
@@ -152,11 +153,12 @@ def _in_memory(audit: Audit) -> Finding | None:
         return None
     audit.labels.compared = True
     stacks = [*(each.stack for each in streams), *(each.info.stack for each in trained)]
-    kinds = list({type(each.info.dataset) for each in trained if each.info.dataset is not None})
+    known = dict.fromkeys(kind for each in trained for kind in _kinds(each.info.dataset))
+    kinds = [each for each in known if class_node(each)[0] is not None]
     files = dict.fromkeys(
         [site.filename for stack in stacks for site in stack] + [class_node(each)[1] for each in kinds]
     )
-    together = {each.__name__: _parameters(each) for each in kinds if class_node(each)[0] is not None}
+    together = {each.__name__: _parameters(each) for each in kinds}
     together |= dict(_trainers(streams))
     for found, filename in (*_at_losses(streams), *_in_datasets(kinds), *_in_files(list(files), together, stacks)):
         if found is None or (_may_be_unpaired(found) and not _are_labels(found.kept, audit, stacks)):
@@ -179,6 +181,15 @@ def _in_memory(audit: Audit) -> Finding | None:
             fix="Do the same to both: one permutation or mask for both, or sort and filter a list of pairs.",
         )
     return None
+
+
+def _kinds(dataset: object) -> Iterator[type]:
+    """The class of a dataset, and of those that a subset of it stands for."""
+    for _ in range(DEEPEST):
+        if dataset is None:
+            return
+        yield type(dataset)
+        dataset = getattr(dataset, "dataset", None)
 
 
 def _may_be_unpaired(found: Apart) -> bool:
