@@ -21,8 +21,10 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import BatchLedger
 from whence.ledgers.facts import FACTS, all_weights_of
 from whence.ledgers.inputs import InputLedger
+from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
+from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.study import Study, losses_of
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger
@@ -76,6 +78,8 @@ class Auditor:
         self.units = UnitLedger()
         self.batches = BatchLedger()
         self.inputs = InputLedger()
+        self.labels = LabelLedger()
+        self.rounds = RoundLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
         self._surfaced: set[tuple[str, str, int]] = set()
@@ -152,15 +156,23 @@ class Auditor:
             entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
         now = self.passes.current
         is_early = self.host.step < LEDGER_STEPS
+        if self.rounds.open:
+            self.rounds.note_turns(sys._getframe(2))
         if not is_early and not now.recorded:
             return
         stack = user_stack(sys._getframe(2))
         if is_early:
+            self._look_for_rounds(stack)
             used = frozenset(id(each) for each in all_weights_of(optimizer) if each.grad is not None)
             self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry)
             self._look_before(optimizer, entry)
         if now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
+
+    def _look_for_rounds(self, stack: tuple[Site, ...]) -> None:
+        if self.rounds.is_new(stack):
+            self.rounds.enter(user_frames(sys._getframe(3)))
+            self.rounds.note_turns(sys._getframe(3))
 
     def _look_before(self, optimizer: Optimizer, entry: OptimizerEntry) -> None:
         """Copies of weights that the step should not change, or may fail to change."""
@@ -292,6 +304,8 @@ class Auditor:
         self._tell([(id, ask) for id, ask in audit_rules() if id == "memory/hang"], audit)
 
     def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:
+        if final:
+            self.rounds.at_the_end()
         sites = [site for call in list(self.passes.tape.calls)[-100:] for site in call.stack]
         self.memory.look(self.host.step, frames, sites, self.host.datasets(), self.host.roots())
         self._tell(audit_rules(), self._audit_of(stack, frames, final))
@@ -308,6 +322,8 @@ class Auditor:
             units=self.units,
             batches=self.batches,
             inputs=self.inputs,
+            labels=self.labels,
+            rounds=self.rounds,
             built=self.built,
             losses=self.host.losses(),
             told=self.told,

@@ -22,6 +22,7 @@ from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report, described
+from whence.ledgers.labels import LOSSES
 from whence.ledgers.loop import Kind
 from whence.record import Record
 from whence.rules.rule import call_rules
@@ -188,12 +189,17 @@ class Session:
         if call.name in CASTS:
             with self.looking():
                 self.tape.note_cut(call)
+        if call.name in LOSSES and not self.passes.current.deliveries and not transforming():
+            with self.looking():
+                self.auditor.labels.note(call, self.passes.current, self.passes.calls)
         if call.name in READINGS and call.phase != "optimizer" and not transforming():
             with self.looking():
                 self.tripwires.value_read(call)
         if call.phase == "optimizer" and self.tripwires.watches_calls and not call.inner:
             with self.looking():
                 self.tripwires.update_made(call)
+        if self.auditor.rounds.open and call.phase in ("program", "forward"):
+            self._goes_by()
         if self._explained is not None and sys.exception() is not self._explained:
             # The program got on: whatever was raised has been caught. What a `with` does on the way out is not that.
             self._explained = None
@@ -232,6 +238,8 @@ class Session:
                     or len(now.entries) >= MOST_ENTRIES
                 ):
                     self.tripwires.next_pass()
+                if self.auditor.rounds.open:
+                    self._goes_by()
                 self.passes.enter(module, args)
                 self.tripwires.module_given(args)
                 current = self.loaders.current
@@ -359,11 +367,20 @@ class Session:
         else:
             self.auditor.stands_still(user_stack(frame), user_frames(frame), seconds)
 
+    def _goes_by(self) -> None:
+        """The program is somewhere: if that is past a loop that gave nothing, tell."""
+        frame = sys._getframe(1)
+        with self.looking():
+            if self.auditor.rounds.passes_by(frame):
+                self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
+
     # what the loop sensor reports
 
     def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
         if not self._looking_now and not transforming():
             with self.looking():
+                if self.auditor.rounds.open:
+                    self._goes_by()
                 if kind is Kind.CLEAR and self.passes.by_hand:
                     model = self.passes.current.model() if self.passes.current.model is not None else None
                     if model is not None and is_new_pass(model, self.passes):

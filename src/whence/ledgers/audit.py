@@ -10,12 +10,15 @@ import torch
 
 from whence.ledgers.batches import BatchLedger, LoaderEntry
 from whence.ledgers.inputs import InputLedger
+from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
+from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightEntry, WeightLedger
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.habits import Habits, habits_of
+from whence.lineage.pairing import Parting, parting_of
 from whence.source.sites import Site
 from whence.tape.batches import LoaderInfo
 from whence.tape.scene import Scene
@@ -37,6 +40,8 @@ class Audit(Scene):
     units: UnitLedger
     batches: BatchLedger
     inputs: InputLedger
+    labels: LabelLedger
+    rounds: RoundLedger
     built: Sequence[OptimizerEntry]
     """All optimizers, those that are gone included, oldest first."""
     losses: Sequence[float]
@@ -64,6 +69,16 @@ class Audit(Scene):
                 indices = list(known[0].marks)
                 entry.habits = run_elsewhere(lambda: habits_of(info, indices), PATIENCE)
         return entry.habits
+
+    def parting_of(self, entry: LoaderEntry) -> Parting | None:
+        """Whether a collate function of the program's leaves together what belongs together: tried once, in a child process."""
+        info, indices = entry.info, entry.indices
+        own = not getattr(info.collate, "__module__", type(info.collate).__module__).startswith("torch.")
+        if not entry.was_paired and indices and own and info.dataset is not None and info.collate is not None:
+            entry.was_paired = True
+            with contextlib.suppress(NotPossible):
+                entry.parting = run_elsewhere(lambda: parting_of(info, indices), PATIENCE)
+        return entry.parting
 
 
 def _is_of_interest(info: LoaderInfo) -> bool:

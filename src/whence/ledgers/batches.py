@@ -9,6 +9,7 @@ import torch
 
 from whence.data.summary import Summary
 from whence.lineage.habits import Habits
+from whence.lineage.pairing import Parting
 from whence.tape.batches import Batch, LoaderInfo, leaves_of
 
 MOST_LOADERS = 16
@@ -47,6 +48,11 @@ class LoaderEntry:
     """For leaves that may be pictures: whether all of their numbers are whole ones."""
     habits: Habits | None = None
     """What its dataset does when it is asked for a sample, once that was tried."""
+    indices: list[Any] = field(default_factory=list)
+    """Of the samples of the first batch."""
+    parting: Parting | None = None
+    """How its collate function parts what belongs together, once that was tried."""
+    was_paired: bool = False
 
 
 class BatchLedger:
@@ -87,6 +93,8 @@ class BatchLedger:
             return
         epoch = entry.epochs[-1]
         epoch.batches += 1
+        if not entry.indices and batch.indices is not None:
+            entry.indices = list(batch.indices)
         if entry.number > EPOCHS_NOTED or epoch.batches > BATCHES_NOTED:
             return
         tensors = [(path, leaf) for path, leaf in leaves_of(data) if _is_plain(leaf)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 
-from whence.source.definitions import Definition, find_attribute, find_class
+from whence.source.definitions import Definition, find_attribute, find_attributes, find_class
 from whence.source.sites import is_library
 from whence.source.spots import Spot
 from whence.source.text import tree_of
@@ -26,6 +26,17 @@ def assignment_of(kind: type, name: str) -> tuple[Definition, str] | None:
         if definition is not None:
             return definition, filename
     return None
+
+
+def assignments_of(kind: type, name: str) -> list[tuple[Definition, str]]:
+    """All of them, in the class and in those of the program's that it derives from."""
+    known = (class_node(each) for each in kind.__mro__)
+    return [
+        (definition, filename)
+        for node, filename in known
+        if node is not None
+        for _, definition in find_attributes(name, node)
+    ]
 
 
 def attribute_of(kind: type, name: str) -> Spot | None:

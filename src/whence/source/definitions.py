@@ -28,7 +28,7 @@ class Definition:
     path: tuple[int, ...] = ()
 
 
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function or module without those of functions and classes defined in it."""
     pending = list(ast.iter_child_nodes(scope))
     while pending:
@@ -49,7 +49,7 @@ def _bindings(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[as
 
 
 def _definitions_in(scope: ast.AST) -> Iterator[tuple[ast.expr, Definition]]:
-    for node in _own_nodes(scope):
+    for node in own_nodes(scope):
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -162,8 +162,28 @@ def _contains(definition: Definition, node: ast.AST) -> bool:
     return False
 
 
+def bindings_in(node: ast.AST) -> set[str]:
+    """The variables that get a value within a statement."""
+    return {target.id for target, _ in _definitions_in(node) if isinstance(target, ast.Name)}
+
+
+def attribute_definitions(text: str, scope: ast.AST) -> list[Definition]:
+    """What a function sets an attribute to, written as in `self.name`, in the order of its lines."""
+    return [
+        definition
+        for target, definition in _definitions_in(scope)
+        if isinstance(target, ast.Attribute) and ast.unparse(target) == text
+    ]
+
+
 def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
     """The assignment `self.name = ...` in a class; the one in `__init__` if there are several."""
+    found = find_attributes(name, class_node)
+    return max(found, key=lambda each: each[0])[1] if found else None
+
+
+def find_attributes(name: str, class_node: ast.ClassDef) -> list[tuple[bool, Definition]]:
+    """All assignments `self.name = ...` in a class, and whether they are made when an object is."""
     found: list[tuple[bool, Definition]] = []
     for method in class_node.body:
         if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -171,9 +191,7 @@ def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
         for target, definition in _definitions_in(method):
             if isinstance(target, ast.Attribute) and target.attr == name and isinstance(target.value, ast.Name):
                 found.append((method.name in ("__init__", "setup"), definition))
-    if not found:
-        return None
-    return max(found, key=lambda each: each[0])[1]
+    return found
 
 
 def find_registration(name: str, class_node: ast.ClassDef) -> ast.expr | None:
@@ -211,7 +229,7 @@ def returns_of(function: FunctionNode) -> list[ast.expr]:
         return [function.body]
     return [
         node.value
-        for node in _own_nodes(function)
+        for node in own_nodes(function)
         if isinstance(node, ast.Return | ast.Yield) and node.value is not None
     ]
 

@@ -10,15 +10,13 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.lineage.looking import Unknown, look
+from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.classes import attribute_of, method_of
 from whence.source.definitions import find_definition
 from whence.source.spots import Spot
 from whence.source.text import function_node
-
-ENOUGH_SAMPLES = 32
-MOST_CLASSES = 1000
 
 
 @audit_rule("data/empty-epoch", Rank.CAUSE)
@@ -31,13 +29,14 @@ def empty_epoch(audit: Audit) -> Finding | None:
     Why it matters
         The loop's body does not run. Nothing is learnt, or validated, and nothing says so.
     How it is detected
-        A loader that ends before its first batch.
+        A loader that ends before its first batch. A loop over an iterator in a loop that comes back to it: the outer one is in
+        another turn and past the inner one, no step was made in that turn, and the iterator is at its end.
     How to fix it
         Keep the last batch, look why the dataset is empty, make the iterator anew for each epoch.
     When it stays silent
-        Loaders that nobody goes through.
+        Loaders that nobody goes through. Iterators that are made anew, inner loops that are left early or stand in a condition.
     Cost
-        A count for each batch.
+        A count for each batch. Loops over iterators: a look at the program's lines while it is recorded.
     """
     for entry in audit.batches.entries.values():
         epoch = entry.epochs[-1] if entry.epochs else None
@@ -73,6 +72,24 @@ def empty_epoch(audit: Audit) -> Finding | None:
             what="the body of this loop did not run",
             why=why,
             fix=fix,
+        )
+    return _used_up_by_hand(audit)
+
+
+def _used_up_by_hand(audit: Audit) -> Finding | None:
+    """A loop over an iterator that an earlier turn of the loop around it has gone through."""
+    for each in audit.rounds.empty:
+        return tell_silent(
+            audit,
+            "data/empty-epoch",
+            spot=each.made or each.inner,
+            symptom=each.inner,
+            step=audit.step,
+            phase="data",
+            verdict=f"nothing was trained at {each.variable} = {each.empty}: what the loop goes over was used up",
+            what=f"the body of this loop did not run any more after {each.variable} = {each.turn}",
+            why="An iterator (a generator, zip, map, iter(...), an open file) gives its elements once, and then nothing.",
+            fix="Make it anew in each epoch, within the outer loop, or keep a list of what it gives.",
         )
     return None
 
@@ -122,11 +139,13 @@ def sorted_labels(audit: Audit) -> Finding | None:
     Why it matters
         Each batch pulls the model towards its own class, and what the last one taught is undone by the next.
     How it is detected
-        The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes.
+        The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes. Without a
+        loader, the labels that reach a loss: all of one class, then all of the next, and the same again in the next epoch.
     How to fix it
-        shuffle=True, or a sampler that mixes.
+        shuffle=True, or a sampler that mixes; without a loader, another random order for each epoch.
     When it stays silent
-        Loaders that are only evaluated, labels that come and go (time series), a class that returns.
+        Loaders that are only evaluated, labels that come and go (time series), a class that returns. Without a loader, also a
+        single epoch.
     Cost
         A copy of the labels of the first batches.
     """
@@ -155,7 +174,7 @@ def sorted_labels(audit: Audit) -> Finding | None:
             why="With one class in a batch, the quickest way to lower its loss is to predict that class for everything.",
             fix="Shuffle: DataLoader(..., shuffle=True), or mix where the order is made.",
         )
-    return None
+    return sorted_by_hand(audit)
 
 
 def _different(labels: torch.Tensor) -> int:

@@ -1,20 +1,15 @@
-"""What happens when a sample is read: it changes, its randomness repeats, its parts do not belong together.
+"""What happens when a sample is read: it changes, or its randomness repeats.
 
 These rules ask for a few samples again, in a child process, with an eye on every line.
 """
 
 from __future__ import annotations
 
-import os
-import re
-
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
-from whence.source.classes import attribute_of
-from whence.source.spots import Spot
 
 ENOUGH = 8
 
@@ -128,84 +123,6 @@ def _repeats(entry: LoaderEntry) -> bool:
         return False
     common = [index for index in known[0] if index in known[1]]
     return len(common) >= ENOUGH and all(known[0][index] == known[1][index] for index in common)
-
-
-@audit_rule("data/misaligned", Rank.CALL)
-def misaligned(audit: Audit) -> Finding | None:
-    """Inputs and labels do not belong together.
-
-    What happened
-        A sample is read from two files whose names do not match: the two listings are not in the same order.
-    Why it matters
-        Every input has another one's label. The model learns the mean of the labels.
-    How it is detected
-        The files that are read for some samples: their names have numbers or stems in common, but not for the same sample.
-    How to fix it
-        Sort both listings in the same way, or find one name from the other.
-    When it stays silent
-        Files whose names do not correspond at all, samples from a single file. Arrays that were shuffled apart are not noticed.
-    Cost
-        A child process and a few samples, once in a run.
-    """
-    for entry in audit.batches.trained():
-        habits = audit.habits_of(entry)
-        pairs = [each[:2] for each in habits.files if len(each) >= 2] if habits is not None else []
-        if habits is None or len(pairs) < 2 or any(_folder(one) == _folder(other) for one, other in pairs):
-            continue
-        stems = [tuple(_number(path) for path in pair) for pair in pairs]
-        wrong = [
-            (pair, stem) for pair, stem in zip(pairs, stems, strict=True) if None not in stem and stem[0] != stem[1]
-        ]
-        if len(wrong) < 2 or not _correspond(pairs[0]):
-            continue
-        one, other = wrong[0][0]
-        return tell_silent(
-            audit,
-            "data/misaligned",
-            spot=_listing(entry.info.dataset, one, other) or entry.info.built,
-            symptom=entry.info.built,
-            step=audit.step,
-            phase="data",
-            severity=Severity.ERROR,
-            confidence=Confidence.LIKELY,
-            verdict=f"{os.path.basename(one)} is paired with {os.path.basename(other)} of the other folder",
-            what=f"in {len(wrong)} of {len(pairs)} samples the names of the two files do not match",
-            why="Two listings are in different orders: sorted as text, 10 comes before 2.",
-            fix="Sort both in the same way, or make the second name from the first.",
-        )
-    return None
-
-
-def _folder(path: str) -> str:
-    return os.path.dirname(path)
-
-
-def _number(path: str) -> str | None:
-    found = re.findall(r"\d+", os.path.splitext(os.path.basename(path))[0])
-    return str(int(found[-1])) if found else None
-
-
-def _correspond(pair: list[str]) -> bool:
-    """Whether both folders have files with the same numbers."""
-    try:
-        one, other = ({_number(each) for each in os.listdir(_folder(path) or ".")} for path in pair)
-    except OSError:
-        return False
-    return len(one & other) > 0.8 * max(len(one), len(other))
-
-
-def _listing(dataset: object, *paths: str) -> Spot | None:
-    """Where the listing is made that is out of order."""
-    lists = {
-        name: list(map(str, thing))
-        for name, thing in (vars(dataset).items() if hasattr(dataset, "__dict__") else ())
-        if isinstance(thing, list | tuple) and any(path in map(str, thing) for path in paths)
-    }
-    for name, thing in lists.items():
-        numbers = [int(number) for each in thing if (number := _number(each)) is not None]
-        if numbers != sorted(numbers):
-            return attribute_of(type(dataset), name)
-    return attribute_of(type(dataset), next(iter(lists))) if lists else None
 
 
 @audit_rule("dtype/uint8-wrap", Rank.CALL)

@@ -1,0 +1,116 @@
+"""The ledger of labels: what a loss is given to aim at, in the order in which it comes, where no loader delivers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from whence.source.sites import Site
+from whence.tape.passes import Pass
+from whence.tape.tape import Call, Value
+
+LOSSES: Final = frozenset(
+    {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "multi_margin_loss"}
+)
+MOST_STREAMS = 8
+MOST_BATCHES = 1024
+MOST_LABELS = 4096
+MOST_ELEMENTS = 100_000
+FIRST = 8
+ENOUGH_MIXED = 32
+
+
+@dataclass(eq=False, slots=True)
+class Stream:
+    """The labels of one call of a loss."""
+
+    stack: tuple[Site, ...]
+    batches: list[list[float]] = field(default_factory=list)
+    marks: list[float | None] = field(default_factory=list)
+    """For each of these, a number that tells the inputs apart that the labels came with."""
+    shape: tuple[int, ...] = ()
+    """Of the first labels, without their first axis."""
+    steps: set[int] = field(default_factory=set)
+    """Those in which there were any."""
+    last: int = 0
+    """The step of the last ones."""
+    gap: int = 1
+    """The most steps that lay between the first ones."""
+    closed: bool = False
+    """There are some that were not seen: what comes after them does not belong here."""
+
+
+class LabelLedger:
+    """Bounded. It has the labels of a few losses, and only for as long as calls are recorded without a gap."""
+
+    def __init__(self) -> None:
+        self.streams: dict[tuple[Site, ...], Stream] = {}
+        self.compared = False
+        """Whether the lines that make inputs and labels have been read."""
+
+    def note(self, call: Call, now: Pass, calls: Callable[[], list[Call]]) -> None:
+        if not call.grad_mode or call.inner or call.phase in ("data", "optimizer") or len(call.operands) < 2:
+            return
+        target = call.args[1] if len(call.args) > 1 else call.kwargs.get("target")
+        stream = self.streams.get(call.stack)
+        if stream is None:
+            if len(self.streams) >= MOST_STREAMS:
+                return
+            stream = self.streams[call.stack] = Stream(call.stack, last=call.step)
+        if stream.closed:
+            return
+        labels = labels_in(target) if isinstance(target, Value) and call.operands[0].requires_grad else None
+        between, stream.last = call.step - stream.last, call.step
+        if len(stream.batches) < FIRST:
+            stream.gap = max(stream.gap, between)
+        if labels is None or between > stream.gap or len(stream.batches) >= MOST_BATCHES:
+            stream.closed = True
+            return
+        if not stream.batches and isinstance(target, Value):
+            stream.shape = target.shape[1:]
+        stream.batches.append(labels)
+        stream.steps.add(call.step)
+        if (
+            len(stream.batches) == ENOUGH_MIXED
+            and sum(len(set(each)) > 1 for each in stream.batches) > ENOUGH_MIXED / 2
+        ):
+            # In no order: nothing more is to be known of them.
+            stream.closed = True
+        stream.marks.append(_mark(_input_beside(len(labels), call, now, calls)))
+
+
+def _input_beside(size: int, loss: Call, now: Pass, calls: Callable[[], list[Call]]) -> torch.Tensor | None:
+    """The data that a pass began with: what its model was given, or the first thing of that many rows that it computed with."""
+    given = [each for entry in now.entries for each in entry if each is not None and each.dim()]
+    if not given:
+        known = (value for call in calls() if call is not loss and not call.inner for value in call.operands)
+        found = (value.tensor for value in known if not value.requires_grad and value.shape[:1] == (size,))
+        given = [each for each in found if each is not None and each.dim() > 1][:1]
+    return next((each for each in given if each.layout is torch.strided and not each.is_meta and each.numel()), None)
+
+
+def _mark(tensor: torch.Tensor | None) -> float | None:
+    if tensor is None or tensor.is_complex():
+        return None
+    flat = tensor.detach().reshape(-1)[:MOST_ELEMENTS].double().nan_to_num(0.123, 4.56, 7.89)
+    return float(flat @ torch.arange(len(flat), dtype=torch.float64).mul_(0.7).cos_())
+
+
+def labels_in(target: Value) -> list[float] | None:
+    """One class for each sample, if that is what a target is."""
+    tensor = target.tensor
+    if tensor is None or tensor.requires_grad or tensor.is_meta or not 0 < tensor.numel() <= MOST_LABELS:
+        return None
+    tensor = tensor.detach()
+    if tensor.dim() == 2 and tensor.shape[1] > 1:
+        chosen = tensor == 1
+        if not bool(((chosen | (tensor == 0)).all(1) & (chosen.sum(1) == 1)).all()):
+            return None
+        tensor = chosen.int().argmax(1)
+    if tensor.dim() > 2:
+        return None
+    found: list[float] = tensor.reshape(-1).double().tolist()
+    return found if all(each == int(each) for each in found if each == each) else None

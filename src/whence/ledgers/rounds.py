@@ -1,0 +1,270 @@
+"""The ledger of rounds: loops that train on what one iterator gives, within a loop that goes over the same iterator again.
+
+Nothing tells of a loop whose body does not run. What is seen is the turn that the outer loop is in, whenever the program does
+something else there: a turn that is past the inner loop, with no step made in it.
+"""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from whence.lineage.feeding import Place, place_of_site
+from whence.lineage.iterators import is_exhausted, is_iterator, maker_of
+from whence.lineage.looking import Unknown, attribute, look
+from whence.source.classes import assignments_of
+from whence.source.definitions import FunctionNode, argument_for, bindings_in, class_of_method, parameter_names
+from whence.source.sites import Site, frames_from, variables
+from whence.source.spots import Spot
+from whence.source.text import function_node, parent_of, statement_at
+
+MOST_LOOKS = 20_000
+MOST_STACKS = 32
+
+Finder = Callable[[dict[str, Any]], Any]
+
+
+@dataclass(eq=False, slots=True)
+class Round:
+    """An inner loop over an iterator, and the outer loop that comes back to it."""
+
+    code: CodeType
+    names: dict[str, Any]
+    """Of the module that the outer loop is in."""
+    outer: ast.For
+    variable: str
+    """What the outer loop counts with."""
+    passed: int
+    """The last line of the statement of the outer loop that has the inner loop in it, or calls it."""
+    iterator: Finder
+    """Finds it among the variables of the outer loop."""
+    inner: Spot
+    made: Spot | None
+    turn: Any = None
+    """The one in which a step was made last."""
+    seen: Any = None
+    """The last one that the program was seen in."""
+    empty: Any = None
+    """A turn in which none was made: the iterator had been used up."""
+
+    def turn_in(self, names: dict[str, Any]) -> Any:
+        value = names.get(self.variable)
+        return value if isinstance(value, int | str) else None
+
+    @property
+    def skips(self) -> bool:
+        """Whether a turn may be over before it comes to the inner loop."""
+        return any(isinstance(each, ast.Continue) for each in ast.walk(self.outer))
+
+    def is_past(self, frame: FrameType) -> bool:
+        return self.passed < frame.f_lineno <= (self.outer.end_lineno or 0)
+
+
+class RoundLedger:
+    """Bounded, and without cost where no loop of the program is of this kind."""
+
+    def __init__(self) -> None:
+        self.open: list[Round] = []
+        self.empty: list[Round] = []
+        self._known: set[tuple[Site, ...]] = set()
+        self._looks = 0
+
+    def is_new(self, stack: tuple[Site, ...]) -> bool:
+        """A step is made here, and was not before: it may be in loops that are not known yet."""
+        if stack in self._known or len(self._known) >= MOST_STACKS:
+            return False
+        self._known.add(stack)
+        return True
+
+    def enter(self, frames: list[FrameType]) -> None:
+        for found in _rounds_in(frames):
+            if not any(each.outer is found.outer and each.inner == found.inner for each in self.open):
+                self.open.append(found)
+
+    def note_turns(self, frame: FrameType | None) -> None:
+        """A step is made: remember in which turn."""
+        for found, where in self._running(frame):
+            found.turn = found.seen = found.turn_in(variables(where))
+
+    def passes_by(self, frame: FrameType | None) -> bool:
+        """The program does something: True if that shows a turn in which nothing was trained."""
+        self._looks += 1
+        if self._looks > MOST_LOOKS:
+            self.open.clear()
+        for found, where in self._running(frame):
+            names = variables(where)
+            before, found.seen = found.seen, found.turn_in(names)
+            if found.is_past(where) and self._is_empty(found, found.seen, names):
+                return True
+            if before not in (None, found.seen) and not found.skips and self._is_empty(found, before, names):
+                return True
+        return False
+
+    def at_the_end(self) -> None:
+        """The program is over: the variables of its modules are still there."""
+        for found in list(self.open):
+            if found.code.co_name == "<module>" and not _leaves(found.outer):
+                self._is_empty(found, found.turn_in(found.names), found.names)
+
+    def _is_empty(self, found: Round, turn: Any, names: dict[str, Any]) -> bool:
+        """Whether a turn that is past its inner loop had no step in it, because there was nothing left."""
+        if turn is None or found.turn is None or turn == found.turn or not is_exhausted(found.iterator(names)):
+            return False
+        found.empty = turn
+        self.open.remove(found)
+        self.empty.append(found)
+        return True
+
+    def _running(self, frame: FrameType | None) -> Iterator[tuple[Round, FrameType]]:
+        codes = {each.code for each in self.open}
+        for where in frames_from(frame):
+            if where.f_code in codes:
+                yield from [(each, where) for each in list(self.open) if each.code is where.f_code]
+
+
+def _rounds_in(frames: list[FrameType]) -> Iterator[Round]:
+    for depth, frame in enumerate(frames):
+        for loop in _loops_around(frame):
+            if isinstance(loop, ast.For) and not _leaves(loop):
+                for node in _drawn_on(loop.iter):
+                    found = _round(node, loop, frames[depth:])
+                    if found is not None:
+                        yield found
+
+
+def _loops_around(frame: FrameType) -> Iterator[ast.For | ast.While]:
+    """The loops of a function that are running in it, the innermost first."""
+    walker: ast.AST | None = statement_at(frame.f_code.co_filename, frame.f_lineno)
+    while walker is not None and not isinstance(walker, FunctionNode | ast.ClassDef | ast.Module):
+        if isinstance(walker, ast.For | ast.While):
+            yield walker
+        walker = parent_of(walker)
+
+
+def _drawn_on(source: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
+    """What a loop takes its elements from: a variable, or variables that are given to what it goes through."""
+    if isinstance(source, ast.Name | ast.Attribute):
+        yield source
+    elif isinstance(source, ast.Call):
+        for each in source.args:
+            yield from _drawn_on(each)
+
+
+def _leaves(loop: ast.For) -> bool:
+    """Whether a loop may be left before its end."""
+    pending: list[ast.AST] = [*loop.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Break | ast.Return):
+            return True
+        if isinstance(node, ast.For | ast.While):
+            if any(isinstance(each, ast.Return) for each in ast.walk(node)):
+                return True
+        elif not isinstance(node, FunctionNode):
+            pending += ast.iter_child_nodes(node)
+    return False
+
+
+def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameType]) -> Round | None:
+    """Go outwards from an inner loop to the loop around it, with the variable that its iterator is in."""
+    home = frames[0]
+    try:
+        if not is_iterator(look(node, home)):
+            return None
+    except Unknown:
+        return None
+    owner = _owner(node, home)
+    told = Spot.of_node(home.f_code.co_filename, inner.iter)
+    statement: ast.AST = inner
+    named: ast.Name | ast.Attribute = node
+    for depth, frame in enumerate(frames):
+        outer, statement_in_outer = _outer_of(statement)
+        if outer is None and statement_in_outer is None:
+            return None
+        if outer is not None:
+            if not isinstance(outer.target, ast.Name) or _is_made_anew(named, owner, outer):
+                return None
+            sites = tuple(Site.of(each) for each in frames[depth:])
+            place = place_of_site(sites)
+            last = getattr(statement_in_outer, "end_lineno", None) or outer.end_lineno or outer.lineno
+            made = _made(named, owner, place)
+            find = _finder(named, owner, frame.f_globals)
+            return Round(frame.f_code, frame.f_globals, outer, outer.target.id, last, find, told, made)
+        if depth + 1 == len(frames):
+            return None
+        site = Site.of(frames[depth + 1])
+        call, function = site.node(), function_node(Site.of(frame))
+        if not isinstance(call, ast.Call) or not isinstance(function, FunctionNode):
+            return None
+        if owner is None and isinstance(named, ast.Name):
+            bound = class_of_method(function) is not None and parameter_names(function)[:1] == ["self"]
+            given = argument_for(call, function, named.id, bound=bound)
+            if named.id in variables(frame):
+                if not isinstance(given, ast.Name | ast.Attribute):
+                    return None
+                named = given
+                owner = _owner(named, frames[depth + 1])
+        around = site.statement()
+        if around is None:
+            return None
+        statement = around
+    return None
+
+
+def _outer_of(statement: ast.AST) -> tuple[ast.For | None, ast.AST | None]:
+    """The loop around a statement, and which of the loop's own statements it is in; no loop: the function's own.
+
+    Neither, where it depends on a condition whether the statement is reached at all.
+    """
+    child, walker = statement, parent_of(statement)
+    while walker is not None:
+        if isinstance(walker, ast.For):
+            return walker, child
+        if isinstance(walker, FunctionNode | ast.Module):
+            return None, child
+        if not isinstance(walker, ast.With | ast.Try):
+            return None, None
+        child, walker = walker, parent_of(walker)
+    return None, None
+
+
+def _owner(node: ast.expr, frame: FrameType) -> weakref.ref[Any] | None:
+    """The object of `self.batches`, by a reference that does not keep it."""
+    if not isinstance(node, ast.Attribute):
+        return None
+    try:
+        return weakref.ref(look(node.value, frame))
+    except (Unknown, TypeError):
+        return None
+
+
+def _is_made_anew(node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, outer: ast.For) -> bool:
+    """Whether the loop, or a method of its object, gives the variable another iterator, or takes a file back to its beginning."""
+    name = node.id if isinstance(node, ast.Name) else node.attr
+    if isinstance(node, ast.Attribute) and (owner is None or len(assignments_of(type(owner()), name)) != 1):
+        return True
+    rewinds = any(isinstance(each, ast.Attribute) and each.attr in ("seek", "reset") for each in ast.walk(outer))
+    return rewinds or name in bindings_in(outer)
+
+
+def _finder(node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, names: dict[str, Any]) -> Finder:
+    def find(local: dict[str, Any]) -> Any:
+        if isinstance(node, ast.Name):
+            return local.get(node.id, names.get(node.id))
+        try:
+            return attribute(owner(), node.attr) if owner is not None else None
+        except Unknown:
+            return None
+
+    return find
+
+
+def _made(node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, place: Place | None) -> Spot | None:
+    if isinstance(node, ast.Attribute):
+        found = assignments_of(type(owner()), node.attr) if owner is not None else []
+        return Spot.of_node(found[0][1], found[0][0].value) if found and found[0][0].value is not None else None
+    return maker_of(node, place) if place is not None else None

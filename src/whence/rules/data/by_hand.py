@@ -1,0 +1,69 @@
+"""Loops that cut their batches themselves: the order in which labels reach the loss."""
+
+from __future__ import annotations
+
+from itertools import accumulate, groupby
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.labels import Stream
+from whence.lineage.feeding import Feed
+from whence.rules.telling import spot_at, tell_silent
+
+ENOUGH_SAMPLES = 32
+MOST_CLASSES = 1000
+LEAST_STEPS = 0.45
+"""For each batch: fewer where gradients are accumulated."""
+
+
+def sorted_by_hand(audit: Audit) -> Finding | None:
+    """Labels of a loss that come class by class, and class by class again when the epoch is over."""
+    for stream in audit.labels.streams.values():
+        classes = class_by_class(stream)
+        if not classes:
+            continue
+        loss = spot_at(stream.stack[0])
+        loop = Feed().of_loss(stream.stack)
+        alone = sum(len(set(each)) == 1 for each in stream.batches) / len(stream.batches)
+        return tell_silent(
+            audit,
+            "data/sorted",
+            spot=loop.spot if loop is not None else loss,
+            symptom=loss,
+            step=audit.step,
+            phase="data",
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"the training data arrives sorted by class: {classes} classes, one after the other, in each epoch",
+            what=f"{alone:.0%} of the batches have a single class in them",
+            why="With one class in a batch, the quickest way to lower its loss is to predict that class for everything.",
+            fix="Take the samples in another random order in each epoch: go through torch.randperm(n), or shuffle the list.",
+        )
+    return None
+
+
+def class_by_class(stream: Stream) -> int:
+    """How many classes there are, if they come one after the other, and in the next epoch in the same order again; else 0.
+
+    An epoch is known by its inputs: they are those of the epoch before. Labels that merely come and go, as in time series, games
+    and two networks that train each other, are no epochs.
+    """
+    batches = stream.batches
+    if len(stream.steps) < LEAST_STEPS * len(batches):
+        # An evaluation that leaves gradients on: nothing is trained between its batches.
+        return 0
+    labels = [label for batch in batches for label in batch]
+    runs = [(label, len(list(same))) for label, same in groupby(labels)]
+    classes = len({label for label, _ in runs})
+    if len(labels) < ENOUGH_SAMPLES or not 2 <= classes <= min(MOST_CLASSES, len(labels) // 8):
+        return 0
+    if len(runs) < classes + 2 or len({label for label, _ in runs[:classes]}) < classes or len(batches) < 2 * len(runs):
+        return 0
+    alone = sum(len(set(each)) == 1 for each in batches) / len(batches)
+    samples = sum(length for _, length in runs[:classes])
+    ends = list(accumulate(map(len, batches)))
+    if alone < 0.6 or samples not in ends:
+        return 0
+    marks, turn = stream.marks, ends.index(samples) + 1
+    again = [one == other for one, other in zip(marks, marks[turn:], strict=False) if one is not None]
+    return classes if len(again) > 1 and sum(again) > 0.8 * len(again) else 0

@@ -1,0 +1,282 @@
+"""Inputs and labels that do not belong together: in files, in a batch, in memory."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.batches import LoaderEntry
+from whence.ledgers.labels import Stream
+from whence.lineage.feeding import last_name
+from whence.lineage.reordering import (
+    Apart,
+    Manner,
+    apart,
+    attributes_of_self,
+    constructed,
+    given_to,
+    indexed_together,
+    outside,
+    pairings_in,
+    scopes_in,
+)
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import tell_silent
+from whence.source.classes import assignment_of, attribute_of, class_node, method_of
+from whence.source.definitions import parameter_names
+from whence.source.sites import Site, variables
+from whence.source.spots import Spot
+from whence.source.text import function_node, statement_of, tree_of
+
+ENOUGH_STEPS = 6
+DEEPEST = 8
+
+
+@audit_rule("data/misaligned", Rank.CALL)
+def misaligned(audit: Audit) -> Finding | None:
+    """Inputs and labels do not belong together.
+
+    What happened
+        One of two things that go side by side was put in another order, or lost some of its elements, and the other was not: two
+        listings of files, inputs that a collate function sorts by length, an array that was shuffled alone.
+    Why it matters
+        Every input has another one's label. The model learns the mean of the labels.
+    How it is detected
+        The files that are read for some samples: their names have numbers or stems in common, but not for the same sample. A batch
+        is put together again from its samples, in a child process, and their parts are looked for in it. In memory, the
+        program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own.
+    How to fix it
+        Sort both listings in the same way, or find one name from the other. Sort and filter pairs; index both with one permutation.
+    When it stays silent
+        Files whose names do not correspond at all, samples from a single file. Labels alone that are put in a random order: that is
+        an experiment that some make on purpose. Sequences that are not labels.
+    Cost
+        A child process and a few samples, once in a run.
+    """
+    for entry in audit.batches.trained():
+        found = _files(audit, entry) or _collated(audit, entry)
+        if found is not None:
+            return found
+    return _in_memory(audit)
+
+
+def _files(audit: Audit, entry: LoaderEntry) -> Finding | None:
+    habits = audit.habits_of(entry)
+    pairs = [each[:2] for each in habits.files if len(each) >= 2] if habits is not None else []
+    if habits is None or len(pairs) < 2 or any(_folder(one) == _folder(other) for one, other in pairs):
+        return None
+    stems = [tuple(_number(path) for path in pair) for pair in pairs]
+    wrong = [(pair, stem) for pair, stem in zip(pairs, stems, strict=True) if None not in stem and stem[0] != stem[1]]
+    if len(wrong) < 2 or not _correspond(pairs[0]):
+        return None
+    one, other = wrong[0][0]
+    return tell_silent(
+        audit,
+        "data/misaligned",
+        spot=_listing(entry.info.dataset, one, other) or entry.info.built,
+        symptom=entry.info.built,
+        step=audit.step,
+        phase="data",
+        severity=Severity.ERROR,
+        confidence=Confidence.LIKELY,
+        verdict=f"{os.path.basename(one)} is paired with {os.path.basename(other)} of the other folder",
+        what=f"in {len(wrong)} of {len(pairs)} samples the names of the two files do not match",
+        why="Two listings are in different orders: sorted as text, 10 comes before 2.",
+        fix="Sort both in the same way, or make the second name from the first.",
+    )
+
+
+def _collated(audit: Audit, entry: LoaderEntry) -> Finding | None:
+    parting = audit.parting_of(entry)
+    if parting is None:
+        return None
+    return tell_silent(
+        audit,
+        "data/misaligned",
+        spot=parting.spot or entry.info.built,
+        symptom=entry.info.built,
+        step=audit.step,
+        phase="data",
+        verdict=f"the batch has another sample's {_part(parting.kept)} beside {parting.wrong} of {parting.size} samples",
+        what=f"{_part(parting.moved)} of each sample is in another order than {_part(parting.kept)}",
+        why="The collate function puts one part of the samples in another order and leaves the other as it was.",
+        fix="Sort the samples before they are taken apart: both parts are then in one order.",
+        counterfactual="the samples of a batch were fetched one by one, in a child process, and looked for in it",
+    )
+
+
+def _part(name: str) -> str:
+    return f"element {name}" if name.isdigit() else name.strip("'")
+
+
+def _folder(path: str) -> str:
+    return os.path.dirname(path)
+
+
+def _number(path: str) -> str | None:
+    found = re.findall(r"\d+", os.path.splitext(os.path.basename(path))[0])
+    return str(int(found[-1])) if found else None
+
+
+def _correspond(pair: list[str]) -> bool:
+    """Whether both folders have files with the same numbers."""
+    try:
+        one, other = ({_number(each) for each in os.listdir(_folder(path) or ".")} for path in pair)
+    except OSError:
+        return False
+    return len(one & other) > 0.8 * max(len(one), len(other))
+
+
+def _listing(dataset: object, *paths: str) -> Spot | None:
+    """Where the listing is made that is out of order."""
+    lists = {
+        name: list(map(str, thing))
+        for name, thing in (vars(dataset).items() if hasattr(dataset, "__dict__") else ())
+        if isinstance(thing, list | tuple) and any(path in map(str, thing) for path in paths)
+    }
+    for name, thing in lists.items():
+        numbers = [int(number) for each in thing if (number := _number(each)) is not None]
+        if numbers != sorted(numbers):
+            return attribute_of(type(dataset), name)
+    return attribute_of(type(dataset), next(iter(lists))) if lists else None
+
+
+def _in_memory(audit: Audit) -> Finding | None:
+    """The program's own lines: one of two sequences that are paired was put in another order alone."""
+    streams = [each for each in audit.labels.streams.values() if len({x for batch in each.batches for x in batch}) > 1]
+    trained = [each for each in audit.batches.trained() if any(epoch.labels for epoch in each.epochs)]
+    if audit.labels.compared or audit.step < ENOUGH_STEPS or not (streams or trained):
+        return None
+    audit.labels.compared = True
+    stacks = [*(each.stack for each in streams), *(each.info.stack for each in trained)]
+    known = dict.fromkeys(kind for each in trained for kind in _kinds(each.info.dataset))
+    kinds = [each for each in known if class_node(each)[0] is not None]
+    files = dict.fromkeys(
+        [site.filename for stack in stacks for site in stack] + [class_node(each)[1] for each in kinds]
+    )
+    together = {each.__name__: _parameters(each) for each in kinds}
+    together |= dict(_trainers(streams))
+    for found, filename in (*_at_losses(streams), *_in_datasets(kinds), *_in_files(list(files), together, stacks)):
+        if found is None or (_may_be_unpaired(found) and not _are_labels(found.kept, audit, stacks)):
+            continue
+        how = {Manner.RANDOM: "shuffled", Manner.SORTED: "put in order", Manner.FILTERED: "filtered"}[
+            found.change.manner
+        ]
+        statement = statement_of(found.change.node) or found.change.node
+        return tell_silent(
+            audit,
+            "data/misaligned",
+            spot=Spot.of_node(filename, statement),
+            symptom=Spot.of_node(filename, found.pairing),
+            step=audit.step,
+            phase="data",
+            confidence=Confidence.LIKELY,
+            verdict=f"{found.moved} is {how} here, and {found.kept}, which goes with it, is not",
+            what=f"{found.moved} and {found.kept} are paired element by element",
+            why="After that, an element stands beside another one's partner: the model learns the mean of the labels.",
+            fix="Do the same to both: one permutation or mask for both, or sort and filter a list of pairs.",
+        )
+    return None
+
+
+def _kinds(dataset: object) -> Iterator[type]:
+    """The class of a dataset, and of those that a subset of it stands for."""
+    for _ in range(DEEPEST):
+        if dataset is None:
+            return
+        yield type(dataset)
+        dataset = getattr(dataset, "dataset", None)
+
+
+def _may_be_unpaired(found: Apart) -> bool:
+    """Two collections that have nothing to do with each other are zipped, too, and one of them shuffled: two domains, say."""
+    pairing = found.pairing
+    return found.change.manner is Manner.RANDOM and isinstance(pairing, ast.Call) and last_name(pairing.func) == "zip"
+
+
+def _are_labels(name: str, audit: Audit, stacks: list[tuple[Site, ...]]) -> bool:
+    """Whether a variable of the program has one number or word for each sample."""
+    known = [*(variables(each) for each in audit.frames), *(site.f_globals for stack in stacks for site in stack)]
+    thing = next((each[name] for each in known if name in each), None)
+    if isinstance(thing, list | tuple):
+        return bool(thing) and all(isinstance(each, int | float | str) for each in thing[:64])
+    return len(getattr(thing, "shape", (0, 0))) == 1
+
+
+def _pairs_at(streams: list[Stream]) -> Iterator[tuple[ast.expr, ast.expr, ast.Call, ast.AST, tuple[Site, ...]]]:
+    """What a model is given and what a loss aims at, where both stand in one function."""
+    for stream in streams:
+        scope, call = function_node(stream.stack[0]), stream.stack[0].node()
+        if scope is None or not isinstance(call, ast.Call) or len(call.args) < 2:
+            continue
+        given = given_to(call, scope)
+        if given is not None:
+            yield given, call.args[1], call, scope, stream.stack
+
+
+def _at_losses(streams: list[Stream]) -> Iterator[tuple[Apart | None, str]]:
+    for given, label, call, scope, stack in _pairs_at(streams):
+        yield apart(given, label, call, scope), stack[0].filename
+        yield from _outwards(given, label, scope, stack[1:])
+
+
+def _trainers(streams: list[Stream]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Classes that are given inputs and labels when they are made."""
+    for given, label, _, scope, _ in _pairs_at(streams):
+        made = constructed(given, label, scope)
+        if made is not None:
+            yield made
+
+
+def _outwards(
+    one: ast.expr, other: ast.expr, scope: ast.AST, stack: tuple[Site, ...]
+) -> Iterator[tuple[Apart | None, str]]:
+    """Two parameters of a function are what its caller passes, and so on."""
+    for site in stack:
+        call, around = site.node(), function_node(site)
+        given = outside(one, other, scope, call)
+        if not given or call is None or around is None:
+            return
+        (one, other), scope = given, around
+        yield apart(one, other, call, scope), site.filename
+
+
+def _in_datasets(kinds: list[type]) -> Iterator[tuple[Apart | None, str]]:
+    for kind in kinds:
+        setter, filename = method_of(kind, "__init__")
+        parts = attributes_of_self(_indexed(kind))
+        if setter is not None and len(parts) > 1:
+            yield apart(parts[0], parts[-1], setter, setter), filename
+
+
+def _in_files(
+    files: list[str], together: dict[str, tuple[int, int] | None], stacks: list[tuple[Site, ...]]
+) -> Iterator[tuple[Apart | None, str]]:
+    for filename in files:
+        tree = tree_of(filename)
+        for scope in scopes_in(tree) if tree is not None else ():
+            for pairing, one, other in pairings_in(scope, together):
+                yield apart(one, other, pairing, scope), filename
+                for stack in stacks:
+                    depth = next((number for number, site in enumerate(stack) if function_node(site) is scope), None)
+                    if depth is not None:
+                        yield from _outwards(one, other, scope, stack[depth + 1 :])
+
+
+def _parameters(kind: type) -> tuple[int, int] | None:
+    """Which arguments of a dataset become what it takes its samples from, element by element."""
+    setter = method_of(kind, "__init__")[0]
+    names = parameter_names(setter)[1:] if setter is not None else []
+    values = [assignment_of(kind, each) for each in _indexed(kind)]
+    given = [each[0].value.id for each in values if each is not None and isinstance(each[0].value, ast.Name)]
+    places = [names.index(each) for each in given if each in names]
+    return (places[0], places[-1]) if len(places) > 1 else None
+
+
+def _indexed(kind: type) -> list[str]:
+    getter = method_of(kind, "__getitem__")[0]
+    return indexed_together(getter) if getter is not None else []
