@@ -334,12 +334,19 @@ class Session:
                 frame = sys._getframe(1)
                 self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
 
-    def fetch_failed(self, info: LoaderInfo, indices: list[Any] | None, exception: Exception, lost: list[Lost]) -> None:
+    def fetch_failed(
+        self,
+        info: LoaderInfo,
+        indices: list[Any] | None,
+        worker: int | None,
+        exception: Exception,
+        lost: list[Lost],
+    ) -> None:
         outer = frames_outside(exception)
         if lost:
             self._explain(exception, lambda: self.explainer.lost_worker(info, lost, exception, outer, self.step))
         elif indices is not None:
-            self._explain(exception, lambda: self.explainer.fetch(info, indices, exception, outer, self.step))
+            self._explain(exception, lambda: self.explainer.fetch(info, indices, worker, exception, outer, self.step))
 
     # what the watchdog reports
 

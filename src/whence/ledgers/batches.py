@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,7 @@ class Epoch:
     marks: dict[Any, float] = field(default_factory=dict)
     """For samples of the first batches, by their dataset index: a number that tells their contents apart."""
     seen: dict[float, set[int]] = field(default_factory=dict)
-    """Where samples have no index: which workers have brought each. Workers bring their batches in turn."""
+    """Where samples have no index: which workers have brought each."""
     samples: int = 0
 
 
@@ -97,11 +98,13 @@ class BatchLedger:
             epoch.labels.append(labels.detach().clone())
         marks = _marks([leaf for _, leaf in tensors])
         if batch.indices is not None and len(batch.indices) == len(marks):
-            epoch.marks.update(zip(batch.indices, marks, strict=True))
+            # A dataset may be asked for samples by something that is no key, a slice or a list.
+            with suppress(TypeError):
+                epoch.marks.update(zip(batch.indices, marks, strict=True))
         elif batch.indices is None:
             epoch.samples += len(marks)
             for mark in marks:
-                epoch.seen.setdefault(mark, set()).add((epoch.batches - 1) % max(batch.info.workers, 1))
+                epoch.seen.setdefault(mark, set()).add(batch.worker or 0)
         if entry.number == 1 and epoch.batches <= BATCHES_SUMMARISED:
             entry.summary.add(data)
             for path, leaf in tensors:

@@ -19,6 +19,7 @@ from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
 from whence.lineage.properties import Property
 from whence.lineage.trail import Birth, Trail, trace
+from whence.lineage.workers import be_worker
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf, LoaderInfo, leaves_of
@@ -88,10 +89,11 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene
 
 def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail:
     everything: list[tuple[FrameType, Any]] = []
+    be_worker(info, leaf.batch.worker)
     with scene.record():
         fetch = fetch_again(info.dataset, indices)
         with returning_frames(everything):
-            batch = info.collate(fetch.samples)
+            batch = info.collated(fetch.samples)
     position = _position(fetch.samples, leaf.path, prop)
     named = position if position is not None else 0
     inner = replace(scene, frames=[*(frame for frame, _ in everything), *fetch.frames(), *scene.frames])

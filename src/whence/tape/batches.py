@@ -25,6 +25,8 @@ class LoaderInfo:
         self.drop_last: bool = bool(getattr(loader, "drop_last", False))
         self.workers: int = getattr(loader, "num_workers", 0)
         self.collate: Any = getattr(loader, "collate_fn", None)
+        self.batched = getattr(loader, "batch_sampler", None) is not None
+        """Whether its sampler gives the indices of a whole batch at a time. Else what the dataset gives is the batch."""
         self.batches = 0
         self.trained = False
         """Whether backward was called while one of its batches was the last to arrive."""
@@ -45,6 +47,17 @@ class LoaderInfo:
     @property
     def dataset(self) -> Any:
         return self._dataset()
+
+    def collated(self, samples: list[Any]) -> Any:
+        """A batch of samples that were fetched again. Runs the program's code: only ever in a child process."""
+        return self.collate(samples if self.batched or len(samples) != 1 else samples[0])
+
+    def note_order(self, indices: list[Any] | None) -> None:
+        if self.shuffles_by_epoch and indices is not None and self.orders:
+            try:
+                self.orders[-1] = hash((self.orders[-1], *indices))
+            except TypeError:
+                self.orders[-1] = hash((self.orders[-1], *map(str, indices)))
 
     def length(self) -> int | None:
         try:
@@ -69,6 +82,8 @@ class Batch:
     number: int
     indices: list[Any] | None
     signature: tuple[Any, ...] = ()
+    worker: int | None = None
+    """The number of the worker process that made it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +153,7 @@ class LoaderBook:
     def infos(self) -> list[LoaderInfo]:
         return list(self._known.values())
 
-    def deliver(self, info: LoaderInfo, indices: list[Any] | None, data: Any) -> Batch:
-        self.current = Batch(info, info.batches, indices, signature_of(data))
+    def deliver(self, info: LoaderInfo, indices: list[Any] | None, data: Any, worker: int | None = None) -> Batch:
+        self.current = Batch(info, info.batches, indices, signature_of(data), worker)
         info.batches += 1
         return self.current
