@@ -82,14 +82,19 @@ class BatchLedger:
         entry.epochs[-1].ended = True
         return entry.epochs[-1]
 
-    def note(self, batch: Batch, data: Any) -> None:
-        entry = self.entry_of(batch.info)
+    def count(self, info: LoaderInfo) -> bool:
+        """One more batch. True if more than that is to be noted of it."""
+        entry = self.entries.get(id(info)) or self.entry_of(info)
         if not entry.epochs:
-            return
+            return False
         epoch = entry.epochs[-1]
         epoch.batches += 1
-        if entry.number > EPOCHS_NOTED or epoch.batches > BATCHES_NOTED:
-            return
+        return entry.number <= EPOCHS_NOTED and epoch.batches <= BATCHES_NOTED
+
+    def note(self, batch: Batch, data: Any) -> None:
+        """What a batch that was counted looks like."""
+        entry = self.entry_of(batch.info)
+        epoch = entry.epochs[-1]
         tensors = [(path, leaf) for path, leaf in leaves_of(data) if _is_plain(leaf)]
         if not tensors:
             return

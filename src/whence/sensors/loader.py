@@ -6,6 +6,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import Any, Protocol
 
 from torch.utils.data import DataLoader
@@ -111,7 +112,11 @@ class LoaderSensor(Sensor):
     def _wrap_next_index(self, original: Any) -> Any:
         def _next_index(iterator: Any) -> Any:
             indices = original(iterator)
-            self._guarded(self._note_sent, iterator, indices)
+            if not self.failed and get_ident() == self._thread:
+                try:
+                    self._note_sent(iterator, indices)
+                except Exception as error:
+                    self._failed(error)
             return indices
 
         return _next_index
@@ -141,7 +146,11 @@ class LoaderSensor(Sensor):
                 self._guarded(self.listener.fetch_ended)
                 hide_this_frame(exception)
                 raise
-            self._guarded(self._note_batch, iterator, data)
+            if not self.failed and get_ident() == self._thread:
+                try:
+                    self._note_batch(iterator, data)
+                except Exception as error:
+                    self._failed(error)
             return data
 
         return __next__
@@ -187,7 +196,7 @@ class LoaderSensor(Sensor):
         if now.info.workers:
             number = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else now.arrived
         indices = now.sent.pop(number, None)
-        if not are_plain(indices):
+        if indices is not None and not are_plain(indices):
             with self.listener.looking():
                 indices = listed(indices, now.info.batched)
         return indices, now.brought.pop(number, None)
@@ -199,7 +208,7 @@ class LoaderSensor(Sensor):
         if now is not None:
             indices, worker = self._taken(now, iterator)
             now.info.note_order(indices)
-            listener.batch_arrived(listener.loaders.deliver(now.info, indices, data, worker), data)
+            listener.batch_arrived(listener.loaders.deliver(now.info, indices, worker, data), data)
 
     def _note_end(self, iterator: Any) -> None:
         if (now := self._rounds.get(id(iterator))) is not None:
