@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from whence.data.leaves import leaves_of
 from whence.data.summary import Summary
 from whence.lineage.habits import Habits
-from whence.tape.batches import Batch, LoaderInfo, leaves_of
+from whence.tape.batches import Batch, LoaderInfo
 
 MOST_LOADERS = 16
 EPOCHS_NOTED = 3
@@ -95,7 +96,12 @@ class BatchLedger:
         """What a batch that was counted looks like."""
         entry = self.entry_of(batch.info)
         epoch = entry.epochs[-1]
-        tensors = [(path, leaf) for path, leaf in leaves_of(data) if _is_plain(leaf)]
+        # Arrays of numpy's and lists of numbers are read like tensors.
+        tensors = [
+            (leaf.path, leaf.part.numbers)
+            for leaf in leaves_of(data)
+            if leaf.part is not None and leaf.part.numbers is not None and _is_plain(leaf.part.numbers)
+        ]
         if not tensors:
             return
         labels = next((leaf for _, leaf in reversed(tensors) if leaf.dim() == 1 and len(leaf) <= MOST_LABELS), None)
@@ -118,15 +124,8 @@ class BatchLedger:
                     entry.pixels[path] = entry.pixels.get(path, True) and whole
 
 
-def _is_plain(leaf: Any) -> bool:
-    return (
-        isinstance(leaf, torch.Tensor)
-        and leaf.layout is torch.strided
-        and leaf.device.type == "cpu"
-        and not leaf.is_complex()
-        and 0 < leaf.numel() <= MOST_ELEMENTS
-        and leaf.dim() > 0
-    )
+def _is_plain(numbers: torch.Tensor) -> bool:
+    return numbers.device.type == "cpu" and 0 < numbers.numel() <= MOST_ELEMENTS and numbers.dim() > 0
 
 
 def _marks(leaves: list[torch.Tensor]) -> list[float]:

@@ -175,7 +175,12 @@ def _gather(tree: Any, path: str, found: list[tuple[str, Any]]) -> None:
 
 def signature_of(leaves: Iterable[tuple[str, Any]]) -> tuple[Any, ...]:
     """Shapes and types of a batch's leaves: what decides whether an earlier tape can stand for it."""
-    return tuple([(path, leaf.shape, leaf.dtype) for path, leaf in leaves if isinstance(leaf, torch.Tensor)])
+    return tuple([(path, leaf.shape, leaf.dtype) for path, leaf in leaves if _has_form(leaf)])
+
+
+def _has_form(leaf: Any) -> bool:
+    """True for tensors and for arrays of numpy's, which is not imported for this."""
+    return isinstance(leaf, torch.Tensor) or (type(leaf).__module__ == "numpy" and hasattr(leaf, "shape"))
 
 
 class LoaderBook:
