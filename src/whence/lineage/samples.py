@@ -111,9 +111,9 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
     ):
         return replace(trail, sample=sample)
     one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
-    if is_array(one) or isinstance(one, int | float):
+    if is_array(one) or isinstance(one, int | float) or type(one).__module__ == "numpy":
         trail = trace_returned(one, fetch.returns[named], prop, inner)
-        if trail.spot is not None and not is_array(one):
+        if trail.spot is not None and isinstance(one, int | float):
             trail = replace(trail, birth=Birth.NUMBER)
     else:
         tensor = one if isinstance(one, torch.Tensor) else dict(leaves_of(batch)).get(leaf.path)
