@@ -1,7 +1,8 @@
 """What the watch adds to a loader that does nothing but index a tensor dataset, batches of 256, and to the time within a worker.
 
-Many short epochs, plain and watched in turn (which goes first changes too), in one process; CPU time. A busy machine
-slows single epochs down and never speeds one up: beside the median of the ratios there is the ratio of the quickest ones.
+Many short epochs, plain and watched in turn (which goes first changes too), in one process; CPU time of each batch, and of all
+that a worker does. Other work on the machine slows batches down and never speeds one up: beside the median there is the
+quickest tenth.
 
     python bench/loader.py [pairs]
 """
@@ -33,11 +34,16 @@ class Quiet:
     def release(self) -> None: ...
 
 
-def epoch(loader: Any) -> float:
-    began = time.process_time()
+def in_loop(loader: Any) -> list[float]:
+    """Seconds of each batch of an epoch, its beginning and its end included."""
+    found = []
+    began = time.thread_time()
     for _ in loader:
-        pass
-    return time.process_time() - began
+        now = time.thread_time()
+        found.append(now - began)
+        began = now
+    found[-1] += time.thread_time() - began
+    return found
 
 
 class Timed(Dataset[torch.Tensor]):
@@ -51,15 +57,17 @@ class Timed(Dataset[torch.Tensor]):
         return torch.tensor([float(index), time.process_time()], dtype=torch.float64)
 
 
-def in_worker(loader: Any) -> float:
-    return max(float(batch[:, 1].max()) for batch in loader)
+def in_worker(loader: Any) -> list[float]:
+    return [max(float(batch[:, 1].max()) for batch in loader)]
 
 
-def compared(measure: Callable[[Any], float], loader: Any, pairs: int) -> tuple[list[float], list[float]]:
-    """Seconds of plain and of watched epochs, pair by pair."""
+def compared(measure: Callable[[Any], list[float]], loader: Any, pairs: int) -> tuple[list[float], list[float]]:
+    """Plain and watched epochs in turn."""
     session = Session(Config(), Record(), Quiet())
+    plain: list[float] = []
+    seen: list[float] = []
 
-    def watched() -> float:
+    def watched() -> list[float]:
         # As in a long run: calls are no longer recorded, and the loader is still watched.
         for sensor in session.sensors:
             sensor.start()
@@ -72,34 +80,33 @@ def compared(measure: Callable[[Any], float], loader: Any, pairs: int) -> tuple[
         watched()
     gc.collect()
     gc.freeze()
-    plain, seen = [], []
     for number in range(pairs):
         if number % 2:
-            seen.append(watched())
-            plain.append(measure(loader))
+            seen += watched()
+            plain += measure(loader)
         else:
-            plain.append(measure(loader))
-            seen.append(watched())
-    return plain, seen
+            plain += measure(loader)
+            seen += watched()
+    return sorted(plain), sorted(seen)
 
 
 def main() -> None:
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 101
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     torch.set_num_threads(1)
     samples = BATCHES * BATCH
     loader = DataLoader(TensorDataset(torch.randn(samples, 16), torch.randint(0, 10, (samples,))), batch_size=BATCH)
     workers = DataLoader(Timed(), batch_size=64, num_workers=1)
     for name, measure, thing, count in (
-        ("loader", epoch, loader, pairs),
-        ("within a worker", in_worker, workers, max(pairs // 8, 3)),
+        ("a batch", in_loop, loader, pairs),
+        ("within a worker", in_worker, workers, max(pairs // 8, 4)),
     ):
         plain, seen = compared(measure, thing, count)
-        ratios = sorted(watched / alone for watched, alone in zip(seen, plain, strict=True))
-        quick = sorted(seen)[: max(count // 10, 1)], sorted(plain)[: max(count // 10, 1)]
-        batch = statistics.median(plain) / (BATCHES if measure is epoch else 32)
+        tenth = max(len(plain) // 10, 1)
+        quickest = statistics.mean(plain[:tenth]), statistics.mean(seen[:tenth])
+        medians = statistics.median(plain), statistics.median(seen)
         print(
-            f"{name:16s} median {statistics.median(ratios):.3f}  quickest {sum(quick[0]) / sum(quick[1]):.3f}  "
-            f"(half of the pairs {ratios[count // 4]:.3f} to {ratios[-count // 4]:.3f}, {count} pairs; {batch * 1e3:.2f} ms a batch)"
+            f"{name:16s} quickest tenth {quickest[1] / quickest[0]:.3f} ({quickest[0] * 1e3:.3f} ms plain)  "
+            f"median {medians[1] / medians[0]:.3f} ({medians[0] * 1e3:.3f} ms)  {count} pairs of epochs"
         )
 
 

@@ -676,6 +676,9 @@ class Session:
         return self.tripwires.operand_refused(exception, frames, users, stack, tensors)
 
     def sensor_failed(self, sensor: str, error: BaseException) -> None:
+        if sensor == self.loader_sensor.name:
+            # It will not tell of the end of the fetch that it is in.
+            self.fetch_ended()
         what = f"{type(error).__name__}: {error}"
         self.record.not_watched(f"the {sensor} sensor failed ({what}) and switched itself off")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from threading import get_ident
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ from torch.utils.data import dataloader as torch_dataloader
 from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
 from whence.source.sites import caller_frame, user_stack
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost
-from whence.tape.indices import are_plain, listed
+from whence.tape.indices import listed, packed
 
 _Iterator = torch_dataloader._BaseDataLoaderIter
 _WorkerIterator = torch_dataloader._MultiProcessingDataLoaderIter
@@ -135,7 +136,11 @@ class LoaderSensor(Sensor):
 
     def _wrap_next(self, original: Any) -> Any:
         def __next__(iterator: Any) -> Any:
-            self._guarded(self.listener.fetch_began)
+            if not self.failed and get_ident() == self._thread:
+                try:
+                    self.listener.fetch_began()
+                except Exception as error:
+                    self._failed(error)
             try:
                 data = original(iterator)
             except BaseException as exception:
@@ -173,8 +178,8 @@ class LoaderSensor(Sensor):
         if now is None:
             # It was begun before the watch.
             return
-        # A stream is asked for nothing in particular. A list may be used again by the program.
-        kept = None if now.info.is_iterable else indices.copy() if type(indices) is list else indices
+        # A stream is asked for nothing in particular.
+        kept = None if now.info.is_iterable else packed(indices)
         if not now.info.workers:
             now.sent[0] = kept
             return
@@ -190,13 +195,13 @@ class LoaderSensor(Sensor):
             now.arrived = got[0]
             now.brought[got[0]] = task[0]
 
-    def _taken(self, now: Round, iterator: Any) -> tuple[list[Any] | None, int | None]:
+    def _taken(self, now: Round, iterator: Any) -> tuple[Sequence[Any] | None, int | None]:
         """The indices of the batch that has just come (or failed to), and the worker that made it."""
         number = 0
         if now.info.workers:
             number = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else now.arrived
         indices = now.sent.pop(number, None)
-        if indices is not None and not are_plain(indices):
+        if indices is not None and type(indices) is not array:
             with self.listener.looking():
                 indices = listed(indices, now.info.batched)
         return indices, now.brought.pop(number, None)
@@ -207,7 +212,8 @@ class LoaderSensor(Sensor):
         now = self._rounds.get(id(iterator))
         if now is not None:
             indices, worker = self._taken(now, iterator)
-            now.info.note_order(indices)
+            if now.info.shuffles_by_epoch:
+                now.info.note_order(indices)
             listener.batch_arrived(listener.loaders.deliver(now.info, indices, worker, data), data)
 
     def _note_end(self, iterator: Any) -> None:
@@ -217,7 +223,9 @@ class LoaderSensor(Sensor):
     def _note_failure(self, iterator: Any, exception: Exception) -> None:
         if (now := self._rounds.get(id(iterator))) is not None:
             lost = lost_among(now, only_dead=True)
-            self.listener.fetch_failed(now.info, *self._taken(now, iterator), exception, lost)
+            indices, worker = self._taken(now, iterator)
+            known = list(indices) if indices is not None else None
+            self.listener.fetch_failed(now.info, known, worker, exception, lost)
 
     def lost(self, only_dead: bool) -> tuple[LoaderInfo, list[Lost]] | None:
         """The first loader that has lost workers; also if its iterator is gone with the loop that it was in."""

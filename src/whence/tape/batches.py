@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -84,8 +84,9 @@ class LoaderInfo:
         """A batch of samples that were fetched again. Runs the program's code: only ever in a child process."""
         return self.collate(samples if self.batched or len(samples) != 1 else samples[0])
 
-    def note_order(self, indices: list[Any] | None) -> None:
-        if self.shuffles_by_epoch and indices is not None and self.orders:
+    def note_order(self, indices: Sequence[Any] | None) -> None:
+        """For samplers that shuffle by the number of the epoch: whether that was ever set shows in the order."""
+        if indices is not None and self.orders:
             try:
                 self.orders[-1] = hash((self.orders[-1], *indices))
             except TypeError:
@@ -108,14 +109,20 @@ def _weakly(thing: Any) -> Callable[[], Any]:
 
 @dataclass(eq=False, slots=True)
 class Batch:
-    """One delivery. `indices` are the dataset indices of its samples, or None where the sampler gives none."""
+    """One delivery."""
 
     info: LoaderInfo
     number: int
-    indices: list[Any] | None
+    kept: Sequence[Any] | None
+    """Its indices, as they were kept."""
     signature: tuple[Any, ...] = ()
     worker: int | None = None
     """The number of the worker process that made it."""
+
+    @property
+    def indices(self) -> list[Any] | None:
+        """The dataset indices of its samples, or None where the sampler gives none."""
+        return None if self.kept is None else list(self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +212,7 @@ class LoaderBook:
     def infos(self) -> list[LoaderInfo]:
         return list(self._known.values())
 
-    def deliver(self, info: LoaderInfo, indices: list[Any] | None, worker: int | None, data: Any) -> Batch:
+    def deliver(self, info: LoaderInfo, indices: Sequence[Any] | None, worker: int | None, data: Any) -> Batch:
         if not info.is_like_last(data):
             info.learn(data)
         self.current = Batch(info, info.batches, indices, info.signature, worker)

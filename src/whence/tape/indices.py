@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from typing import Any
 
 
-def are_plain(indices: Any) -> bool:
-    """True for what nearly all samplers give: a list of numbers, which needs nothing done to it."""
-    return type(indices) is list and (not indices or type(indices[0]) is int)
+def packed(indices: Any) -> Any:
+    """What a sampler gave, to be kept: numbers in a block, whose objects need not live on. A list may be used again by the program."""
+    if type(indices) is list:
+        if indices and type(indices[0]) is int:
+            try:
+                return array("q", indices)
+            except (TypeError, OverflowError):
+                pass
+        return indices.copy()
+    return indices
 
 
 def listed(indices: Any, batched: bool) -> list[Any] | None:
@@ -19,6 +27,8 @@ def listed(indices: Any, batched: bool) -> list[Any] | None:
     """
     if indices is None:
         return None
+    if isinstance(indices, array):
+        return indices.tolist()
     if hasattr(indices, "tolist"):
         numbers = indices.tolist()
         return numbers if isinstance(numbers, list) else [numbers]
