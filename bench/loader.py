@@ -1,15 +1,19 @@
 """What the watch adds to a loader that does nothing but index a tensor dataset, batches of 256, and to the time within a worker.
 
-Epochs with and without the watch, interleaved in one process; CPU time; the median of the ratios.
+Many short epochs, plain and watched in turn (which goes first changes too), in one process; CPU time of each batch, and of all
+that a worker does. Other work on the machine slows batches down and never speeds one up: beside the median there is the
+quickest tenth.
 
     python bench/loader.py [pairs]
 """
 
 from __future__ import annotations
 
+import gc
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,7 +24,9 @@ from whence.finding import Finding
 from whence.record import Record
 from whence.session import Session
 
-SAMPLES, BATCH = 100_000, 256
+BATCHES, BATCH = 40, 256
+WARM = 6
+"""Epochs after which a loader is known: of the first ones more is noted, as of the first steps of a run."""
 
 
 class Quiet:
@@ -28,45 +34,80 @@ class Quiet:
     def release(self) -> None: ...
 
 
-def epoch(loader: Any) -> float:
-    began = time.process_time()
+def in_loop(loader: Any) -> list[float]:
+    """Seconds of each batch of an epoch, its beginning and its end included."""
+    found = []
+    began = time.thread_time()
     for _ in loader:
-        pass
-    return time.process_time() - began
+        now = time.thread_time()
+        found.append(now - began)
+        began = now
+    found[-1] += time.thread_time() - began
+    return found
 
 
 class Timed(Dataset[torch.Tensor]):
     """Gives the processor time that its worker has taken so far."""
 
     def __len__(self) -> int:
-        return 4096
+        return 2048
 
     def __getitem__(self, index: int) -> torch.Tensor:
         assert get_worker_info() is not None
         return torch.tensor([float(index), time.process_time()], dtype=torch.float64)
 
 
-def in_worker(loader: Any) -> float:
-    return max(float(batch[:, 1].max()) for batch in loader)
+def in_worker(loader: Any) -> list[float]:
+    return [max(float(batch[:, 1].max()) for batch in loader)]
+
+
+def compared(measure: Callable[[Any], list[float]], loader: Any, pairs: int) -> tuple[list[float], list[float]]:
+    """Plain and watched epochs in turn."""
+    session = Session(Config(), Record(), Quiet())
+    plain: list[float] = []
+    seen: list[float] = []
+
+    def watched() -> list[float]:
+        # As in a long run: calls are no longer recorded, and the loader is still watched.
+        for sensor in session.sensors:
+            sensor.start()
+        try:
+            return measure(loader)
+        finally:
+            session.stop()
+
+    for _ in range(WARM):
+        watched()
+    gc.collect()
+    gc.freeze()
+    for number in range(pairs):
+        if number % 2:
+            seen += watched()
+            plain += measure(loader)
+        else:
+            plain += measure(loader)
+            seen += watched()
+    return sorted(plain), sorted(seen)
 
 
 def main() -> None:
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     torch.set_num_threads(1)
-    loader = DataLoader(TensorDataset(torch.randn(SAMPLES, 16), torch.randint(0, 10, (SAMPLES,))), batch_size=BATCH)
+    samples = BATCHES * BATCH
+    loader = DataLoader(TensorDataset(torch.randn(samples, 16), torch.randint(0, 10, (samples,))), batch_size=BATCH)
     workers = DataLoader(Timed(), batch_size=64, num_workers=1)
-    epoch(loader)
-    for name, measure, thing in (("loader", epoch, loader), ("within a worker", in_worker, workers)):
-        ratios = []
-        session = Session(Config(), Record(), Quiet())
-        for _ in range(pairs):
-            # As in a long run: calls are no longer recorded, and the loader is still watched.
-            for sensor in session.sensors:
-                sensor.start()
-            watched = measure(thing)
-            session.stop()
-            ratios.append(watched / measure(thing))
-        print(f"{name:16s} {statistics.median(ratios):.3f}  ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs)")
+    for name, measure, thing, count in (
+        ("a batch", in_loop, loader, pairs),
+        ("within a worker", in_worker, workers, max(pairs // 8, 4)),
+    ):
+        plain, seen = compared(measure, thing, count)
+        tenth = max(len(plain) // 10, 1)
+        quickest = statistics.mean(plain[:tenth]), statistics.mean(seen[:tenth])
+        medians = statistics.median(plain), statistics.median(seen)
+        print(
+            f"{name:16s} quickest tenth {quickest[1] / quickest[0]:.3f} ({quickest[0] * 1e3:.3f} ms plain)  "
+            f"median {medians[1] / medians[0]:.3f} ({medians[0] * 1e3:.3f} ms)  {count} pairs of epochs"
+        )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from whence.finding import Finding
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.postmortem import Remains, examine
 from whence.lineage.samples import MOST_SAMPLES, returning_frames
-from whence.lineage.workers import fetch_until_it_ends
+from whence.lineage.workers import be_worker, fetch_until_it_ends
 from whence.rules.explain import explain
 from whence.source.handlers import Fate, fate_of
 from whence.source.sites import Site, is_library, sites_in
@@ -68,14 +68,25 @@ class Explainer:
         return self._known[key]
 
     def fetch(
-        self, info: LoaderInfo, indices: list[Any], exception: Exception, outer: list[FrameType], step: int
+        self,
+        info: LoaderInfo,
+        indices: list[Any],
+        worker: int | None,
+        exception: Exception,
+        outer: list[FrameType],
+        step: int,
     ) -> list[Finding]:
         """Explain a batch that could not be fetched, by fetching it again in a child process."""
         key = ("fetch", type(exception), tuple(map(str, indices)))
         if key not in self._known:
             fate = fate_of(exception, outer)
+
+            def ask() -> list[Finding]:
+                be_worker(info, worker)
+                return self._fetch_again(info, indices, type(exception), outer, fate, step)
+
             try:
-                self._known[key] = run_elsewhere(lambda: self._fetch_again(info, indices, outer, fate, step))
+                self._known[key] = run_elsewhere(ask)
             except NotPossible:
                 self._known[key] = []
         return self._known[key]
@@ -85,7 +96,7 @@ class Explainer:
     ) -> list[Finding]:
         """Explain a worker that died or hangs, by fetching what it was asked for again."""
         fetching = Fetching(info, lost[0].indices[:MOST_SAMPLES], lost=lost)
-        fetching.ending = fetch_until_it_ends(info.dataset, fetching.indices)
+        fetching.ending = fetch_until_it_ends(info, lost[0].number, fetching.indices)
         users = [frame for frame in outer if _is_users(frame)]
         stack = tuple(Site.of(frame) for frame in users)
         call = self.tape.begin(next, (), {}, stack=stack, module=None, step=step, phase="data")
@@ -94,7 +105,13 @@ class Explainer:
         return self._asked(scene)
 
     def _fetch_again(
-        self, info: LoaderInfo, indices: list[Any], outer: list[FrameType], fate: Fate, step: int
+        self,
+        info: LoaderInfo,
+        indices: list[Any],
+        kind: type[Exception],
+        outer: list[FrameType],
+        fate: Fate,
+        step: int,
     ) -> list[Finding]:
         dataset = info.dataset
         fetching = Fetching(info, indices[:MOST_SAMPLES])
@@ -106,8 +123,11 @@ class Explainer:
                     with returning_frames(made):
                         sample = dataset[index]
                     fetching.samples.append(sample)
-                info.collate(fetching.samples)
+                info.collated(fetching.samples)
         except Exception as exception:
+            if not issubclass(kind, type(exception)) and kind is not RuntimeError:
+                # It fails otherwise here. (torch brings home as a RuntimeError what it cannot build again from its text.)
+                return []
             remains = examine(exception.__traceback__)
             frames = [*remains.frames, *(frame for made in fetching.returns for frame, _ in made), *outer]
             call = self._unfinished(remains, exception.__traceback__, outer, scope=None, step=step, phase="data")

@@ -48,7 +48,7 @@ from whence.source.sites import (
 )
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
-from whence.tape.batches import Batch, BatchLeaf, LoaderBook, LoaderInfo, Lost, leaves_of, signature_of
+from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost, leaves_of, signature_of
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook, structure_of
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
@@ -245,7 +245,7 @@ class Session:
                 current = self.loaders.current
                 self.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
             mode = module.training, torch.is_grad_enabled()
-            self._note_signature(("module", id(module), mode, signature_of(args)))
+            self._note_signature(("module", id(module), mode, signature_of(leaves_of(args))))
 
     def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
         if is_from_a_signal(exception):
@@ -320,17 +320,22 @@ class Session:
         self.calls.only_failures = False
 
     def batch_arrived(self, batch: Batch, data: Any) -> None:
-        with self.looking():
-            now = self.passes.current
-            too_many = len(now.deliveries) >= MOST_DELIVERIES
-            if self.passes.begun == 0 or now.backwards or not torch.is_grad_enabled() or too_many or now.trained:
+        """Where a loader is known and nothing is recorded, little is done here: it is done for every batch."""
+        now = self.passes.current
+        too_many = len(now.deliveries) >= MOST_DELIVERIES
+        if self.passes.begun == 0 or now.backwards or not torch.is_grad_enabled() or too_many or now.trained:
+            with self.looking():
                 self.tripwires.next_pass()
-            self.passes.deliver(batch, data)
-            self.auditor.batches.note(batch, data)
-        for path, leaf in leaves_of(data):
-            if isinstance(leaf, torch.Tensor):
-                self.tape.mark_leaf(leaf, BatchLeaf(batch, path))
-        self._note_signature(("batch", id(batch.info), batch.signature))
+        began = perf_counter()
+        self.passes.deliver(batch, data)
+        self.tape.mark_leaves(batch, batch.info.leaves(data))
+        self._seconds += perf_counter() - began
+        if self.auditor.batches.count(batch.info):
+            with self.looking():
+                self.auditor.batches.note(batch, data)
+        if batch.signature is not batch.info.noted:
+            batch.info.noted = batch.signature
+            self._note_signature(("batch", id(batch.info), batch.signature))
 
     def epoch_began(self, info: LoaderInfo) -> None:
         with self.looking():
@@ -343,12 +348,19 @@ class Session:
                 frame = sys._getframe(1)
                 self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
 
-    def fetch_failed(self, info: LoaderInfo, indices: list[Any] | None, exception: Exception, lost: list[Lost]) -> None:
+    def fetch_failed(
+        self,
+        info: LoaderInfo,
+        indices: list[Any] | None,
+        worker: int | None,
+        exception: Exception,
+        lost: list[Lost],
+    ) -> None:
         outer = frames_outside(exception)
         if lost:
             self._explain(exception, lambda: self.explainer.lost_worker(info, lost, exception, outer, self.step))
         elif indices is not None:
-            self._explain(exception, lambda: self.explainer.fetch(info, indices, exception, outer, self.step))
+            self._explain(exception, lambda: self.explainer.fetch(info, indices, worker, exception, outer, self.step))
 
     # what the watchdog reports
 
@@ -685,6 +697,9 @@ class Session:
         return self.tripwires.operand_refused(exception, frames, users, stack, tensors)
 
     def sensor_failed(self, sensor: str, error: BaseException) -> None:
+        if sensor == self.loader_sensor.name:
+            # It will not tell of the end of the fetch that it is in.
+            self.fetch_ended()
         what = f"{type(error).__name__}: {error}"
         self.record.not_watched(f"the {sensor} sensor failed ({what}) and switched itself off")
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from whence.data.leaves import leaves_of
 from whence.data.summary import Summary
 from whence.lineage.habits import Habits
 from whence.lineage.pairing import Parting
-from whence.tape.batches import Batch, LoaderInfo, leaves_of
+from whence.tape.batches import Batch, LoaderInfo
 
 MOST_LOADERS = 16
 EPOCHS_NOTED = 3
@@ -31,7 +33,7 @@ class Epoch:
     marks: dict[Any, float] = field(default_factory=dict)
     """For samples of the first batches, by their dataset index: a number that tells their contents apart."""
     seen: dict[float, set[int]] = field(default_factory=dict)
-    """Where samples have no index: which workers have brought each. Workers bring their batches in turn."""
+    """Where samples have no index: which workers have brought each."""
     samples: int = 0
 
 
@@ -87,17 +89,27 @@ class BatchLedger:
         entry.epochs[-1].ended = True
         return entry.epochs[-1]
 
-    def note(self, batch: Batch, data: Any) -> None:
-        entry = self.entry_of(batch.info)
+    def count(self, info: LoaderInfo) -> bool:
+        """One more batch. True if more than that is to be noted of it."""
+        entry = self.entries.get(id(info)) or self.entry_of(info)
         if not entry.epochs:
-            return
+            return False
         epoch = entry.epochs[-1]
         epoch.batches += 1
+        return entry.number <= EPOCHS_NOTED and epoch.batches <= BATCHES_NOTED
+
+    def note(self, batch: Batch, data: Any) -> None:
+        """What a batch that was counted looks like."""
+        entry = self.entry_of(batch.info)
+        epoch = entry.epochs[-1]
         if not entry.indices and batch.indices is not None:
             entry.indices = list(batch.indices)
-        if entry.number > EPOCHS_NOTED or epoch.batches > BATCHES_NOTED:
-            return
-        tensors = [(path, leaf) for path, leaf in leaves_of(data) if _is_plain(leaf)]
+        # Arrays of numpy's and lists of numbers are read like tensors.
+        tensors = [
+            (leaf.path, leaf.part.numbers)
+            for leaf in leaves_of(data)
+            if leaf.part is not None and leaf.part.numbers is not None and _is_plain(leaf.part.numbers)
+        ]
         if not tensors:
             return
         labels = next((leaf for _, leaf in reversed(tensors) if leaf.dim() == 1 and len(leaf) <= MOST_LABELS), None)
@@ -105,11 +117,13 @@ class BatchLedger:
             epoch.labels.append(labels.detach().clone())
         marks = _marks([leaf for _, leaf in tensors])
         if batch.indices is not None and len(batch.indices) == len(marks):
-            epoch.marks.update(zip(batch.indices, marks, strict=True))
+            # A dataset may be asked for samples by something that is no key, a slice or a list.
+            with suppress(TypeError):
+                epoch.marks.update(zip(batch.indices, marks, strict=True))
         elif batch.indices is None:
             epoch.samples += len(marks)
             for mark in marks:
-                epoch.seen.setdefault(mark, set()).add((epoch.batches - 1) % max(batch.info.workers, 1))
+                epoch.seen.setdefault(mark, set()).add(batch.worker or 0)
         if entry.number == 1 and epoch.batches <= BATCHES_SUMMARISED:
             entry.summary.add(data)
             for path, leaf in tensors:
@@ -118,15 +132,8 @@ class BatchLedger:
                     entry.pixels[path] = entry.pixels.get(path, True) and whole
 
 
-def _is_plain(leaf: Any) -> bool:
-    return (
-        isinstance(leaf, torch.Tensor)
-        and leaf.layout is torch.strided
-        and leaf.device.type == "cpu"
-        and not leaf.is_complex()
-        and 0 < leaf.numel() <= MOST_ELEMENTS
-        and leaf.dim() > 0
-    )
+def _is_plain(numbers: torch.Tensor) -> bool:
+    return numbers.device.type == "cpu" and 0 < numbers.numel() <= MOST_ELEMENTS and numbers.dim() > 0
 
 
 def _marks(leaves: list[torch.Tensor]) -> list[float]:

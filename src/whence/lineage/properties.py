@@ -191,6 +191,22 @@ class HasAxis(Property):
         return f"{self.size} along axis {self.axis}"
 
 
+@dataclass(frozen=True, slots=True)
+class GotAxis(HasAxis):
+    """The same for as long as it has this size and this place: a slice that shortens it, or a sum that moves it up, is its birth.
+
+    The first axis, mostly that of the batch, may lose others behind it.
+    """
+
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        carried = HasAxis.carrier(self, call, value)
+        if carried is None or not isinstance(carried[1], HasAxis) or carried[1].size != self.size:
+            return None
+        operand, before = carried[0], carried[1].axis
+        is_first = self.axis + len(value.shape) == 0 and before + len(operand.shape) == 0
+        return carried if before == self.axis or is_first else None
+
+
 PASSES_VALUES = KEEPS_SHAPE - {"abs", "log", "exp", "sqrt", "clip", "fit_transform", "transform"} | {
     "stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence",
     "column_stack", "vstack", "hstack", "dstack", "transpose", "float32", "float64", "Variable"}  # fmt: skip

@@ -20,6 +20,7 @@ from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
 from whence.lineage.properties import Property
 from whence.lineage.trail import Birth, Trail, trace
+from whence.lineage.workers import be_worker
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf, LoaderInfo, leaves_of
@@ -96,10 +97,11 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene
 
 def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail:
     everything: list[tuple[FrameType, Any]] = []
+    be_worker(info, leaf.batch.worker)
     with scene.record():
         fetch = fetch_again(info.dataset, indices)
         with returning_frames(everything):
-            batch = info.collate(fetch.samples)
+            batch = info.collated(fetch.samples)
     position = _position(fetch.samples, leaf.path, prop)
     named = position if position is not None else 0
     inner = replace(scene, frames=[*(frame for frame, _ in everything), *fetch.frames(), *scene.frames])
@@ -117,9 +119,9 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
     ):
         return replace(trail, sample=sample)
     one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
-    if is_array(one) or isinstance(one, int | float):
+    if is_array(one) or isinstance(one, int | float) or type(one).__module__ == "numpy":
         trail = trace_returned(one, fetch.returns[named], prop, inner)
-        if trail.spot is not None and not is_array(one):
+        if trail.spot is not None and isinstance(one, int | float):
             trail = replace(trail, birth=Birth.NUMBER)
     else:
         tensor = one if isinstance(one, torch.Tensor) else dict(leaves_of(batch)).get(leaf.path)

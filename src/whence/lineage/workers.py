@@ -14,11 +14,13 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.utils.data._utils import worker as torch_worker
 
 from whence.lineage.elsewhere import begin_quietly
 from whence.source.sites import is_library
 from whence.source.spots import Spot
 from whence.source.text import statement_at
+from whence.tape.batches import LoaderInfo
 
 PATIENCE_SECONDS = 4.0
 
@@ -33,13 +35,26 @@ class Ending:
     spot: Spot | None = None
 
 
-def fetch_until_it_ends(dataset: Any, indices: list[Any], patience: float = PATIENCE_SECONDS) -> Ending:
+def be_worker(info: LoaderInfo, number: int | None) -> None:
+    """Only ever in a child process: a dataset that asks which worker it is in hears what it heard there."""
+    if number is not None:
+        seed = torch.initial_seed()
+        torch_worker._worker_info = torch_worker.WorkerInfo(
+            id=number, num_workers=info.workers, seed=seed, dataset=info.dataset
+        )
+
+
+def fetch_until_it_ends(
+    info: LoaderInfo, worker: int, indices: list[Any], patience: float = PATIENCE_SECONDS
+) -> Ending:
     """Fetch samples one after the other, in a child process that may die or hang of it."""
+    dataset = info.dataset
     if not hasattr(os, "fork") or torch.cuda.is_initialized() or dataset is None:  # type: ignore[no-untyped-call]
         return Ending("unknown")
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        be_worker(info, worker)
         _fetch(dataset, indices, writing)
     os.close(writing)
     text, hung = _read(reading, patience)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from array import array
 from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import Any, Protocol
 
 from torch.utils.data import DataLoader
@@ -12,21 +16,48 @@ from torch.utils.data import dataloader as torch_dataloader
 from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
 from whence.source.sites import caller_frame, user_stack
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost
+from whence.tape.indices import listed, packed
 
 _Iterator = torch_dataloader._BaseDataLoaderIter
+_WorkerIterator = torch_dataloader._MultiProcessingDataLoaderIter
 
 
 class Listener(Complaints, Protocol):
     loaders: LoaderBook
 
+    def looking(self) -> AbstractContextManager[None]: ...
     def fetch_began(self) -> None: ...
     def fetch_ended(self) -> None: ...
     def batch_arrived(self, batch: Batch, data: Any) -> None: ...
     def epoch_began(self, info: LoaderInfo) -> None: ...
     def epoch_ended(self, info: LoaderInfo) -> None: ...
     def fetch_failed(
-        self, info: LoaderInfo, indices: list[Any] | None, exception: Exception, lost: list[Lost]
+        self,
+        info: LoaderInfo,
+        indices: list[Any] | None,
+        worker: int | None,
+        exception: Exception,
+        lost: list[Lost],
     ) -> None: ...
+
+
+class Round:
+    """One iterator over a loader, from its start to its end: what was asked for and has not come yet."""
+
+    __slots__ = ("arrived", "brought", "info", "iterator", "sent", "tasks", "workers")
+
+    def __init__(self, iterator: Any, info: LoaderInfo, forget: Callable[[Any], None]) -> None:
+        self.iterator = weakref.ref(iterator, forget)
+        self.info = info
+        self.sent: dict[int, Any] = {}
+        """What the sampler gave, by the number of the task. Without workers there is one task at a time."""
+        self.arrived = -1
+        """The task that came last out of the queue that all workers write to."""
+        self.brought: dict[int, int] = {}
+        """Which worker did it, for tasks that came out of the queue."""
+        self.workers: Any = ()
+        self.tasks: dict[int, Any] = {}
+        """The iterator's own account of what its workers owe it."""
 
 
 class LoaderSensor(Sensor):
@@ -37,16 +68,17 @@ class LoaderSensor(Sensor):
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
         self.listener = listener
-        self._infos: weakref.WeakKeyDictionary[Any, LoaderInfo] = weakref.WeakKeyDictionary()
-        self._sent: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()
-        self._crews: deque[tuple[LoaderInfo, Any, Any, dict[int, Any]]] = deque(maxlen=4)
-        """The workers of the last loaders, and what they were asked for."""
+        self._rounds: dict[int, Round] = {}
+        """By the identity of the iterator, while that is alive."""
+        self._crews: deque[Round] = deque(maxlen=4)
+        """The last ones that had workers, also if their iterator is gone."""
 
     def _attach(self) -> None:
         self._wrap(DataLoader, "__init__", self._wrap_init)
         self._wrap(_Iterator, "__init__", self._wrap_iterator_init)
         self._wrap(_Iterator, "_reset", self._wrap_reset)
         self._wrap(_Iterator, "_next_index", self._wrap_next_index)
+        self._wrap(_WorkerIterator, "_get_data", self._wrap_get_data)
         self._wrap(_Iterator, "__next__", self._wrap_next)
 
     def _wrap_init(self, original: Any) -> Any:
@@ -57,13 +89,13 @@ class LoaderSensor(Sensor):
                 hide_this_frame(exception)
                 raise
             stack = user_stack(caller_frame())
-            self._guarded(lambda: self.listener.loaders.note_construction(loader, stack))
+            self._guarded(self.listener.loaders.note_construction, loader, stack)
 
         return __init__
 
     def _wrap_iterator_init(self, original: Any) -> Any:
         def __init__(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-            self._guarded(lambda: self._note_epoch(iterator, loader))
+            self._guarded(self._note_epoch, iterator, loader)
             original(iterator, loader, *args, **kwargs)
 
         return __init__
@@ -73,7 +105,7 @@ class LoaderSensor(Sensor):
 
         def _reset(iterator: Any, loader: Any, first_iter: bool = False) -> None:
             if not first_iter:
-                self._guarded(lambda: self._note_epoch(iterator, loader))
+                self._guarded(self._note_epoch, iterator, loader)
             original(iterator, loader, first_iter)
 
         return _reset
@@ -81,103 +113,139 @@ class LoaderSensor(Sensor):
     def _wrap_next_index(self, original: Any) -> Any:
         def _next_index(iterator: Any) -> Any:
             indices = original(iterator)
-            self._guarded(lambda: self._note_sent(iterator, indices))
+            if not self.failed and get_ident() == self._thread:
+                try:
+                    self._note_sent(iterator, indices)
+                except Exception as error:
+                    self._failed(error)
             return indices
 
         return _next_index
 
+    def _wrap_get_data(self, original: Any) -> Any:
+        def _get_data(iterator: Any) -> Any:
+            try:
+                got = original(iterator)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+            self._guarded(self._note_arrival, iterator, got)
+            return got
+
+        return _get_data
+
     def _wrap_next(self, original: Any) -> Any:
         def __next__(iterator: Any) -> Any:
-            self._guarded(self.listener.fetch_began)
+            if not self.failed and get_ident() == self._thread:
+                try:
+                    self.listener.fetch_began()
+                except Exception as error:
+                    self._failed(error)
             try:
                 data = original(iterator)
             except BaseException as exception:
                 if isinstance(exception, StopIteration):
-                    self._guarded(lambda: self.listener.epoch_ended(self._infos[iterator]))
+                    self._guarded(self._note_end, iterator)
                 elif isinstance(exception, Exception):
-                    failure: Exception = exception
-                    self._guarded(lambda: self._note_failure(iterator, failure))
+                    self._guarded(self._note_failure, iterator, exception)
+                self._guarded(self.listener.fetch_ended)
                 hide_this_frame(exception)
                 raise
-            finally:
-                self._guarded(self.listener.fetch_ended)
-            self._guarded(lambda: self._note_batch(iterator, data))
+            if not self.failed and get_ident() == self._thread:
+                try:
+                    self._note_batch(iterator, data)
+                except Exception as error:
+                    self._failed(error)
             return data
 
         return __next__
 
     def _note_epoch(self, iterator: Any, loader: Any) -> None:
-        info = self._infos[iterator] = self.listener.loaders.info_of(loader)
+        info = self.listener.loaders.info_of(loader)
+        key, rounds = id(iterator), self._rounds
+
+        def forget(reference: Any) -> None:
+            held = rounds.get(key)
+            if held is not None and held.iterator is reference:
+                del rounds[key]
+
+        rounds[key] = Round(iterator, info, forget)
         info.orders = [*info.orders[-3:], 0]
         self.listener.epoch_began(info)
 
     def _note_sent(self, iterator: Any, indices: Any) -> None:
-        sent = self._sent.get(iterator)
-        if sent is None:
-            sent = self._sent[iterator] = {}
-            if hasattr(iterator, "_task_info"):
-                self._crews.append((self._infos[iterator], iterator._workers, iterator._task_info, sent))
-        number = getattr(iterator, "_send_idx", None)
-        if number is None:
-            sent.clear()
-            number = 0
-        sent[number] = indices
+        now = self._rounds.get(id(iterator))
+        if now is None:
+            # It was begun before the watch.
+            return
+        # A stream is asked for nothing in particular.
+        kept = None if now.info.is_iterable else packed(indices)
+        if not now.info.workers:
+            now.sent[0] = kept
+            return
+        now.sent[iterator._send_idx] = kept
+        if now.tasks is not iterator._task_info:
+            now.workers, now.tasks = iterator._workers, iterator._task_info
+            self._crews.append(now)
 
-    def _taken(self, iterator: Any) -> list[Any] | None:
-        """The indices of the batch that has just come (or failed to)."""
-        sent = self._sent.get(iterator, {})
-        received = getattr(iterator, "_rcvd_idx", None)
-        if received is not None and not getattr(iterator, "_in_order", True):
-            return None
-        indices = sent.pop(0 if received is None else received - 1, None)
-        if indices is None:
-            return None
-        return _as_list(indices)
+    def _note_arrival(self, iterator: Any, got: Any) -> None:
+        """A task with what was made of it, fresh from the queue. A loader that keeps order may put it aside for now."""
+        now = self._rounds.get(id(iterator))
+        if now is not None and type(got[0]) is int and (task := iterator._task_info.get(got[0])) is not None:
+            now.arrived = got[0]
+            now.brought[got[0]] = task[0]
+
+    def _taken(self, now: Round, iterator: Any) -> tuple[Sequence[Any] | None, int | None]:
+        """The indices of the batch that has just come (or failed to), and the worker that made it."""
+        number = 0
+        if now.info.workers:
+            number = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else now.arrived
+        indices = now.sent.pop(number, None)
+        if indices is not None and type(indices) is not array:
+            with self.listener.looking():
+                indices = listed(indices, now.info.batched)
+        return indices, now.brought.pop(number, None)
 
     def _note_batch(self, iterator: Any, data: Any) -> None:
-        indices = self._taken(iterator)
-        if iterator._dataset_kind == torch_dataloader._DatasetKind.Iterable:
-            indices = None
-        info = self._infos[iterator]
-        if info.shuffles_by_epoch and indices is not None and info.orders:
-            info.orders[-1] = hash((info.orders[-1], *indices))
-        self.listener.batch_arrived(self.listener.loaders.deliver(self._infos[iterator], indices, data), data)
+        listener = self.listener
+        listener.fetch_ended()
+        now = self._rounds.get(id(iterator))
+        if now is not None:
+            indices, worker = self._taken(now, iterator)
+            if now.info.shuffles_by_epoch:
+                now.info.note_order(indices)
+            listener.batch_arrived(listener.loaders.deliver(now.info, indices, worker, data), data)
+
+    def _note_end(self, iterator: Any) -> None:
+        if (now := self._rounds.get(id(iterator))) is not None:
+            self.listener.epoch_ended(now.info)
 
     def _note_failure(self, iterator: Any, exception: Exception) -> None:
-        lost = self._lost(iterator, only_dead=True)
-        self.listener.fetch_failed(self._infos[iterator], self._taken(iterator), exception, lost)
-
-    def _lost(self, iterator: Any, only_dead: bool) -> list[Lost]:
-        """Workers that have ended, or those that were asked for something and have not brought it."""
-        tasks = getattr(iterator, "_task_info", None)
-        return (
-            lost_among(iterator._workers, tasks, self._sent.get(iterator, {}), only_dead) if tasks is not None else []
-        )
+        if (now := self._rounds.get(id(iterator))) is not None:
+            lost = lost_among(now, only_dead=True)
+            indices, worker = self._taken(now, iterator)
+            known = list(indices) if indices is not None else None
+            self.listener.fetch_failed(now.info, known, worker, exception, lost)
 
     def lost(self, only_dead: bool) -> tuple[LoaderInfo, list[Lost]] | None:
         """The first loader that has lost workers; also if its iterator is gone with the loop that it was in."""
-        for iterator, info in list(self._infos.items()):
-            if lost := self._lost(iterator, only_dead):
-                return info, lost
-        for info, workers, tasks, sent in reversed(self._crews):
-            killed = [each for each in lost_among(workers, tasks, sent, only_dead=True) if each.exit_code]
+        for now in list(self._rounds.values()):
+            if lost := lost_among(now, only_dead):
+                return now.info, lost
+        for now in reversed(self._crews):
+            killed = [each for each in lost_among(now, only_dead=True) if each.exit_code]
             if killed:
-                return info, killed
+                return now.info, killed
         return None
 
 
-def lost_among(workers: Any, tasks: dict[int, Any], sent: dict[int, Any], only_dead: bool) -> list[Lost]:
+def lost_among(now: Round, only_dead: bool) -> list[Lost]:
+    """Workers that have ended, or those that were asked for something and have not brought it."""
     found = []
-    for number, worker in enumerate(workers):
-        owed = [index for index, task in tasks.items() if len(task) == 1 and task[0] == number]
+    for number, worker in enumerate(now.workers):
+        owed = [index for index, task in now.tasks.items() if len(task) == 1 and task[0] == number]
         alive = worker.is_alive()
         if (not alive and (worker.exitcode or owed)) or (alive and owed and not only_dead):
-            indices = [each for key in owed for each in _as_list(sent.get(key))]
+            indices = [each for key in owed for each in listed(now.sent.get(key), now.info.batched) or ()]
             found.append(Lost(number, worker.pid, worker.exitcode, alive, indices))
     return found
-
-
-def _as_list(indices: Any) -> list[Any]:
-    if indices is None:
-        return []
-    return list(indices) if isinstance(indices, list | tuple) else [indices]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -12,6 +12,9 @@ from torch.utils.data import IterableDataset
 
 from whence.source.sites import Site
 from whence.source.spots import Spot
+
+MOST_FIELDS = 64
+LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, complex, str, bytes, type(None)})
 
 
 class LoaderInfo:
@@ -25,7 +28,16 @@ class LoaderInfo:
         self.drop_last: bool = bool(getattr(loader, "drop_last", False))
         self.workers: int = getattr(loader, "num_workers", 0)
         self.collate: Any = getattr(loader, "collate_fn", None)
+        self.batched = getattr(loader, "batch_sampler", None) is not None
+        """Whether its sampler gives the indices of a whole batch at a time. Else what the dataset gives is the batch."""
         self.batches = 0
+        self.signature: tuple[Any, ...] = ()
+        """Of its last batch."""
+        self._flat: Any = None
+        """The type of its last batch, if that was a plain list or tuple of tensors and nothing else."""
+        self._paths: tuple[str, ...] = ()
+        self.noted: tuple[Any, ...] | None = None
+        """The last one that the watch took notice of."""
         self.trained = False
         """Whether backward was called while one of its batches was the last to arrive."""
         self.has_worker_init = getattr(loader, "worker_init_fn", None) is not None
@@ -46,6 +58,40 @@ class LoaderInfo:
     def dataset(self) -> Any:
         return self._dataset()
 
+    def is_like_last(self, data: Any) -> bool:
+        """The short way for nearly all batches of nearly all loaders: tensors in a row, like those of the batch before."""
+        if type(data) is not self._flat or len(data) != len(self.signature):
+            return False
+        for leaf, (_, shape, dtype) in zip(data, self.signature, strict=True):
+            if type(leaf) is not torch.Tensor or leaf.shape != shape or leaf.dtype is not dtype:
+                return False
+        return True
+
+    def learn(self, data: Any) -> None:
+        leaves = leaves_of(data)
+        signature = signature_of(leaves)
+        if signature != self.signature:
+            self.signature = signature
+        flat = type(data) in (list, tuple) and len(data) == len(signature) == len(leaves)
+        self._flat = type(data) if flat and all(type(each) is torch.Tensor for each in data) else None
+        self._paths = tuple(path for path, _ in leaves)
+
+    def leaves(self, data: Any) -> Iterable[tuple[str, Any]]:
+        """The leaves of the batch that has just come from it."""
+        return leaves_of(data) if self._flat is None else zip(self._paths, data, strict=True)
+
+    def collated(self, samples: list[Any]) -> Any:
+        """A batch of samples that were fetched again. Runs the program's code: only ever in a child process."""
+        return self.collate(samples if self.batched or len(samples) != 1 else samples[0])
+
+    def note_order(self, indices: Sequence[Any] | None) -> None:
+        """For samplers that shuffle by the number of the epoch: whether that was ever set shows in the order."""
+        if indices is not None and self.orders:
+            try:
+                self.orders[-1] = hash((self.orders[-1], *indices))
+            except TypeError:
+                self.orders[-1] = hash((self.orders[-1], *map(str, indices)))
+
     def length(self) -> int | None:
         try:
             return len(self.dataset)
@@ -63,12 +109,20 @@ def _weakly(thing: Any) -> Callable[[], Any]:
 
 @dataclass(eq=False, slots=True)
 class Batch:
-    """One delivery. `indices` are the dataset indices of its samples, or None where the sampler gives none."""
+    """One delivery."""
 
     info: LoaderInfo
     number: int
-    indices: list[Any] | None
+    kept: Sequence[Any] | None
+    """Its indices, as they were kept."""
     signature: tuple[Any, ...] = ()
+    worker: int | None = None
+    """The number of the worker process that made it."""
+
+    @property
+    def indices(self) -> list[Any] | None:
+        """The dataset indices of its samples, or None where the sampler gives none."""
+        return None if self.kept is None else list(self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +145,49 @@ class BatchLeaf:
     path: str
 
 
-def leaves_of(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves_of(tree: Any, path: str = "") -> list[tuple[str, Any]]:
     """The leaves of a batch or a sample with their paths."""
-    if isinstance(tree, dict):
-        for key, each in tree.items():
-            yield from leaves_of(each, f"{path}[{key!r}]")
-    elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        for name, each in zip(tree._fields, tree, strict=True):
-            yield from leaves_of(each, f"{path}.{name}")
-    elif is_dataclass(tree) and not isinstance(tree, type):
-        for each in fields(tree):
-            yield from leaves_of(getattr(tree, each.name), f"{path}.{each.name}")
-    elif isinstance(tree, tuple | list) and len(tree) < 64:
+    found: list[tuple[str, Any]] = []
+    _gather(tree, path, found)
+    return found
+
+
+def _gather(tree: Any, path: str, found: list[tuple[str, Any]]) -> None:
+    """This runs for every batch of every loader: what is most frequent is asked first."""
+    kind = type(tree)
+    if kind in LEAVES:
+        found.append((path, tree))
+    elif (kind is list or kind is tuple) and len(tree) < MOST_FIELDS:
         for number, each in enumerate(tree):
-            yield from leaves_of(each, f"{path}[{number}]")
+            place = f"{path}[{number}]"
+            if type(each) in LEAVES:
+                found.append((place, each))
+            else:
+                _gather(each, place, found)
+    elif kind is dict or isinstance(tree, Mapping):
+        for key in tree:
+            _gather(tree[key], f"{path}[{key!r}]", found)
+    elif isinstance(tree, tuple) and hasattr(kind, "_fields"):
+        for name, each in zip(kind._fields, tree, strict=True):
+            _gather(each, f"{path}.{name}", found)
+    elif isinstance(tree, tuple | list) and len(tree) < MOST_FIELDS:
+        for number, each in enumerate(tree):
+            _gather(each, f"{path}[{number}]", found)
+    elif hasattr(kind, "__dataclass_fields__"):
+        for field in fields(tree):
+            _gather(getattr(tree, field.name, None), f"{path}.{field.name}", found)
     else:
-        yield path, tree
+        found.append((path, tree))
 
 
-def signature_of(tree: Any) -> tuple[Any, ...]:
-    """Shapes and types of a batch: what decides whether an earlier tape can stand for it."""
-    return tuple(
-        (path, tuple(leaf.shape), leaf.dtype) for path, leaf in leaves_of(tree) if isinstance(leaf, torch.Tensor)
-    )
+def signature_of(leaves: Iterable[tuple[str, Any]]) -> tuple[Any, ...]:
+    """Shapes and types of a batch's leaves: what decides whether an earlier tape can stand for it."""
+    return tuple([(path, leaf.shape, leaf.dtype) for path, leaf in leaves if _has_form(leaf)])
+
+
+def _has_form(leaf: Any) -> bool:
+    """True for tensors and for arrays of numpy's, which is not imported for this."""
+    return isinstance(leaf, torch.Tensor) or (type(leaf).__module__ == "numpy" and hasattr(leaf, "shape"))
 
 
 class LoaderBook:
@@ -138,7 +212,9 @@ class LoaderBook:
     def infos(self) -> list[LoaderInfo]:
         return list(self._known.values())
 
-    def deliver(self, info: LoaderInfo, indices: list[Any] | None, data: Any) -> Batch:
-        self.current = Batch(info, info.batches, indices, signature_of(data))
+    def deliver(self, info: LoaderInfo, indices: Sequence[Any] | None, worker: int | None, data: Any) -> Batch:
+        if not info.is_like_last(data):
+            info.learn(data)
+        self.current = Batch(info, info.batches, indices, info.signature, worker)
         info.batches += 1
         return self.current

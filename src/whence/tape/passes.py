@@ -157,7 +157,8 @@ class PassBook:
 
     def deliver(self, batch: Batch, data: Any) -> None:
         self.current.deliveries.append((batch, data))
-        self.mark("batch")
+        if self.current.recorded or self._draws:
+            self.mark("batch")
 
     def enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         now = self.current

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 
 from whence.source.sites import Site
+from whence.tape.batches import Batch, BatchLeaf
 
 MOST_CALLS = 20_000
+MOST_MARKS = 256
 
 OUT_OF_TORCH: Final = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"})
 
@@ -201,6 +203,9 @@ class Tape:
         self.depth = 0
         """How many calls that are on the tape as one are running around the present one."""
         self._values: dict[int, Value] = {}
+        self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Batch, str]] = {}
+        """Tensors of batches that have no value yet, by identity: the batch, and the place in it."""
+        self._most_marks = MOST_MARKS
         self.cuts: dict[Site, Cut] = {}
         """What casts from real to whole numbers have lost, by where they stand."""
 
@@ -227,14 +232,18 @@ class Tape:
 
     def value_of(self, tensor: torch.Tensor) -> Value:
         """The value that a live tensor stands for now; a leaf is made for one that the tape has not seen yet."""
-        known = self._values.get(id(tensor))
-        if known is not None and known.tensor is tensor:
-            return known
-        return self._enter(tensor, None)
+        return self.known_value(tensor) or self._enter(tensor, None)
 
     def known_value(self, tensor: torch.Tensor) -> Value | None:
         known = self._values.get(id(tensor))
-        return known if known is not None and known.tensor is tensor else None
+        if known is not None and known.tensor is tensor:
+            return known
+        mark = self._marks.pop(id(tensor), None)
+        if mark is None or mark[0]() is not tensor:
+            return None
+        value = self._enter(tensor, None)
+        value.leaf = BatchLeaf(mark[1], mark[2])
+        return value
 
     def _enter(self, tensor: torch.Tensor, call: Call | None) -> Value:
         key, values = id(tensor), self._values
@@ -331,7 +340,21 @@ class Tape:
         oldest.args, oldest.kwargs, oldest.operands, oldest.changed = (), {}, (), ()
         oldest.forgotten = True
 
-    def mark_leaf(self, tensor: torch.Tensor, leaf: object) -> None:
+    def mark_leaves(self, batch: Batch, leaves: Iterable[tuple[str, Any]]) -> None:
+        """A loader has delivered these. Nobody may ever ask: they are entered when somebody does."""
+        values, marks = self._values, self._marks
+        for path, leaf in leaves:
+            if isinstance(leaf, torch.Tensor):
+                key = id(leaf)
+                if key in values:
+                    self._mark(leaf, BatchLeaf(batch, path))
+                else:
+                    marks[key] = weakref.ref(leaf), batch, path
+        if len(marks) > self._most_marks:
+            self._marks = {key: mark for key, mark in marks.items() if mark[0]() is not None}
+            self._most_marks = MOST_MARKS + 2 * len(self._marks)
+
+    def _mark(self, tensor: torch.Tensor, leaf: BatchLeaf) -> None:
         value = self.value_of(tensor)
         if value.shape != _shape_of(tensor):
             # Built empty, and given its memory by means that modes are not shown: a batch from a worker.

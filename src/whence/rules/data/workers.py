@@ -36,15 +36,14 @@ def worker_failure(failed: FailedCall) -> Finding | None:
     index = ending.index if ending is not None and isinstance(ending.index, int) else None
     sample = Sample(batch=fetching.info.batches, dataset_index=index) if index is not None else None
     of = f" at sample {index}" if index is not None else ""
-    asked = (
-        f"It was asked for samples {', '.join(map(str, lost.indices[:8]))}{' ...' if len(lost.indices) > 8 else ''}."
-    )
+    listed = f"{', '.join(map(str, lost.indices[:8]))}{' ...' if len(lost.indices) > 8 else ''}"
+    asked = f" It was asked for samples {listed}." if lost.indices else ""
     if lost.is_alive:
         verdict = f"worker {lost.number} (pid {lost.pid}) hangs{of}"
-        why = f"Nothing computes any more, and the loader waits for it. {asked}"
+        why = f"Nothing computes any more, and the loader waits for it.{asked}"
     else:
         verdict = f"worker {lost.number} (pid {lost.pid}) {_how(lost.exit_code)}{of}"
-        why = f"It raised nothing: the process ended. {asked}"
+        why = f"It raised nothing: the process ended.{asked}"
     told = tell(
         failed,
         "data/worker-failure",

@@ -2,7 +2,8 @@
 
 What happened
     A call was refused because of the types of its operands: a float index, an integer tensor changed in place by a float,
-    two matrices of different types.
+    two matrices of different types. Or a checker (beartype, typeguard) found that an argument or a result does not have the type
+    that its annotation (jaxtyping's) says.
 Why it matters
     The message speaks of scalar types; what helps is which operand, and where its type was made.
 How it is detected
@@ -22,6 +23,7 @@ import torch
 from whence.finding import Finding, Operand
 from whence.rules.dtype.operands import birth, cast_patch
 from whence.rules.rule import Rank, rule
+from whence.rules.shape.annotation import broken_dtype
 from whence.rules.telling import describe, dtype_name, tell
 from whence.tape.failed import FailedCall
 from whence.tape.trial import try_values
@@ -31,6 +33,8 @@ CANDIDATES = (torch.int64, torch.float32, torch.float64, torch.bool)
 
 @rule("dtype/mismatch", Rank.GENERAL)
 def mismatch(failed: FailedCall) -> Finding | None:
+    if (told := broken_dtype(failed)) is not None:
+        return told
     found = curing_cast(failed)
     if found is None:
         return None

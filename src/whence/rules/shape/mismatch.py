@@ -12,6 +12,7 @@ from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import STRICT, weight_of
 from whence.rules.rule import Rank, rule
+from whence.rules.shape.annotation import broken_shape
 from whence.rules.shape.layers import table
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, in_parentheses, replace_node
@@ -76,11 +77,13 @@ def mismatch(failed: FailedCall) -> Finding | None:
     """Any other shape error.
 
     What happened
-        A call was refused because of the shapes of its operands.
+        A call was refused because of the shapes of its operands; or a checker (beartype, typeguard) found that an argument or a
+        result does not have the shape that its annotation (jaxtyping's) says.
     Why it matters
         What helps is each operand's shape, and where it came from.
     How it is detected
-        The call fails in the same way on tensors without data, all of one type: so the shapes alone are the fault.
+        The call fails in the same way on tensors without data, all of one type: so the shapes alone are the fault. An annotation is
+        asked again with what the function was given, and with one axis changed: so the axis that is wrong is known.
     How to fix it
         Mend the shape where it departed.
     When it stays silent
@@ -88,6 +91,8 @@ def mismatch(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
+    if (told := broken_shape(failed)) is not None:
+        return told
     if not _shapes_alone(failed):
         return None
     if failed.name == "__getitem__" and not failed.call.operands[0].shape:
