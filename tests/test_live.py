@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from whence.lineage.live import live_birth, only_line
+from whence.lineage.live import live_birth, only_site
 
 ZERO = torch.tensor([1.0, 0.0, 2.0])
 Loss = Callable[[torch.Tensor], torch.Tensor]
@@ -63,8 +64,10 @@ def test_a_line_is_named_only_if_there_is_one(tmp_path: Path) -> None:
     one, two = tmp_path / "one.py", tmp_path / "two.py"
     one.write_text("def f(x):\n    return x.log()\n")
     two.write_text("import torch\ny = torch.log(z)\n")
-    spot = only_line("log", [str(one)])
-    assert spot is not None
-    assert spot.line == 2
-    assert only_line("log", [str(one), str(two)]) is None
-    assert only_line("exp", [str(one)]) is None
+    site = only_site("log", [str(one)])
+    assert site is not None
+    assert site.f_lineno == 2
+    assert isinstance(site.node(), ast.Call)
+    assert site.function == "f"
+    assert only_site("log", [str(one), str(two)]) is None
+    assert only_site("exp", [str(one)]) is None

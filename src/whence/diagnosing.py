@@ -15,7 +15,7 @@ import torch
 from whence.finding import Finding, described
 from whence.lineage.births import Contents, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
-from whence.lineage.live import as_born, only_line
+from whence.lineage.live import as_born, only_site
 from whence.repro import Repro, repro_of
 from whence.rules.rule import trip_rules
 from whence.source.sites import Site
@@ -207,9 +207,9 @@ class Diagnoser:
                 trip.born = self._birth(value, Run(), ())
                 return
         if trip.live is not None:
-            trip.born = as_born(trip.live, self.tape, trip.step)
             sites = [*trip.stack, *(site for call in self.tape.calls for site in call.stack)]
-            trip.spot = only_line(trip.live.name, {site.filename for site in sites})
+            site = only_site(trip.live.name, {each.filename for each in sites})
+            trip.born = as_born(trip.live, self.tape, trip.step, site)
             trip.could_not += "; read from what autograd still held of it"
 
     def _birth(self, value: Value, run: Run, calls: tuple[Call, ...]) -> Born | None:

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from whence.source.spots import Spot
-from whence.source.text import tree_of
+from whence.source.sites import Site
+from whence.source.text import site_of_node, tree_of
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, Foreign, Tape, Value
 from whence.tape.trip import Born
@@ -118,7 +118,7 @@ def _saved(node: Any, name: str) -> Any:
     return saved - 2**64 if isinstance(saved, int) and saved >= 2**63 else saved
 
 
-def as_born(live: LiveBirth, tape: Tape, step: int) -> Born:
+def as_born(live: LiveBirth, tape: Tape, step: int, site: Site | None) -> Born:
     """The same as a call of the tape."""
 
     def value(thing: Any) -> Any:
@@ -131,7 +131,7 @@ def as_born(live: LiveBirth, tape: Tape, step: int) -> Born:
         name=live.name,
         args=given,
         kwargs={},
-        stack=(),
+        stack=(site,) if site is not None else (),
         module=None,
         step=step,
         phase="forward",
@@ -143,8 +143,8 @@ def as_born(live: LiveBirth, tape: Tape, step: int) -> Born:
     return Born(trouble_in(live.output), call, output=call.outputs[0])
 
 
-def only_line(name: str, files: Iterable[str]) -> Spot | None:
-    """The line of a program that has an operation, if there is just one."""
+def only_site(name: str, files: Iterable[str]) -> Site | None:
+    """The place in a program that has an operation, if there is just one."""
     found = []
     for file in sorted(set(files)):
         tree = tree_of(file)
@@ -152,5 +152,5 @@ def only_line(name: str, files: Iterable[str]) -> Spot | None:
             called = node.func if isinstance(node, ast.Call) else None
             is_call = getattr(called, "attr", getattr(called, "id", None)) == name
             if is_call or (isinstance(node, ast.BinOp) and isinstance(node.op, OPERATORS.get(name, ast.MatMult))):
-                found.append(Spot.of_node(file, node))
-    return found[0] if len(found) == 1 else None
+                found.append((file, node))
+    return site_of_node(*found[0]) if len(found) == 1 else None

@@ -6,6 +6,7 @@ import ast
 import linecache
 import os
 from functools import cache
+from types import CodeType
 
 import executing
 
@@ -112,6 +113,24 @@ def shown_path(filename: str) -> str:
     if filename.startswith("<"):
         return filename
     return _relative(os.path.abspath(filename), os.getcwd())
+
+
+def site_of_node(filename: str, node: ast.AST) -> Site | None:
+    """The point in the code of a file at which an expression is made, without anything that runs."""
+    try:
+        pending = [compile("\n".join(lines_of(filename)) + "\n", filename, "exec")]
+    except (SyntaxError, ValueError):
+        return None
+    span = span_of(node)
+    wanted = span.line, span.end_line, span.column, span.end_column
+    while pending:
+        code = pending.pop()
+        # Of several instructions for one expression the last is the one that makes it.
+        for number, position in reversed(list(enumerate(code.co_positions()))):
+            if position == wanted:
+                return Site(code, 2 * number, span.line, {})
+        pending += [each for each in code.co_consts if isinstance(each, CodeType)]
+    return None
 
 
 def statement_at(filename: str, line: int) -> ast.stmt | None:

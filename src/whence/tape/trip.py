@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from whence.source.sites import Site
-from whence.source.spots import Spot
 from whence.tape.batches import Batch
 from whence.tape.passes import Pass
 from whence.tape.replay import Plan, Run, replay, same_bits
@@ -140,8 +139,6 @@ class Trip(Scene):
     """Where the optimizer was built."""
     live: Any = None
     """What was read from autograd's own graph before backward let go of it."""
-    spot: Spot | None = None
-    """The line of a birth that has no call on the tape."""
     evidence: BadUpdate | BadState | RateTrial | ScaleFall | None = None
 
     @property

@@ -39,7 +39,7 @@ class Scenario:
 
     @property
     def spot(self) -> Spot | None:
-        return Spot.of_site(self.call.site) if self.call.site is not None else self.trip.spot
+        return Spot.of_site(self.call.site) if self.call.site is not None else None
 
 
 def scenario_of(trip: Trip) -> Scenario | None:
