@@ -686,7 +686,7 @@ class Session:
         """The program is over: what it left behind, looked at once."""
         over, self._over = self._over, True
         found = [] if over else self.tripwires.program_ended(frames, exception)
-        if not over and not found and exception is None:
+        if not over and not found and exception is None and (self.tape.count or self.step or self.loaders.infos()):
             self.auditor.audit((), frames, final=True)
         return found
 

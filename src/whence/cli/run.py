@@ -10,6 +10,7 @@ example: whence run train.py --epochs 3
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import signal
@@ -189,6 +190,9 @@ class Run:
 
     def _start_watching(self) -> None:
         """torch is there now. A fault of ours must not become the program's."""
+        collects = gc.isenabled()
+        # Nothing of what is imported is garbage, and torch has left much to go through.
+        gc.disable()
         try:
             from whence.session import Session
 
@@ -196,6 +200,9 @@ class Run:
             self.watch.start()
         except Exception as error:
             self.record.not_watched(f"anything: the watch could not be started ({type(error).__name__}: {error})")
+        finally:
+            if collects:
+                gc.enable()
 
     def _die_of(self, exception: BaseException) -> None:
         """Print the program's traceback as Python would, then the findings; Python does the rest when it gets the exception."""

@@ -433,8 +433,14 @@ class SourceTrace:
         code = getattr(
             getattr(target, "__init__" if isinstance(target, type) else "__func__", target), "__code__", None
         )
-        if code is None or is_library(code.co_filename) or any(map(self.prop.holds, (*args, *kwargs.values()))):
+        if code is None or is_library(code.co_filename):
             return None
+        for given, value in zip(
+            (*node.args, *(each.value for each in node.keywords)), (*args, *kwargs.values()), strict=True
+        ):
+            if self.prop.holds(value):
+                # It has it from outside.
+                return self._expression(given, ground)
 
         def ask() -> Spot | None:
             watch = LineWatch(self.prop)

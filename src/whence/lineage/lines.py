@@ -34,6 +34,9 @@ class LineWatch:
     """Whether to go on after the first: the last one counts."""
     _lines: dict[FrameType, int] = field(default_factory=dict)
     _bad: dict[FrameType, set[str]] = field(default_factory=dict)
+    _began: dict[FrameType, int] = field(default_factory=dict)
+    """For each frame, when its present line began."""
+    _found_at: int = 0
     _events: int = 0
 
     def during(self, make: Callable[[], Any]) -> Any:
@@ -53,6 +56,7 @@ class LineWatch:
             return None
         self._bad[frame] = self._holding(frame)
         self._lines[frame] = frame.f_lineno
+        self._began[frame] = self._events
         return self._stepped
 
     def _stepped(self, frame: FrameType, event: str, value: Any) -> Any:
@@ -62,13 +66,22 @@ class LineWatch:
         line = self._lines[frame]
         bad = self._holding(frame)
         new = bad - self._bad[frame]
-        if new and not self._uses_bad(frame, line):
-            self.found = frame, line
+        # What a function made that this line calls is told there.
+        is_told = self._found_at > self._began.get(frame, 0)
+        if is_told:
+            pass
+        elif new and not self._uses_bad(frame, line):
+            self._find(frame, line)
         elif event == "return" and self.prop.holds(value) and not self._uses_bad(frame, frame.f_lineno):
-            self.found = frame, frame.f_lineno
+            self._find(frame, frame.f_lineno)
         self._bad[frame] = bad
         self._lines[frame] = frame.f_lineno
+        self._began[frame] = self._events
         return self._stepped
+
+    def _find(self, frame: FrameType, line: int) -> None:
+        self.found = frame, line
+        self._found_at = self._events
 
     def _holding(self, frame: FrameType) -> set[str]:
         return {name for name, each in frame.f_locals.items() if self.prop.holds(each)}
