@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 from whence.lineage.live import live_birth, only_site
 
@@ -58,6 +59,23 @@ def test_reading_changes_nothing() -> None:
     assert weight._version == version
     assert weight.grad is None
     loss.backward()
+
+
+def test_a_checkpointed_part_is_not_computed_again_in_the_program() -> None:
+    runs = []
+
+    def part(x: torch.Tensor) -> torch.Tensor:
+        runs.append(1)
+        return (x * ZERO).log()
+
+    weight = torch.full((3,), 2.0, requires_grad=True)
+    loss = checkpoint(part, weight, use_reentrant=False).mean()
+    born = live_birth(loss)
+    assert born is not None
+    assert born.name == "log"
+    assert len(runs) == 1
+    loss.backward()
+    assert len(runs) == 2
 
 
 def test_a_line_is_named_only_if_there_is_one(tmp_path: Path) -> None:

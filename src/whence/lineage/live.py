@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.source.sites import Site
 from whence.source.text import site_of_node, tree_of
 from whence.tape.replay import leaving_no_trace, trouble_in
@@ -36,7 +37,19 @@ class LiveBirth:
 
 
 def live_birth(loss: torch.Tensor) -> LiveBirth | None:
-    """The first operation under a loss that makes something that is not finite of finite numbers."""
+    """The first operation under a loss that makes something that is not finite of finite numbers.
+
+    What was saved may come out of a hook of the program's, or by computing a checkpointed part again: in a child process.
+    """
+    if loss.grad_fn is None:
+        return None
+    try:
+        return run_elsewhere(lambda: _search(loss))
+    except NotPossible:
+        return None
+
+
+def _search(loss: torch.Tensor) -> LiveBirth | None:
     with leaving_no_trace(), torch.no_grad():
         for node in _from_below(loss.grad_fn):
             born = _look(node)
@@ -49,7 +62,7 @@ def live_birth(loss: torch.Tensor) -> LiveBirth | None:
 def _from_below(root: Any) -> Iterator[Any]:
     """The nodes of a graph, each after all that it depends on."""
     seen: set[Any] = {root}
-    pending: list[tuple[Any, bool]] = [(root, root is None)]
+    pending: list[tuple[Any, bool]] = [(root, False)]
     while pending and len(seen) < MOST_NODES:
         node, is_ready = pending.pop()
         if not is_ready:
@@ -57,7 +70,7 @@ def _from_below(root: Any) -> Iterator[Any]:
             below = [child for child, _ in node.next_functions if child is not None and child not in seen]
             seen.update(below)
             pending += [(child, False) for child in below]
-        elif node is not None:
+        else:
             yield node
 
 
@@ -102,7 +115,7 @@ def _arguments(node: Any, schema: Any) -> dict[str, Any] | None:
 
 def _stand_in(node: Any, thing: Any) -> Any:
     """Ones for a tensor that was not kept: what is not finite with these is so because of the others."""
-    if thing is not NOT_KEPT:
+    if not isinstance(thing, Foreign):
         return thing
     like = node._input_metadata[0]
     return torch.ones(like.shape, dtype=like.dtype, device=like.device)
@@ -114,6 +127,8 @@ def _saved(node: Any, name: str) -> Any:
     except RuntimeError:
         # Backward has been here already.
         return None
+    if isinstance(saved, torch.Tensor):
+        return saved.detach()
     # An axis counted from the end is saved as a number without a sign.
     return saved - 2**64 if isinstance(saved, int) and saved >= 2**63 else saved
 
