@@ -234,7 +234,7 @@ class Tripwires:
             # A number minus itself is zero unless it is NaN or Inf.
             if (number is None or number - number != 0) and self._bad_loss is None and trouble_in(loss):
                 self._bad_loss = loss, user_stack(sys._getframe(1))
-                if not now.recorded and self._count < MOST_DIAGNOSES:
+                if not now.recorded and not self._poisoned and self._count < MOST_DIAGNOSES:
                     self._live = live_birth(loss)
         if now.recorded:
             self.passes.note_handles(user_frames(sys._getframe(1)))
@@ -710,7 +710,8 @@ def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
             return False
         return True
     except (RuntimeError, NotImplementedError):
-        # Sparse or complex ones, several devices, an expanded gradient that shares its memory.
+        # Sparse or complex ones, several devices, an expanded gradient that shares its memory. Some may have been read already.
+        _signal.cache_clear()
         return not any(trouble_in(each) for each in plain)
 
 

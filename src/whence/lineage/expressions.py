@@ -34,7 +34,7 @@ from whence.source.definitions import (
 )
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
-from whence.source.text import enclosing, function_node, statement_of, tree_of
+from whence.source.text import enclosing, function_node, last_name, statement_of, tree_of
 
 DEEPEST = 40
 PASSED_ON = "passed on"
@@ -290,7 +290,7 @@ class SourceTrace:
         for filename in dict.fromkeys((*(frame.f_code.co_filename for frame in self.frames), ground.filename)):
             tree = tree_of(filename)
             for node in ast.walk(tree) if tree is not None else ():
-                if isinstance(node, ast.Call) and _last_name(node.func) == called:
+                if isinstance(node, ast.Call) and last_name(node.func) == called:
                     yield node, self._ground_of_node(node, filename)
 
     def _ground_of_node(self, node: ast.AST, filename: str) -> Ground:
@@ -528,7 +528,7 @@ def _only_passes(node: ast.expr) -> bool:
     """Whether an expression makes nothing of its own: a part, a view, a copy of what it is given."""
     if not isinstance(node, ast.Call):
         return True
-    name = _last_name(node.func)
+    name = last_name(node.func)
     return name in PASSING or name in {
         "reshape",
         "view",
@@ -540,10 +540,6 @@ def _only_passes(node: ast.expr) -> bool:
         "transpose",
         "copy",
     }
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:
@@ -581,9 +577,9 @@ def _passes(call: ast.Call, part: ast.expr) -> bool:
     """Whether a property passes through a library call from this part: from the receiver, or as PASSING says."""
     if isinstance(call.func, ast.Attribute) and part is call.func.value:
         return not isinstance(part, ast.Name | ast.Attribute) or (
-            _last_name(part) not in sys.modules and not _is_module_path(part)
+            last_name(part) not in sys.modules and not _is_module_path(part)
         )
-    return bool(call.args) and part is _unstarred(call.args[0]) and _last_name(call.func) in PASSING
+    return bool(call.args) and part is _unstarred(call.args[0]) and last_name(call.func) in PASSING
 
 
 def _is_module_path(node: ast.expr) -> bool:

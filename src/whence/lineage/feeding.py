@@ -25,7 +25,7 @@ from whence.source.definitions import (
 )
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
-from whence.source.text import function_node, statement_of, tree_of
+from whence.source.text import enclosing, function_node, last_name, statement_of, tree_of
 
 DEEPEST = 60
 COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
@@ -64,7 +64,7 @@ def place_of_site(stack: tuple[Site, ...]) -> Place | None:
     scope = function_node(stack[0]) if stack else None
     if scope is not None and stack[0].function in COMPREHENSIONS:
         node = stack[0].node()
-        scope = (_function_around(node) if node is not None else None) or scope
+        scope = (enclosing(node, *FUNCTIONS) if node is not None else None) or scope
     return Place(stack[0].filename, scope, stack[0].f_globals, outer=stack[1:]) if scope is not None else None
 
 
@@ -184,7 +184,7 @@ class Feed:
         definition = find_attribute(node.attr, owner)
         if definition is None or definition.value is None:
             return None
-        setter = _function_around(definition.node)
+        setter = enclosing(definition.node, *FUNCTIONS)
         inside = Place(place.filename, setter, place.names) if setter is not None else place
         self._enter(inside)
         return definition.value, inside
@@ -200,13 +200,6 @@ def _comprehension_of(node: ast.Name) -> ast.comprehension | None:
                 return each if isinstance(each, ast.comprehension) else None
         walker = getattr(walker, "parent", None)
     return None
-
-
-def _function_around(node: ast.AST) -> ast.AST | None:
-    walker: ast.AST | None = node
-    while walker is not None and not isinstance(walker, FUNCTIONS):
-        walker = getattr(walker, "parent", None)
-    return walker
 
 
 def passed_for(definition: Definition, name: str, place: Place) -> tuple[ast.expr, Place] | None:
@@ -303,7 +296,3 @@ def _method(kind: type, name: str) -> Iterator[tuple[FunctionNode, str, dict[str
             if isinstance(method, ast.FunctionDef) and method.name == name:
                 yield method, filename, getattr(function, "__globals__", {})
                 return
-
-
-def last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

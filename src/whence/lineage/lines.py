@@ -110,7 +110,7 @@ class LineWatch:
             return None
         frame, line = self.found
         statement = statement_at(frame.f_code.co_filename, line)
-        value = getattr(statement, "value", None)
+        value = getattr(statement, "value", getattr(statement, "iter", None))
         if statement is None or not isinstance(value, ast.expr):
             return None
         value = _part(value, path) if isinstance(statement, ast.Return) else value

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from types import FrameType
 from typing import Any
 
 import torch
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
-from whence.source.sites import is_library
+from whence.lineage.properties import Property
 from whence.source.spots import Spot
-from whence.source.text import statement_at
 from whence.tape.batches import LoaderInfo
 
 FEWEST = 4
 MOST = 64
 MOST_NUMBERS = 20_000
-MOST_EVENTS = 5_000
 
 Order = list[int]
 
@@ -167,43 +164,25 @@ def _out_of_place(rows: list[torch.Tensor], column: list[torch.Tensor], order: O
     return sum(not _is(row, column[place]) for row, place in zip(rows, order, strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class Moved(Property):
+    """One part of all samples, in another order than the samples."""
+
+    column: list[torch.Tensor]
+
+    def holds(self, thing: Any) -> bool | None:
+        if not isinstance(thing, list | tuple | torch.Tensor | PackedSequence) and not is_array(thing):
+            return None
+        straight = list(range(len(self.column)))
+        return any(
+            _carries(rows, self.column) and _out_of_place(rows, self.column, straight) > 0
+            for rows in _rows_of(thing, len(self.column))
+        )
+
+
 def _line_that_moves(info: LoaderInfo, samples: list[Any], column: list[torch.Tensor]) -> Spot | None:
     """The first line of the collate function after which a variable has the values in another order than the samples."""
-    found: list[tuple[FrameType, int]] = []
-    where: dict[FrameType, int] = {}
-    straight = list(range(len(column)))
-    events = [0]
-
-    def is_moved(thing: Any) -> bool:
-        if not isinstance(thing, list | tuple | torch.Tensor | PackedSequence) and not is_array(thing):
-            return False
-        for rows in _rows_of(thing, len(column)):
-            if _carries(rows, column) and _out_of_place(rows, column, straight):
-                return True
-        return False
-
-    def step(frame: FrameType, event: str, value: Any) -> Any:
-        events[0] += 1
-        if found or events[0] > MOST_EVENTS:
-            return None
-        things = [*frame.f_locals.values(), *([value] if event == "return" else [])]
-        if any(map(is_moved, things)):
-            found.append((frame, where.get(frame, frame.f_lineno) if event != "return" else frame.f_lineno))
-            return None
-        where[frame] = frame.f_lineno
-        return step
-
-    def enter(frame: FrameType, event: str, value: Any) -> Any:
-        return None if is_library(frame.f_code.co_filename) or found else step(frame, event, value)
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
-        info.collate(list(samples))
-    finally:
-        sys.settrace(before)
-    if not found:
-        return None
-    frame, line = found[0]
-    statement = statement_at(frame.f_code.co_filename, line)
-    return Spot.of_node(frame.f_code.co_filename, statement) if statement is not None else None
+    watch = LineWatch(Moved(column))
+    watch.during(lambda: info.collate(list(samples)))
+    found = watch.spot("")
+    return found[0] if found is not None else None

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from whence.lineage.feeding import last_name
 from whence.source.definitions import (
     Definition,
     FunctionNode,
@@ -22,7 +21,7 @@ from whence.source.definitions import (
     own_nodes,
     parameter_names,
 )
-from whence.source.text import enclosing, statement_of
+from whence.source.text import enclosing, last_name, statement_of
 
 DEEPEST = 12
 LAST = (1 << 30, 0)

@@ -7,7 +7,6 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from threading import get_ident
 from typing import Any, Protocol
 
 from torch.utils.data import DataLoader
@@ -113,11 +112,7 @@ class LoaderSensor(Sensor):
     def _wrap_next_index(self, original: Any) -> Any:
         def _next_index(iterator: Any) -> Any:
             indices = original(iterator)
-            if not self.failed and get_ident() == self._thread:
-                try:
-                    self._note_sent(iterator, indices)
-                except Exception as error:
-                    self._failed(error)
+            self._guarded(self._note_sent, iterator, indices)
             return indices
 
         return _next_index
@@ -136,11 +131,7 @@ class LoaderSensor(Sensor):
 
     def _wrap_next(self, original: Any) -> Any:
         def __next__(iterator: Any) -> Any:
-            if not self.failed and get_ident() == self._thread:
-                try:
-                    self.listener.fetch_began()
-                except Exception as error:
-                    self._failed(error)
+            self._guarded(self.listener.fetch_began)
             try:
                 data = original(iterator)
             except BaseException as exception:
@@ -151,11 +142,7 @@ class LoaderSensor(Sensor):
                 self._guarded(self.listener.fetch_ended)
                 hide_this_frame(exception)
                 raise
-            if not self.failed and get_ident() == self._thread:
-                try:
-                    self._note_batch(iterator, data)
-                except Exception as error:
-                    self._failed(error)
+            self._guarded(self._note_batch, iterator, data)
             return data
 
         return __next__

@@ -80,10 +80,7 @@ class Sensor:
         try:
             look(*args)
         except Exception as error:
-            self._failed(error)
-
-    def _failed(self, error: Exception) -> None:
-        if is_from_a_signal(error):
-            raise error
-        self.failed = True
-        self._complaints.sensor_failed(self.name, error)
+            if is_from_a_signal(error):
+                raise
+            self.failed = True
+            self._complaints.sensor_failed(self.name, error)

@@ -72,6 +72,11 @@ def parent_of(node: ast.AST) -> ast.AST | None:
     return parent if isinstance(parent, ast.AST) else None
 
 
+def last_name(node: ast.AST) -> str:
+    """The last word of a dotted name; empty for what is none."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def enclosing(node: ast.AST, *kinds: type[ast.AST]) -> ast.AST | None:
     walker = parent_of(node)
     while walker is not None and not isinstance(walker, kinds):

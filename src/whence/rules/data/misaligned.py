@@ -11,7 +11,6 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.labels import Stream
-from whence.lineage.feeding import last_name
 from whence.lineage.reordering import (
     Apart,
     Manner,
@@ -30,7 +29,7 @@ from whence.source.classes import assignment_of, attribute_of, class_node, metho
 from whence.source.definitions import parameter_names
 from whence.source.sites import Site, variables
 from whence.source.spots import Spot
-from whence.source.text import function_node, statement_of, tree_of
+from whence.source.text import function_node, last_name, statement_of, tree_of
 
 ENOUGH_STEPS = 6
 DEEPEST = 8
