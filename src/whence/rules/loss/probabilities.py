@@ -9,6 +9,7 @@ from torch import nn
 
 from whence.finding import Confidence, Finding
 from whence.ledgers.study import Loss, Study
+from whence.lineage.ancestry import ancestors
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import place_of, shape_text, tell_silent
@@ -46,6 +47,7 @@ def argument(call: Call, position: int, name: str) -> Value | None:
 
 
 SOFTMAX = frozenset({"softmax", "softmin"})
+LOGS = frozenset({"log_softmax", "log", "log1p", "logsigmoid"})
 SIGMOID = frozenset({"sigmoid", "sigmoid_", "hardsigmoid", "expit"})
 
 
@@ -143,7 +145,7 @@ def not_log_probabilities(study: Study) -> Finding | None:
     How to fix it
         log_softmax instead of softmax; or cross_entropy on the logits.
     When it stays silent
-        Inputs that are log-probabilities, also masked ones; losses written by hand, which may be negative for good reasons.
+        Inputs that are log-probabilities, also masked or weighted ones (a focal loss); losses written by hand, which may be negative for good reasons.
     Cost
         A few recorded steps are run again if such a loss is used.
     """
@@ -154,8 +156,10 @@ def not_log_probabilities(study: Study) -> Finding | None:
             continue
         axis = 1 if call.name == "nll_loss" and content.dim() > 1 else -1
         total = content.detach().double().exp().sum(axis)
-        if call.name == "kl_div" and bool((content <= 0).all()):
-            # Over pixels or bins in another layout than the last axis: nothing says that they are none.
+        if bool((content <= 0).all()) and (
+            call.name == "kl_div" or any(each.name in LOGS for each in ancestors(given))
+        ):
+            # Over pixels or bins in another layout than the last axis, or logarithms with a weight, as in a focal loss.
             continue
         if bool(((total - 1).abs() < 0.02).float().mean() > 0.5):
             continue

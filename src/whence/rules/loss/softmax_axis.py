@@ -7,12 +7,13 @@ Why it matters
     Over one element nothing before it gets a gradient. Over the batch, a sample's prediction depends on which others are in its batch,
     and no row is a distribution.
 How it is detected
-    The axis of each softmax that the loss depends on: its size, in all passes so far; or axis 0 of a (samples, classes) table inside a model,
-    whose rows go on to the loss.
+    The axis of each softmax that the loss depends on: its size, in all passes so far; or axis 0 of a table inside a model whose rows go on
+    to the loss one by one, and are samples: a loader's, rows picked at random, or rows with one label each.
 How to fix it
     The axis that is meant: dim=-1 for classes, the axis of time for attention.
 When it stays silent
-    Attention weights that are summed over the axis, axes that were longer in another pass, tables outside of models.
+    Attention weights that are summed over the axis, axes that were longer in another pass, tables outside of models, tables of samples
+    by samples, and scores that are normalised along both axes.
 Cost
     A comparison for each softmax of a few recorded steps.
 """
@@ -62,8 +63,8 @@ def softmax_axis(study: Study) -> Finding | None:
                     else "another one."
                 ),
             )
-        batch = len(given.shape) == 2 and axis == 0 and min(given.shape) > 1 and first_is_batch(given)
-        if batch and isinstance(call.module, Scope) and _rows_go_on(study, call):
+        if axis == 0 and isinstance(call.module, Scope) and _over_samples(study, call, given):
+            classes = len(given.shape) == 2
             return tell_silent(
                 study,
                 "loss/softmax-axis",
@@ -74,9 +75,9 @@ def softmax_axis(study: Study) -> Finding | None:
                 severity=Severity.ERROR,
                 confidence=Confidence.LIKELY,
                 verdict=f"{call.name} over the batch: dim=0 of {shape_text(given.shape)}",
-                what="the columns add up to one over the samples, not the rows over the classes",
+                what="the columns add up to one over the samples, not the numbers of a sample",
                 why=f"A sample's probabilities depend on the other {given.shape[0] - 1} samples of its batch.",
-                fix="Use dim=1 (dim=-1): the classes.",
+                fix="Use dim=1 (dim=-1)." if classes else "Use the axis that is meant, dim=-1 for most.",
             )
     return None
 
@@ -104,16 +105,39 @@ def _always_one(study: Study, call: Call) -> bool:
     return True
 
 
-def _rows_go_on(study: Study, call: Call) -> bool:
-    """Whether the table reaches the loss row by row, and is not summed over its samples as attention weights are."""
+def _over_samples(study: Study, call: Call, given: Value) -> bool:
+    """Whether axis 0 is the samples of a batch, which reach the loss one by one."""
+    if len(given.shape) < 2 or given.shape[0] < 2 or given.numel == given.shape[0] or given.shape[0] in given.shape[1:]:
+        return False
+    if any(
+        _axis(each, given) not in (0, None)
+        for each in study.calls
+        if each.name in NAMES and any(operand is given for operand in each.operands[:1])
+    ):
+        return False
+    loss = _loss_of_rows(study, call)
+    return loss is not None and (first_is_batch(given) or _labelled(loss, given.shape[0]))
+
+
+def _loss_of_rows(study: Study, call: Call) -> Call | None:
+    """The loss that the table reaches row by row, and not summed over its samples as attention weights are."""
     reached = {id(value) for value in call.outputs}
     samples = call.outputs[0].shape[0]
     for each in study.calls:
         if each.number <= call.number or each.inner or not any(id(value) in reached for value in each.operands):
             continue
-        if each.name in LOSSES:
-            return True
+        if each.name in LOSSES or (each.outputs and not each.outputs[0].shape):
+            return each
         if each.outputs and each.outputs[0].shape[:1] != (samples,):
-            return not each.outputs[0].shape
+            return None
         reached |= {id(value) for value in each.outputs}
-    return False
+    return None
+
+
+def _labelled(loss: Call, samples: int) -> bool:
+    """Whether the loss compares each row with one label: then rows are samples."""
+    return any(
+        not value.requires_grad and value.shape in ((samples,), (samples, 1))
+        for value in loss.operands[1:]
+        if loss.name in LOSSES
+    )
