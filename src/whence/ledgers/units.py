@@ -79,6 +79,8 @@ class Backward:
 
     layers: list[Call]
     """From the last one to the first."""
+    sources: set[Value]
+    """What the first layers make: what comes before them has no part in it."""
     sizes: dict[Call, float] = field(default_factory=dict)
     recurrent: dict[Call, torch.Tensor] = field(default_factory=dict)
 
@@ -95,11 +97,11 @@ class Backward:
     def growth(self, study: Study, run: Run) -> Growth | None:
         """From the last layer's result back to the first one's; through time where one recurrent layer does it."""
         loss = run.contents.get(study.losses[0].value) if study.losses else None
-        weights = [each for each in run.contents.values() if each.is_leaf and each.requires_grad]
-        if loss is None or not loss.requires_grad or not weights:
+        sources = [run.contents[each] for each in self.sources if each in run.contents]
+        if loss is None or not loss.requires_grad or not sources:
             return None
         try:
-            torch.autograd.grad(loss.sum(), weights, allow_unused=True)
+            torch.autograd.grad(loss.sum(), sources, allow_unused=True)
         except RuntimeError:
             return None
         found = [_through_time(study, run, call, gradient) for call, gradient in self.recurrent.items()]
@@ -113,6 +115,19 @@ def _chain(study: Study) -> list[Call]:
     """The layers that lead to the one nearest to the loss, that first: a second pass through the model is another chain."""
     last = next((call for _, call in study.loss_calls() if _is_layer(call)), None)
     return [call for call in reversed(study.path(last.outputs[0])) if _is_layer(call)] if last is not None else []
+
+
+def _sources(study: Study, layers: list[Call]) -> set[Value]:
+    """What is made by the layers that no other layer leads to."""
+    reached: set[int] = set()
+    found: set[Value] = set()
+    for call in study.calls:
+        led_to = any(id(each) in reached for each in call.operands)
+        if call in layers and not led_to:
+            found.add(call.outputs[0])
+        if led_to or call in layers:
+            reached |= {id(each) for each in call.outputs}
+    return found
 
 
 def _is_layer(call: Call) -> bool:
@@ -173,12 +188,14 @@ class UnitLedger:
             # Nothing fires on NaN, and it is told already.
             return
         self._gradients(study)
-        backward = Backward(_chain(study))
+        layers = _chain(study)
+        backward = Backward(layers, _sources(study, layers))
         units = {id(call) for _, call in study.loss_calls() if call.name in RELUS or call.name in FLAT}
         losses = [call for _, call in study.loss_calls() if call.name in LOSSES and len(call.operands) > 1]
         wanted = {each.value for each in study.losses} | {each for call in losses for each in call.operands[:2]}
         for call in backward.layers:
             wanted |= {each for each in call.operands if call.name in RECURRENT or is_weight(each)}
+        wanted |= backward.sources
 
         def amend(call: Call, run: Run) -> None:
             backward.expect(call, run)
@@ -187,7 +204,9 @@ class UnitLedger:
                 if content is not None and content.dim() > 1:
                     self._enter(study, call, content.detach())
 
-        run = study.again(*wanted, gradients=True, amend=amend) if units or losses or backward.layers else None
+        run = None
+        if units or losses or layers:
+            run = study.again(*wanted, gradients=bool(backward.sources), towards=backward.sources, amend=amend)
         if run is None:
             return
         self._predictions(losses, run)

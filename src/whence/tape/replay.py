@@ -204,11 +204,13 @@ def replay(
     with_hooks: bool = False,
     only: Collection[Value] | None = None,
     gradients: bool = True,
+    towards: Collection[Value] = (),
 ) -> Run:
     """Run a plan. `substitute` puts other tensors in place of leaves, `alter` changes the arguments of a call,
     `amend` what it gave. `until` is the first call that is not run. The weights' own hooks are code of the program: they run
     only `with_hooks`, which belongs into a child process. With `only` these values are kept, and others let go after their
-    last use, unlooked at; without `gradients` there is no graph."""
+    last use, unlooked at; without `gradients` there is no graph. The graph `towards` some values holds no gradients of
+    weights, and so needs few of the tensors in between."""
     run = Run()
     ends = _last_uses(plan.calls) if only is not None else {}
     changed = {value for call in plan.calls for value in call.changed}
@@ -222,7 +224,9 @@ def replay(
             live, tensor = tensor, tensor.detach()
             if value in changed or value.storage in changed_memory:
                 tensor = tensor.clone()
-            if value.requires_grad and (tensor.is_floating_point() or tensor.is_complex()):
+            if towards:
+                tensor = _differentiable(tensor) if value in towards else tensor
+            elif value.requires_grad and (tensor.is_floating_point() or tensor.is_complex()):
                 tensor.requires_grad_(True)
                 if with_hooks:
                     _adopt_hooks(live, tensor)
@@ -272,6 +276,9 @@ def replay(
                     run.raised = call, exception.with_traceback(None)
                     break
             _enter(run, call, result, plan.is_given)
+            for value in call.outputs:
+                if value in towards and value in run.contents:
+                    run.contents[value] = _differentiable(run.contents[value])
             if only is None:
                 _look_at(run, call)
             if amend is not None:
@@ -281,6 +288,12 @@ def replay(
                 if value not in only:  # type: ignore[operator]
                     run.contents.pop(value, None)
     return run
+
+
+def _differentiable(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that has a gradient and may be written to."""
+    with torch.enable_grad():
+        return tensor.detach().requires_grad_().clone()
 
 
 def _last_uses(calls: Sequence[Call]) -> dict[int, list[Value]]:

@@ -41,7 +41,7 @@ def future_leak(study: Study) -> Finding | None:
             continue
         step = places[len(places) // 2]
         source = embedded(shift)
-        run = study.again(value, source, gradients=True)
+        run = study.again(value, source, gradients=True, towards={source})
         if run is None or not depends_on_later(run, value, source, batch=0, step=step, axis=1, source_axis=1):
             continue
         run = study.run

@@ -246,24 +246,12 @@ def _written(given: Value) -> Value:
 def _runs_along(study: Study, call: Call, axis: int) -> bool:
     """Run the call again on an input with a gradient of its own: does the last place on an axis depend on the others?"""
     given = call.operands[0]
-    content = study.content(given)
     made = next(
         (each for each in call.outputs if len(each.shape) > axis and each.shape[axis] == given.shape[axis]), None
     )
-    if content is None or made is None:
+    again = study.again(made, given, gradients=True, towards={given}) if made is not None else None
+    if again is None or made is None:
         return False
-    leaf = content.detach().clone().requires_grad_()
-
-    def alter(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        if each is not call or not args:
-            return args, kwargs
-        # Attention is given the same tensor several times: as query, key and value.
-        return tuple(leaf if thing is args[0] else thing for thing in args), kwargs
-
-    again = study.again(made, gradients=True, alter=alter)
-    if again is None:
-        return False
-    again.contents[given] = leaf
     last = tuple(slice(-1, None) if each == axis else slice(None) for each in range(axis + 1))
     size = reach(again, made, last, given)
     if size is None:
