@@ -56,6 +56,11 @@ PROGRAMS = [
     ("def f():\n    for n in (3, 2):\n        try:\n            boom(n)\n        except RuntimeError:\n            continue\n        return n\nf()", Fate.MENDED),
     ("skipped = 0\nfor n in (3, 2):\n    try:\n        boom(n)\n    except RuntimeError:\n        skipped += 1\n        continue", Fate.CAUGHT),
     ("def raises(k):\n    import contextlib\n    return contextlib.suppress(k)\nwith raises(Boom):\n    boom()", Fate.MENDED),
+    ("import contextlib\n@contextlib.contextmanager\ndef must_fail(kind):\n    try:\n        yield\n    except kind:\n        pass\n    else:\n        raise AssertionError\nwith must_fail(Boom):\n    boom()", Fate.MENDED),
+    ("import contextlib\n@contextlib.contextmanager\ndef timed():\n    try:\n        yield\n    finally:\n        print('over')\nwith timed():\n    boom()", Fate.UNCAUGHT),
+    ("class Refuses:\n    def __enter__(self): ...\n    def __exit__(self, kind, error, trace):\n        if kind is None:\n            raise AssertionError\n        return True\nwith Refuses():\n    boom()", Fate.MENDED),
+    ("class Budget:\n    def __enter__(self): ...\n    def __exit__(self, kind, error, trace):\n        if self.over:\n            raise TimeoutError\nwith Budget():\n    boom()", Fate.UNCAUGHT),
+    ("try:\n    boom()\nexcept Boom:\n    print('as it should')\nelse:\n    raise AssertionError", Fate.MENDED),
 ]  # fmt: skip
 
 

@@ -225,7 +225,7 @@ class Auditor:
             self.units.look(study)
         if seen <= STUDIES_OF_ONE_KIND:
             self._studies += 1
-            self.weights.enter(_used(calls))
+            self.weights.enter(_used(calls), self.host.step)
             self._name_unowned()
             self._tell(study_rules(), study)
 

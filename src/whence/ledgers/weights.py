@@ -26,6 +26,10 @@ class WeightEntry:
     """Recorded passes in which it took part."""
     gradients: int = 0
     """Of these, those in which backward gave it a gradient that is not zero."""
+    step: int = -1
+    """The last in which it took part."""
+    has_gradient: bool = False
+    """In that step."""
     call: Call | None = None
     """The first call that used it."""
     training: bool = True
@@ -74,17 +78,20 @@ class WeightLedger:
     def forget(self) -> None:
         self._entries = {}
 
-    def enter(self, used: Iterable[tuple[torch.Tensor, Call, bool]]) -> None:
-        """The weights of a recorded pass, each with a call that used it, when backward has run."""
+    def enter(self, used: Iterable[tuple[torch.Tensor, Call, bool]], step: int) -> None:
+        """The weights of a recorded pass, each with a call that used it, when backward has run. A step with several counts once."""
         for weight, call, training in used:
             entry = self.know(weight)
             if entry.call is None:
                 entry.call, entry.training = call, training
-            entry.passes += 1
+            if entry.step != step:
+                entry.step, entry.has_gradient = step, False
+                entry.passes += 1
             gradient = weight.grad
             if gradient is not None and gradient.is_sparse:
                 gradient = gradient._values()
-            if gradient is not None and bool(gradient.count_nonzero()):
+            if not entry.has_gradient and gradient is not None and bool(gradient.count_nonzero()):
+                entry.has_gradient = True
                 entry.gradients += 1
 
 

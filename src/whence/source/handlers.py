@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
+import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -12,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from whence.source.sites import Site, is_library
-from whence.source.text import parent_of
+from whence.source.text import function_node, parent_of
 
 EXPECTING = ("raises", "assertRaises", "assertRaisesRegex")
 
@@ -71,13 +72,39 @@ def _guards_around(frame: FrameType, exception: BaseException) -> Iterator[Guard
                 if _takes(handler, exception, frame):
                     yield Guard(parent, handler)
                     break
-        if isinstance(parent, ast.With) and child in parent.body and any(map(_expects_failure, parent.items)):
-            yield None
+        if isinstance(parent, ast.With) and child in parent.body:
+            if any(_expects_failure(item.context_expr, frame) for item in parent.items):
+                yield None
         child = parent
 
 
-def _expects_failure(item: ast.withitem) -> bool:
-    return _is_assertion(item.context_expr)
+def _expects_failure(manager: ast.expr, frame: FrameType) -> bool:
+    """A `with` that is there for the failure: an assertion of a test framework's, or the program's own that raises without it."""
+    if _is_assertion(manager) or not isinstance(manager, ast.Call):
+        return _is_assertion(manager)
+    made = _look_up(manager.func, frame)
+    leaving = getattr(made, "__exit__", None) if isinstance(made, type) else made
+    code = getattr(inspect.unwrap(leaving), "__code__", None) if callable(leaving) else None
+    body = function_node(Site(code, 0, 0, {})) if code is not None and not is_library(code.co_filename) else None
+    wants = _minds_success if isinstance(made, type) else _fails_if_all_goes_well
+    return body is not None and any(map(wants, ast.walk(body)))
+
+
+def _minds_success(node: ast.AST) -> bool:
+    """`if kind is None: raise ...`, on leaving a block."""
+    if not isinstance(node, ast.If) or not any(isinstance(each, ast.Raise) for each in node.body):
+        return False
+    test = node.test
+    nothing = (
+        isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and ast.unparse(test.comparators[0]) == "None"
+    )
+    return nothing or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))
+
+
+def _fails_if_all_goes_well(attempt: ast.AST) -> bool:
+    return isinstance(attempt, ast.Try) and any(
+        isinstance(node, ast.Raise) for node in (*attempt.orelse, attempt.body[-1])
+    )
 
 
 def _is_assertion(node: ast.AST | None) -> bool:
@@ -112,8 +139,10 @@ def _passes_on(handler: ast.ExceptHandler) -> bool:
 
 def _makes_up(guard: Guard) -> bool:
     """True if the handler supplies what the body failed to make, changes what it reads, returns a value instead, or if
-    the `try` stands in a loop that looks for the first thing that works."""
+    the `try` stands in a loop that looks for the first thing that works, or is there to see the failure."""
     body, handler = guard.attempt.body, guard.handler
+    if _fails_if_all_goes_well(guard.attempt):
+        return True
     needed = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     for statement in handler.body:
         for node in ast.walk(statement):
