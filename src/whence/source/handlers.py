@@ -72,9 +72,9 @@ def _guards_around(frame: FrameType, exception: BaseException) -> Iterator[Guard
                 if _takes(handler, exception, frame):
                     yield Guard(parent, handler)
                     break
-        if isinstance(parent, ast.With) and child in parent.body:
-            if any(_expects_failure(item.context_expr, frame) for item in parent.items):
-                yield None
+        items = parent.items if isinstance(parent, ast.With) and child in parent.body else ()
+        if any(_expects_failure(item.context_expr, frame) for item in items):
+            yield None
         child = parent
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
