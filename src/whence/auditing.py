@@ -27,7 +27,7 @@ from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.study import Study, losses_of
 from whence.ledgers.units import UnitLedger
-from whence.ledgers.weights import WeightLedger
+from whence.ledgers.weights import WeightLedger, has_gradient
 from whence.rules.rule import audit_rules, study_rules
 from whence.source.sites import Site, user_frames, user_stack
 from whence.tape.passes import PassBook
@@ -87,6 +87,8 @@ class Auditor:
         self._studied: dict[int, int] = {}
         self._studies = 0
         self._audited = 0
+        self._kept = frozenset[int]()
+        """Weights that had a gradient when the last backward began, by identity."""
         self._leaf_losses: list[tuple[Value, tuple[Site, ...]]] = []
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._by_hand: ByHand | None = None
@@ -120,7 +122,9 @@ class Auditor:
         return (each for each in known.values() if not each.is_meta)
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
-        """A loss that hangs on no graph is of interest where no weight is meant by it."""
+        """A loss that hangs on no graph is of interest where no weight is meant by it; so are gradients that are there already."""
+        if self.host.step < LEDGER_STEPS:
+            self._kept = frozenset(id(each) for each in self._owned() if has_gradient(each))
         owned = frozenset[int]().union(*(each.weights for each in self.built))
         self._leaf_losses = [
             (self.passes.tape.value_of(each), user_stack(sys._getframe(2)))
@@ -136,7 +140,9 @@ class Auditor:
                 self.weights.know(weight)
         written = self.loop.freshly_written(self._owned())
         versions = sum(each._version for each in self._owned())
-        self.loop.note(Kind.BACKWARD, self.host.step, user_stack(sys._getframe(2)), None, written, versions=versions)
+        stack = user_stack(sys._getframe(2))
+        self.loop.note(Kind.BACKWARD, self.host.step, stack, None, written, versions=versions, kept=self._kept)
+        self._kept = frozenset()
 
     def model_entered(self, module: nn.Module, args: tuple[Any, ...], source: int) -> None:
         if self.inputs.note(module, args, source):

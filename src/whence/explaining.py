@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -10,7 +11,7 @@ from typing import Any
 
 from whence.finding import Finding
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.postmortem import Remains, examine
+from whence.lineage.postmortem import Remains, evaluated, examine
 from whence.lineage.samples import MOST_SAMPLES, returning_frames
 from whence.lineage.workers import be_worker, fetch_until_it_ends
 from whence.rules.explain import explain
@@ -20,6 +21,9 @@ from whence.tape.batches import LoaderBook, LoaderInfo, Lost
 from whence.tape.failed import FailedCall, Fetching
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Call, Tape
+
+REFUSALS = (TypeError, AttributeError, KeyError, IndexError)
+"""How Python says that something is not what an operation needs."""
 
 Recording = Callable[[], AbstractContextManager[None]]
 
@@ -58,13 +62,20 @@ class Explainer:
         remains = examine(exception.__traceback__)
         if not remains.frames:
             return []
-        call = self._unfinished(remains, exception.__traceback__, outer, scope=scope, step=step, phase=phase)
-        key = (call.name, call.site, type(exception), str(exception))
-        if key not in self._known:
-            fate = fate_of(exception, outer)
+        fate = fate_of(exception, outer)
+
+        def ask(remains: Remains) -> list[Finding]:
+            call = self._unfinished(remains, exception.__traceback__, outer, scope=scope, step=step, phase=phase)
             frames = [*remains.frames, *outer]
-            scene = self._scene(call, remains.func, remains.args, remains.kwargs, exception, frames, fate)
-            self._known[key] = [] if fate is Fate.INTERNAL else self._asked(scene)
+            return self._asked(self._scene(call, remains.func, remains.args, remains.kwargs, exception, frames, fate))
+
+        key = (Site.of(remains.frames[0]), type(exception), str(exception))
+        if key not in self._known:
+            self._known[key] = [] if fate is Fate.INTERNAL else ask(remains)
+            if remains.func is None and not self._known[key] and isinstance(exception, REFUSALS):
+                # An operand is what a call gave that nobody kept: made again, where that harms nobody.
+                with contextlib.suppress(NotPossible):
+                    self._known[key] = run_elsewhere(lambda: ask(examine(exception.__traceback__, evaluated)))
         return self._known[key]
 
     def fetch(

@@ -87,12 +87,17 @@ class WeightLedger:
             if entry.step != step:
                 entry.step, entry.has_gradient = step, False
                 entry.passes += 1
-            gradient = weight.grad
-            if gradient is not None and gradient.is_sparse:
-                gradient = gradient._values()
-            if not entry.has_gradient and gradient is not None and bool(gradient.count_nonzero()):
+            if not entry.has_gradient and has_gradient(weight):
                 entry.has_gradient = True
                 entry.gradients += 1
+
+
+def has_gradient(weight: torch.Tensor) -> bool:
+    """One that is not zero."""
+    gradient = weight.grad
+    if gradient is not None and gradient.is_sparse:
+        gradient = gradient._values()
+    return gradient is not None and bool(gradient.count_nonzero())
 
 
 def _head(weight: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from whence.lineage.looking import Unknown, look
-from whence.source.sites import Site, frames_in
+from whence.source.sites import Site, frames_in, variables
 from whence.source.text import statement_of
 
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -22,6 +22,8 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.MatMult: operator.matmul,
 }
+
+Look = Callable[[ast.expr, FrameType], Any]
 
 
 @dataclass(slots=True)
@@ -36,7 +38,7 @@ class Remains:
     module: nn.Module | None = None
 
 
-def examine(traceback: TracebackType | None) -> Remains:
+def examine(traceback: TracebackType | None, look: Look = look) -> Remains:
     """Find out what was called with what, from the innermost frame outwards."""
     frames = frames_in(traceback)
     if not frames:
@@ -46,8 +48,21 @@ def examine(traceback: TracebackType | None) -> Remains:
     if layer is not None and layer is not frames[0]:
         # A layer's own check refused its input before any torch call: the layer is what failed.
         return Remains(layer.f_locals["self"], _arguments(layer), {}, frames, module)
-    func, args, kwargs = _called(frames[0], _innermost_position(traceback))
+    func, args, kwargs = _called(frames[0], _innermost_position(traceback), look)
     return Remains(func, args, kwargs, frames, module)
+
+
+def evaluated(node: ast.expr, frame: FrameType) -> Any:
+    """Like `look`, but calls in the expression are made again: only ever in a child process."""
+    try:
+        return look(node, frame)
+    except Unknown:
+        pass
+    code = compile(ast.Expression(node), frame.f_code.co_filename, "eval")
+    try:
+        return eval(code, frame.f_globals, variables(frame))
+    except Exception as error:
+        raise Unknown from error
 
 
 def _innermost_position(traceback: TracebackType | None) -> int:
@@ -76,42 +91,42 @@ def _arguments(frame: FrameType) -> tuple[Any, ...]:
     return tuple(frame.f_locals.get(name) for name in names)
 
 
-def _called(frame: FrameType, position: int) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def _called(frame: FrameType, position: int, look: Look) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     node = Site(frame.f_code, position, frame.f_lineno, frame.f_globals).node()
     try:
         match node:
             case ast.Call(func=func, args=args, keywords=keywords):
                 return (
                     look(func, frame),
-                    tuple(_look_or_none(each, frame) for each in args),
-                    {each.arg: _look_or_none(each.value, frame) for each in keywords if each.arg is not None},
+                    tuple(_look_or_none(each, frame, look) for each in args),
+                    {each.arg: _look_or_none(each.value, frame, look) for each in keywords if each.arg is not None},
                 )
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
                 return OPERATORS[type(op)], (look(left, frame), look(right, frame)), {}
             case ast.Attribute(value=value, attr=attr):
                 return getattr, (look(value, frame), attr), {}
             case ast.Subscript(value=value, slice=index, ctx=ast.Load()):
-                return operator.getitem, (look(value, frame), _index(index, frame)), {}
+                return operator.getitem, (look(value, frame), _index(index, frame, look)), {}
             case ast.Subscript(value=value, slice=index, ctx=ast.Store()):
                 statement = statement_of(node)
                 if isinstance(statement, ast.Assign) and statement.targets == [node]:
-                    given = look(value, frame), _index(index, frame), look(statement.value, frame)
+                    given = look(value, frame), _index(index, frame, look), look(statement.value, frame)
                     return type(given[0]).__setitem__, given, {}
     except Unknown:
         pass
     return None, (), {}
 
 
-def _index(node: ast.expr, frame: FrameType) -> Any:
+def _index(node: ast.expr, frame: FrameType, look: Look) -> Any:
     if isinstance(node, ast.Slice):
         ends = (node.lower, node.upper, node.step)
         return slice(*(look(each, frame) if each is not None else None for each in ends))
     if isinstance(node, ast.Tuple):
-        return tuple(_index(each, frame) for each in node.elts)
+        return tuple(_index(each, frame, look) for each in node.elts)
     return look(node, frame)
 
 
-def _look_or_none(node: ast.expr, frame: FrameType) -> Any:
+def _look_or_none(node: ast.expr, frame: FrameType, look: Look) -> Any:
     try:
         return look(node, frame)
     except Unknown:

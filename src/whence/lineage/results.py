@@ -37,6 +37,8 @@ class Result:
     spot: Spot
     statement: ast.stmt | None
     returns_nothing: bool = False
+    module: nn.Module | None = None
+    """The layer that was called, if it was one."""
 
 
 def result_of(
@@ -125,7 +127,12 @@ def _from_call(call: ast.Call, thing: Any, ground: Ground) -> Result | None:
         owner = f"{type(target).__name__}.forward" if isinstance(target, nn.Module) else function[0].name
         return Result(owner, Spot.of_node(function[1], last), last, returns_nothing=True)
     statement = statement_of(call)
-    return Result(name, Spot.of_node(ground.filename, call), statement if parent_of(call) is statement else None)
+    return Result(
+        name,
+        Spot.of_node(ground.filename, call),
+        statement if parent_of(call) is statement else None,
+        module=target if isinstance(target, nn.Module) else None,
+    )
 
 
 def _target(call: ast.Call, ground: Ground) -> Any:

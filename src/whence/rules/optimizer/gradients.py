@@ -33,8 +33,8 @@ def missing_zero_grad(study: Study) -> Finding | None:
         The update follows old gradients more than new ones: training is unstable or diverges, or seems to have a far
         higher learning rate.
     How it is detected
-        Between two steps of an optimizer nothing cleared its gradients, and the step run again from cleared ones gives
-        others than are there: the difference is what the step before had used.
+        When backward begins again after a step, the gradients that the step has used are still there, and the step run again
+        from cleared ones gives others.
     How to fix it
         optimizer.zero_grad() before backward, in each step.
     When it stays silent
@@ -51,7 +51,10 @@ def missing_zero_grad(study: Study) -> Finding | None:
     between = story[steps[-2] + 1 : steps[-1]]
     if any(each.kind is Kind.CLEAR for each in between) or not any(each.kind is Kind.BACKWARD for each in between):
         return None
-    backward = next(each for each in reversed(between) if each.kind is Kind.BACKWARD)
+    backwards = [each for each in between if each.kind is Kind.BACKWARD]
+    backward = backwards[-1]
+    if not study.entry.weights & backwards[0].detail["kept"]:
+        return None
     share = _carried(study, optimizer)
     if share is None or backward.site is None:
         return None

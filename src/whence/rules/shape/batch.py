@@ -13,16 +13,27 @@ from whence.rules.rule import Rank, rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
+from whence.source.text import last_name
 from whence.tape.failed import FailedCall
+from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call, Value, flatten
 
 
 def _suspects(failed: FailedCall) -> Iterator[Call]:
-    """The failed call and what led to its operands within this step."""
+    """The failed call and what led to its operands within this step, as far as the program's own lines name it."""
+    if failed.name in BACKWARDS:
+        # Shapes had their chance in the forward pass.
+        return
     yield failed.call
     for call in ancestors(*failed.call.operands):
-        if call.step == failed.call.step and call.phase != "data":
+        if call.step == failed.call.step and call.phase != "data" and _is_written(call):
             yield call
+
+
+def _is_written(call: Call) -> bool:
+    """Whether the program says it in so many words; a library's sizes are none of its mistakes."""
+    node = call.site.node() if call.site is not None else None
+    return not isinstance(node, ast.Call) or last_name(node.func) == call.name
 
 
 def batch_size(failed: FailedCall) -> int | None:

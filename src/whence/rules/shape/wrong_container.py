@@ -28,9 +28,10 @@ from whence.lineage.expressions import ground_of
 from whence.lineage.results import Result, result_of
 from whence.rules.rule import rule
 from whence.rules.telling import describe, tell
+from whence.source.definitions import class_of_method
 from whence.source.edits import diff_of, insert_before, replace_node
 from whence.source.spots import Spot
-from whence.source.text import span_of
+from whence.source.text import function_node, span_of
 from whence.tape.failed import FailedCall
 from whence.tape.tape import flatten
 
@@ -78,14 +79,28 @@ def _source(failed: FailedCall, thing: Any) -> Result | None:
     node = failed.site.node() if failed.site is not None else None
     if ground is None or node is None:
         return None
-    return result_of(node, thing, ground, failed.frames, failed.call.stack)
+    found = result_of(node, thing, ground, failed.frames, failed.call.stack)
+    handed = _handed_over(failed, found.module) if found is not None else None
+    if found is None or handed is None:
+        return found
+    return Result(f"{type(found.module).__name__} ({found.giver})", handed, None)
+
+
+def _handed_over(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
+    """Where a layer of torch's was built, if that is not in the class that calls it: others fit there, this one does not."""
+    stack = failed.modules.built_at(layer) if layer is not None else ()
+    here = function_node(failed.site) if failed.site is not None else None
+    there = function_node(stack[0]) if stack else None
+    if here is None or there is None or not type(layer).__module__.startswith("torch.nn"):
+        return None
+    return None if class_of_method(here) is class_of_method(there) else Spot.of_site(stack[0])
 
 
 def _layer_before(failed: FailedCall) -> nn.Module | None:
     """The layer in front of the failed one, where both stand in an nn.Sequential and no line of the program lies between."""
     scope = failed.scope
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
-    if not isinstance(parent, nn.Sequential):
+    if not isinstance(parent, nn.Sequential) or not type(scope.module).__module__.startswith("torch.nn"):  # type: ignore[union-attr]
         return None
     layers = list(parent)
     at = next((number for number, each in enumerate(layers) if scope is not None and each is scope.module), 0)
