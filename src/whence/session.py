@@ -664,7 +664,7 @@ class Session:
         """An exception is about to leave the program: what was said of it, now or when it was raised."""
         if not isinstance(exception, Exception):
             return []
-        if exception is not self._explained:
+        if exception is not self._explained or not self._said:
             state: dict[str, Any] = {"scope": None, "step": self.step, "phase": "program"}
             self._said = []
             lost = self.loader_sensor.lost(only_dead=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-
 from whence.checking.places import place_of_backward
 from whence.checking.recording import recording
 from whence.checking.subject import Subject
 from whence.checking.verdict import Verdict, failed, listed, passed, unchecked
+from whence.rules.custom_functions import is_librarys, parameter_names
 from whence.rules.gradient.wrong_custom import Difference, compare
 from whence.rules.nonfinite.telling import number_text
-from whence.source.sites import is_library
 from whence.tape.tape import CustomFunction
 
 
@@ -22,10 +20,10 @@ def check_custom_gradients(subject: Subject) -> Verdict:
     compared: list[str] = []
     for call, contents in seen.customs:
         func = call.func
-        if not isinstance(func, CustomFunction) or func.__name__ in compared or _is_librarys(func.kind):
+        if not isinstance(func, CustomFunction) or func.__name__ in compared or is_librarys(func.kind):
             continue
         compared.append(func.__name__)
-        found = compare(func, call, contents)
+        found = compare(call, contents)
         if found is not None:
             return _tell(func, found)
     if not compared:
@@ -34,7 +32,8 @@ def check_custom_gradients(subject: Subject) -> Verdict:
 
 
 def _tell(func: CustomFunction, found: Difference) -> Verdict:
-    name = _input_name(func.kind, found.number)
+    names = parameter_names(func.kind)
+    name = names[found.number] if found.number < len(names) else f"input {found.number}"
     given = "None" if found.is_none else number_text(found.given)
     return failed(
         f"{func.__name__}.backward gives {given} for {name}, finite differences {number_text(found.true)}",
@@ -42,18 +41,3 @@ def _tell(func: CustomFunction, found: Difference) -> Verdict:
         fix=f"Mend the gradient for {name}: the derivative of the forward, times the gradient that came in.",
         place=place_of_backward(func.kind),
     )
-
-
-def _input_name(kind: type, number: int) -> str:
-    try:
-        names = [each for each in inspect.signature(kind.forward).parameters if each not in ("ctx", "context", "self")]  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        names = []
-    return names[number] if number < len(names) else f"input {number}"
-
-
-def _is_librarys(kind: type) -> bool:
-    try:
-        return is_library(inspect.getfile(kind))
-    except (TypeError, OSError):
-        return True

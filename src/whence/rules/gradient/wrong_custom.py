@@ -20,8 +20,6 @@ Cost
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,15 +28,13 @@ import torch
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
+from whence.rules.custom_functions import caller_of, is_librarys, parameter_names, returned_by_backward
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import tell_silent
-from whence.source.definitions import find_class
-from whence.source.sites import is_library
 from whence.source.spots import Spot
-from whence.source.text import tree_of
 from whence.tape.replay import leaving_no_trace
-from whence.tape.tape import Call, CustomFunction, Value, flatten, map_leaves
+from whence.tape.tape import Call, CustomFunction, Value
 
 # How far inputs are moved, and how much may differ: in float64, and in the Function's own type.
 FINE = 1e-6, 1e-4
@@ -62,34 +58,27 @@ def wrong_custom(study: Study) -> Finding | None:
     seen: set[type] = set()
     for _, call in study.loss_calls():
         func = call.func
-        if not isinstance(func, CustomFunction) or func.kind in seen or _is_librarys(func.kind):
+        if not isinstance(func, CustomFunction) or func.kind in seen or is_librarys(func.kind):
             continue
         seen.add(func.kind)
         run = study.run
         if run is None or any(each not in run.contents for each in call.operands):
             continue
         with leaving_no_trace():
-            found = compare(func, call, [run.contents[each].detach() for each in call.operands])
+            found = compare(call, [run.contents[each].detach() for each in call.operands])
         if found is not None:
             return _tell(study, call, func, found)
     return None
 
 
-def _is_librarys(kind: type) -> bool:
-    try:
-        return is_library(inspect.getfile(kind))
-    except (TypeError, OSError):
-        return True
-
-
-def compare(func: CustomFunction, call: Call, contents: Sequence[torch.Tensor]) -> Difference | None:
+def compare(call: Call, contents: Sequence[torch.Tensor]) -> Difference | None:
     """The input whose gradient is not the derivative, or None."""
     if sum(each.numel() for each in contents) > MOST_ELEMENTS:
         return None
     for wide in (torch.float64, None):
         inputs = [_as(each, wide) for each in contents]
         try:
-            return _compared(_caller(func, call), inputs, call.operands, *(FINE if wide is not None else COARSE))
+            return _compared(caller_of(call), inputs, call.operands, *(FINE if wide is not None else COARSE))
         except (RuntimeError, TypeError, ValueError):
             # It refuses float64: once more in its own type.
             continue
@@ -98,24 +87,6 @@ def compare(func: CustomFunction, call: Call, contents: Sequence[torch.Tensor]) 
 
 def _as(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
     return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor.clone()
-
-
-def _caller(func: CustomFunction, call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
-    """The Function as a function of its tensors, with its first floating result."""
-
-    def run(inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        by_value = dict(zip(call.operands, inputs, strict=True))
-
-        def put(thing: Any) -> Any:
-            return by_value[thing] if isinstance(thing, Value) else thing
-
-        result = func(*map_leaves(put, call.args), **map_leaves(put, call.kwargs))
-        made = [each for each in flatten(result) if isinstance(each, torch.Tensor) and each.is_floating_point()]
-        if not made:
-            raise TypeError("no result to differentiate")
-        return made[0]
-
-    return run
 
 
 def _compared(
@@ -214,8 +185,8 @@ def _is_passed_on(gradient: torch.Tensor, weights: torch.Tensor) -> bool:
 
 
 def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> Finding | None:
-    spot = _backward_of(func.kind) or (Spot.of_site(call.site) if call.site is not None else None)
-    names = _parameter_names(func.kind)
+    spot = _end_of_backward(func.kind) or (Spot.of_site(call.site) if call.site is not None else None)
+    names = parameter_names(func.kind)
     name = names[found.number] if found.number < len(names) else f"input {found.number}"
     given = "None" if found.is_none else number_text(found.given)
     ratio = found.true / found.given if found.given else None
@@ -237,26 +208,6 @@ def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> 
     )
 
 
-def _parameter_names(kind: Any) -> list[str]:
-    try:
-        names = list(inspect.signature(kind.forward).parameters)
-    except (TypeError, ValueError):
-        return []
-    return names[1:] if names and names[0] in ("ctx", "context", "self") else names
-
-
-def _backward_of(kind: Any) -> Spot | None:
-    """The `return` of its backward."""
-    try:
-        filename = inspect.getfile(kind)
-    except (TypeError, OSError):
-        return None
-    tree = tree_of(filename)
-    found = find_class(kind.__name__, tree) if tree is not None else None
-    for node in found.body if found is not None else ():
-        if isinstance(node, ast.FunctionDef) and node.name == "backward":
-            returns = [each for each in ast.walk(node) if isinstance(each, ast.Return)]
-            if returns:
-                return Spot.of_node(filename, returns[-1])
-            return Spot.of_node(filename, node)
-    return None
+def _end_of_backward(kind: Any) -> Spot | None:
+    found = returned_by_backward(kind)
+    return Spot.of_node(found[1], found[0]) if found is not None else None

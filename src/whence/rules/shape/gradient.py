@@ -1,11 +1,13 @@
 """A gradient's shape is not its parameter's.
 
 What happened
-    A tensor of another shape was assigned to .grad, or given to backward as the gradient of its result.
+    A tensor of another shape was assigned to .grad, given to backward as the gradient of its result, or returned by the backward
+    of a custom Function.
 Why it matters
     The optimizer would subtract it element by element; torch refuses it at the assignment.
 How it is detected
-    The shapes of parameter and gradient in the assignment that raised; the line that made the gradient is the origin.
+    The shapes of parameter and gradient in the assignment that raised; the line that made the gradient is the origin. Where
+    backward raised, the program's own Functions on the way to the loss are run again, in a child process.
 How to fix it
     Make it in the parameter's shape; if it is transposed, the formula has its factors the wrong way round.
 When it stays silent
@@ -16,14 +18,26 @@ Cost
 
 from __future__ import annotations
 
+import ast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
 import torch
 
 from whence.finding import Finding, Operand
+from whence.lineage.ancestry import ancestors
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.properties import HasShape
 from whence.lineage.trail import trace
+from whence.rules.custom_functions import caller_of, is_librarys, parameter_names, returned_by_backward
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
+from whence.source.definitions import find_definition
+from whence.source.spots import Spot
+from whence.source.text import enclosing
 from whence.tape.failed import FailedCall
+from whence.tape.tape import Call, CustomFunction, Value
 
 
 @rule("shape/gradient")
@@ -33,7 +47,7 @@ def gradient(failed: FailedCall) -> Finding | None:
     subject = failed.argument(0, "self")
     given = failed.argument(1, "gradient")
     if not isinstance(subject, torch.Tensor) or not isinstance(given, torch.Tensor) or subject.shape == given.shape:
-        return None
+        return _returned(failed) if failed.name == "backward" else None
     trail = trace(failed.value(given), HasShape(tuple(given.shape)), failed)
     turned = tuple(given.shape) == tuple(reversed(subject.shape))
     return tell(
@@ -46,4 +60,79 @@ def gradient(failed: FailedCall) -> Finding | None:
         fix="Make it with the parameter's shape"
         + (": exchange the factors, or transpose it, where it is made." if turned else "."),
         operands=(Operand("gradient", describe(given)), Operand("parameter", describe(subject))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The gradient for one input of a Function has another shape than the input."""
+
+    number: int
+    given: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+
+def _returned(failed: FailedCall) -> Finding | None:
+    for call in ancestors(*failed.call.operands):
+        if not isinstance(call.func, CustomFunction) or is_librarys(call.func.kind):
+            continue
+        try:
+            misfit = run_elsewhere(partial(_misfit, call, call.func.kind))
+        except NotPossible:
+            continue
+        if misfit is not None:
+            return _told(failed, call, call.func, misfit)
+    return None
+
+
+def _misfit(call: Call, kind: Any) -> Misfit | None:
+    """What its backward returns for tensors of these shapes."""
+    leaves = [
+        torch.ones(each.shape, dtype=each.dtype, requires_grad=each.dtype.is_floating_point) for each in call.operands
+    ]
+    result = caller_of(call)(leaves)
+    gradients = kind.backward(result.grad_fn, torch.ones_like(result))
+    for number, gradient in enumerate(gradients if isinstance(gradients, tuple) else (gradients,)):
+        given = call.args[number] if number < len(call.args) else None
+        if not isinstance(given, Value) or not isinstance(gradient, torch.Tensor) or not given.requires_grad:
+            continue
+        if not _sums_to(tuple(gradient.shape), tuple(given.shape)):
+            return Misfit(number, tuple(gradient.shape), tuple(given.shape))
+    return None
+
+
+def _made(returned: ast.expr) -> ast.AST:
+    """The expression that a returned name stands for."""
+    scope = enclosing(returned, ast.FunctionDef)
+    known = find_definition(returned.id, scope, returned) if isinstance(returned, ast.Name) and scope else None
+    return known.value if known is not None and known.value is not None else returned
+
+
+def _sums_to(gradient: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether torch would sum it down to that shape."""
+    missing = len(gradient) - len(wanted)
+    pairs = zip(gradient[missing:], wanted, strict=True) if missing >= 0 else ()
+    return missing >= 0 and all(size in (1, have) for have, size in pairs)
+
+
+def _told(failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit) -> Finding | None:
+    names = parameter_names(func.kind)
+    name = names[misfit.number] if misfit.number < len(names) else f"input {misfit.number}"
+    turned = misfit.given == tuple(reversed(misfit.wanted))
+    found = returned_by_backward(func.kind)
+    node: ast.AST | None = found[0] if found is not None else None
+    if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and misfit.number < len(node.value.elts):
+        node = _made(node.value.elts[misfit.number])
+    return tell(
+        failed,
+        "shape/gradient",
+        verdict=f"{func.__name__}.backward gives a gradient of {shape_text(misfit.given)} for {name} of {shape_text(misfit.wanted)}",
+        spot=Spot.of_node(found[1], node) if found is not None and node is not None else None,
+        why="backward returns one gradient for each input of forward, each in the shape of its input"
+        + ("; this one is transposed." if turned else "."),
+        fix="Exchange the factors, or transpose it, where it is returned."
+        if turned
+        else f"Bring it into the shape of {name}: sum over the axes along which {name} was broadcast.",
+        chain=() if call.site is None else (Spot.of_site(call.site).hop(f"{func.__name__} is applied"),),
+        counterfactual=f"its backward alone, on tensors of these shapes, returns {shape_text(misfit.given)}",
     )

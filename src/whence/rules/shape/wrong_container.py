@@ -27,7 +27,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.expressions import ground_of
 from whence.lineage.results import Result, result_of
 from whence.rules.rule import rule
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, shape_text, tell
 from whence.source.definitions import class_of_method
 from whence.source.edits import diff_of, insert_before, replace_node
 from whence.source.spots import Spot
@@ -50,9 +50,7 @@ def wrong_container(failed: FailedCall) -> Finding | None:
             verdict=_verdict(failed, thing, found),
             spot=found.spot,
             why=_why(thing, found),
-            fix="Add `return` with the result at the end of that forward."
-            if found.returns_nothing
-            else "Unpack it: out, _ = ... keeps the tensor.",
+            fix=_fix(found),
             patch=_patch(thing, found),
             operands=(Operand("given", describe(thing)),),
         )
@@ -79,11 +77,14 @@ def _source(failed: FailedCall, thing: Any) -> Result | None:
     node = failed.site.node() if failed.site is not None else None
     if ground is None or node is None:
         return None
+    if isinstance(node, ast.BinOp) and len(failed.args) == 2:
+        # Only the side that it is on.
+        node = ast.Expr(node.left if thing is failed.args[0] else node.right)
     found = result_of(node, thing, ground, failed.frames, failed.call.stack)
     handed = _handed_over(failed, found.module) if found is not None else None
     if found is None or handed is None:
         return found
-    return Result(f"{type(found.module).__name__} ({found.giver})", handed, None)
+    return Result(f"{type(found.module).__name__} ({found.giver})", handed, None, module=found.module)
 
 
 def _handed_over(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
@@ -115,10 +116,21 @@ def _verdict(failed: FailedCall, thing: Any, found: Result) -> str:
     )
 
 
+def _fix(found: Result) -> str:
+    if found.returns_nothing:
+        return "Add `return` with the result at the end of that forward."
+    if found.module is not None and found.statement is None:
+        return (
+            "Unpack it, out, _ = ...; a layer that others call needs a module around it that returns its output alone."
+        )
+    return "Unpack it: out, _ = ... keeps the tensor."
+
+
 def _why(thing: Any, found: Result) -> str:
     if found.returns_nothing:
         return f"{found.giver} computes its result and ends without a return, so that its caller gets None."
-    return f"{found.giver} gives {describe(thing)}, and the whole of it was passed on."
+    shapes = ", ".join(shape_text(each.shape) for each in flatten(thing) if isinstance(each, torch.Tensor))
+    return f"{found.giver} gives a {type(thing).__name__} with tensors of {shapes}, and the whole of it was passed on."
 
 
 def _patch(thing: Any, found: Result) -> str | None:

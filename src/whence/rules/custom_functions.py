@@ -1,0 +1,55 @@
+"""Custom autograd Functions: run again on other tensors, and their backward in the source."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from whence.source.classes import method_of
+from whence.source.sites import is_library
+from whence.tape.tape import Call, Value, flatten, map_leaves
+
+
+def is_librarys(kind: type) -> bool:
+    try:
+        return is_library(inspect.getfile(kind))
+    except (TypeError, OSError):
+        return True
+
+
+def caller_of(call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
+    """The Function that a call applies, as a function of its tensors, with its first floating result."""
+
+    def run(inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        by_value = dict(zip(call.operands, inputs, strict=True))
+
+        def put(thing: Any) -> Any:
+            return by_value[thing] if isinstance(thing, Value) else thing
+
+        result = call.func(*map_leaves(put, call.args), **map_leaves(put, call.kwargs))
+        made = [each for each in flatten(result) if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        if not made:
+            raise TypeError("no result to differentiate")
+        return made[0]
+
+    return run
+
+
+def parameter_names(kind: Any) -> list[str]:
+    """Of its forward, without the context."""
+    try:
+        names = list(inspect.signature(kind.forward).parameters)
+    except (TypeError, ValueError):
+        return []
+    return names[1:] if names and names[0] in ("ctx", "context", "self") else names
+
+
+def returned_by_backward(kind: type) -> tuple[ast.Return, str] | None:
+    """The last `return` of its backward, and the file."""
+    node, filename = method_of(kind, "backward")
+    returns = [each for each in ast.walk(node) if isinstance(each, ast.Return)] if node is not None else []
+    return (returns[-1], filename) if returns else None
