@@ -132,14 +132,19 @@ class SourceTrace:
         self._seen.add(id(node))
         if isinstance(node, ast.Name):
             return self._name(node, ground, path)
-        if path and isinstance(node, ast.Tuple | ast.List) and path[0] < len(node.elts):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+        ):
+            return self._expression(node.value, ground, (node.slice.value, *path)) or here
+        if path and isinstance(node, ast.Tuple | ast.List) and isinstance(path[0], int) and path[0] < len(node.elts):
             return self._expression(node.elts[path[0]], ground, path[1:])
         if isinstance(node, ast.Tuple | ast.List) and len(node.elts) > 1:
             return self._joined(node.elts, ground)
-        if path and isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == path[0]:
-                    return self._expression(value, ground, path[1:])
+        for key, value in _entries(node) if path else ():
+            if key == path[0]:
+                return self._expression(value, ground, path[1:])
         if self.prop.contradicts(node):
             raise Refuted
         if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
@@ -509,6 +514,16 @@ def _outer_sites(frame: FrameType) -> tuple[Site, ...]:
             found.append(Site.of(walker))
         walker = walker.f_back
     return tuple(found)
+
+
+def _entries(node: ast.expr) -> Iterator[tuple[Any, ast.expr]]:
+    """The keys of a dict that is written out, with what stands there."""
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant):
+                yield key.value, value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        yield from ((each.arg, each.value) for each in node.keywords)
 
 
 def _is_empty(node: ast.expr) -> bool:

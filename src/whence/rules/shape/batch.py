@@ -87,7 +87,7 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
                 why=f"The input is {shape_text(given.shape)}; the first size asked for is the number {literal}, which fitted "
                 f"only batches of {literal}.{_leftover(failed)}",
                 fix="Write x.size(0) instead of the number, or -1 if the other sizes are known.",
-                patch=_size_patch(spot, call),
+                patch=_size_patch(spot, call) if rows == given.shape[0] else None,
                 operands=(Operand("input", describe(given)), Operand("asked for", shape_text(_asked(call)))),
                 counterfactual=f"{prod(given.shape)} elements make {rows} rows of {prod(given.shape) // rows}",
             )
@@ -108,9 +108,13 @@ def _literal_batch(failed: FailedCall, call: Call) -> tuple[int, int] | None:
         return None
     literal, rows = asked[0], given.shape[0]
     earlier = failed.tape.earlier_at(call)
-    fitted = earlier is not None and bool(earlier.operands) and earlier.operands[0].shape[:1] == (literal,)
-    if fitted:
+    before = earlier.operands[0].shape if earlier is not None and earlier.operands else ()
+    if before[:1] == (literal,):
         return literal, rows
+    if before[1:] == given.shape[1:] and before and before[0] != rows and before[0] % literal == 0:
+        # Batch and another axis were one: 32 * 8 rows fitted, 20 * 8 do not.
+        samples, rest = divmod(rows * literal, before[0])
+        return (literal, samples) if not rest else None
     rest = prod(each for each in asked[1:] if each > 0)
     per_sample = prod(given.shape[1:])
     same_rest = -1 not in asked and rest == per_sample
