@@ -1,27 +1,95 @@
-"""Where the number in a layer's constructor comes from: up through the constructors that only pass it on."""
+"""Where the number in a constructor comes from: up through those that only pass it on."""
 
 from __future__ import annotations
 
 import ast
 from itertools import pairwise
 
+from torch import nn
+
+from whence.source.classes import assignment_of
 from whence.source.definitions import FunctionNode, Kind, argument_for, class_of_method, default_for, find_definition
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import function_node, statement_of
+from whence.source.text import enclosing, function_node, last_name, statement_of, tree_of
+from whence.tape.tape import Call
+
+CREATIONS = frozenset({"zeros", "ones", "empty", "randn", "rand"})
 
 
 def argument_origin(stack: tuple[Site, ...], position: int, name: str) -> Spot | None:
     """The call that fixes an argument of a layer: the layer's own constructor, or an outer one whose parameter it is."""
-    if not stack:
+    return _given(stack, position, name)[0]
+
+
+def counted_at(stack: tuple[Site, ...], position: int, name: str) -> Spot | None:
+    """Where an argument of a layer is computed, `n = len(names)`; None where it is a plain number, or nothing that can be told."""
+    spot, argument, outside = _given(stack, position, name)
+    if isinstance(argument, ast.Call):
+        return spot
+    scope = function_node(outside) if outside is not None else None
+    for where in (scope, tree_of(outside.filename) if outside is not None else None):
+        known = find_definition(argument.id, where, argument) if isinstance(argument, ast.Name) and where else None
+        if known is not None and outside is not None and known.value is not None:
+            computed = any(isinstance(each, ast.Call) for each in ast.walk(known.value))
+            return Spot.of_node(outside.filename, known.node) if computed else None
+    return None
+
+
+def size_given(call: Call, axis: int) -> Spot | None:
+    """Where somebody else said how long an axis of a new tensor is to be: up from the parameter that it was made with."""
+    node = call.site.node() if call.site is not None else None
+    size = _size(node, axis) if isinstance(node, ast.Call) else None
+    if size is None:
         return None
+    spot, _, outside = _up(call.stack, size, Spot.of_site(call.stack[0]))
+    return spot if outside is not call.stack[0] else None
+
+
+def attribute_size(module: nn.Module, name: str, stack: tuple[Site, ...], axis: int) -> Spot | None:
+    """The same for a tensor that a module makes for itself when it is built, with what it was given."""
+    definition = assignment_of(type(module), name)
+    made = definition[0].value if definition is not None else None
+    call = stack[0].node() if stack else None
+    for node in ast.walk(made) if made is not None else ():
+        size = _size(node, axis) if isinstance(node, ast.Call) and last_name(node.func) in CREATIONS else None
+        method = enclosing(node, ast.FunctionDef)
+        if not isinstance(size, ast.Name) or not isinstance(method, ast.FunctionDef) or not isinstance(call, ast.Call):
+            continue
+        known = find_definition(size.id, method, statement_of(node))
+        passed = argument_for(call, method, size.id, bound=True)
+        is_given = passed is not None and passed is not default_for(method, size.id)
+        if known is not None and known.kind is Kind.PARAMETER and is_given:
+            return Spot.of_site(stack[0])
+    return None
+
+
+def _size(node: ast.Call, axis: int) -> ast.expr | None:
+    """The expression for the length of an axis, counted from the end, in `torch.zeros(1, length, width)`."""
+    sizes = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple | ast.List) else node.args
+    return sizes[axis] if -len(sizes) <= axis < 0 else None
+
+
+Given = tuple[Spot | None, ast.expr | None, Site | None]
+"""A call, the expression that it gives, and where it stands."""
+
+
+def _given(stack: tuple[Site, ...], position: int, name: str) -> Given:
+    if not stack:
+        return None, None, None
     spot = Spot.of_site(stack[0])
     node = stack[0].node()
     if not isinstance(node, ast.Call):
-        return spot
+        return spot, None, None
     argument = next((each.value for each in node.keywords if each.arg == name), None)
     if argument is None:
         argument = node.args[position] if position < len(node.args) else None
+    return _up(stack, argument, spot)
+
+
+def _up(stack: tuple[Site, ...], argument: ast.expr | None, spot: Spot) -> Given:
+    """While an expression is a parameter of its function: what the caller passes for it."""
+    here = stack[0]
     for inner, outer in pairwise(stack):
         function = function_node(inner)
         if not isinstance(argument, ast.Name) or not isinstance(function, FunctionNode):
@@ -35,5 +103,5 @@ def argument_origin(stack: tuple[Site, ...], position: int, name: str) -> Spot |
         passed = argument_for(call, function, argument.id, bound=class_of_method(function) is not None)
         if passed is None or passed is default_for(function, argument.id):
             break
-        argument, spot = passed, Spot.of_site(outer)
-    return spot
+        argument, spot, here = passed, Spot.of_site(outer), outer
+    return spot, argument, here

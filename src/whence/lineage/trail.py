@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from whence.finding import Hop, Sample
+from whence.lineage.constructors import attribute_size, counted_at
 from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.properties import HasAxis, Property, axis_source
 from whence.source.classes import attribute_of, class_node
@@ -52,6 +53,10 @@ class Trail:
     sample: Sample | None = None
     parts: tuple[int, ...] = field(default=())
     """For an axis put together from several (a flatten): their sizes."""
+    counted: Spot | None = None
+    """For an axis that a layer made: where the layer's size was computed."""
+    sized: Spot | None = None
+    """For an axis of a module's own tensor: the call that says how long it is to be, outside of the module."""
 
 
 def trace(value: Value, prop: Property, scene: Scene) -> Trail:
@@ -104,7 +109,9 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
                 hops.extend(
                     [Spot.of_site(call.site).hop(f"{call.name} gives {describe_value(value)}")] if call.site else []
                 )
-                return replace(_trail(call, Spot.of_site(stack[0]), Birth.LAYER, hops, scene), phase="program")
+                counted = counted_at(stack, 1, "out_channels" if hasattr(layer, "out_channels") else "out_features")
+                trail = _trail(call, Spot.of_site(stack[0]), Birth.LAYER, hops, scene)
+                return replace(trail, phase="program", counted=counted)
     spot = Spot.of_site(call.site) if call.site is not None else None
     trail = _trail(call, spot, Birth.CALL, hops, scene)
     if isinstance(prop, HasAxis):
@@ -147,7 +154,10 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> T
     if owner is not None:
         spot = where_built(*owner, scene)
         path = f"{scene.modules.path_of(owner[0])}.{owner[1]}"
-        return Trail(Birth.LAYER if spot else Birth.UNKNOWN, spot, tuple(reversed(hops)), module=path)
+        sized = (
+            attribute_size(*owner, scene.modules.built_at(owner[0]), prop.axis) if isinstance(prop, HasAxis) else None
+        )
+        return Trail(Birth.LAYER if spot else Birth.UNKNOWN, spot, tuple(reversed(hops)), module=path, sized=sized)
     found = SourceTrace(prop, scene.frames).follow_object(tensor)
     if found.spot is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))

@@ -58,6 +58,11 @@ def layer_text(layer: nn.Module, path: str) -> str:
     return f"{path} = {type(layer).__name__}({layer.extra_repr()})"
 
 
+def has_worked(failed: FailedCall) -> bool:
+    """Whether the line that fails now has gone well before: then the program fits itself, and what it was given decides."""
+    return any(each.site == failed.call.site for each in failed.tape.calls if each is not failed.call)
+
+
 def tell(
     failed: FailedCall,
     rule: str,

@@ -8,7 +8,7 @@ import torch
 
 from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
-from whence.lineage.properties import HasElement
+from whence.lineage.properties import HasAxis, HasElement
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.dtype.operands import cast_patch
 from whence.rules.operations import CLASS_LOSSES, loss_operands
@@ -173,7 +173,7 @@ def label_range(failed: FailedCall) -> Finding | None:
         On the CPU the message has no value and no size; on a GPU it comes later, from another line.
     How it is detected
         The values of the index operand against the size of what it indexes; the first wrong value is followed back to the
-        sample and the line that made it.
+        sample and the line that made it. Where the labels are whole and the classes were counted, that line is told.
     How to fix it
         Mend the labels. More classes, or an ignore_index for a value of unknown origin, only hide it.
     When it stays silent
@@ -187,6 +187,8 @@ def label_range(failed: FailedCall) -> Finding | None:
     index, place, value, size = found
     if failed.name == "embedding" and _counted(failed, index):
         return None
+    if (finding := _too_few(failed, index, size)) is not None:
+        return finding
     trail = _trail(failed, index, place, value)
     what = "label" if failed.name in CLASS_LOSSES else "index"
     table = "classes" if failed.name in CLASS_LOSSES else "rows"
@@ -200,6 +202,27 @@ def label_range(failed: FailedCall) -> Finding | None:
         + _habit(smallest, largest, size),
         fix="Mend it where it is made; do not raise the number of classes or ignore the value before you know where it comes from.",
         operands=(Operand(what, describe(index)), Operand(table, str(size))),
+    )
+
+
+def _too_few(failed: FailedCall, labels: torch.Tensor, size: int) -> Finding | None:
+    """The labels begin at 0 and go on without a gap; what was counted are the classes of something that does not have them all."""
+    operands = loss_operands(failed)
+    if operands is None or failed.name not in CLASS_LOSSES or int(labels.min()) != 0 or int(labels.max()) != size:
+        return None
+    axis = 1 if operands[0].dim() > 1 else 0
+    trail = trace(failed.value(operands[0]), HasAxis(axis - operands[0].dim(), size), failed)
+    if trail.counted is None:
+        return None
+    return tell(
+        failed,
+        "data/label-range",
+        verdict=f"label {size} is out of range: {size} classes were counted, and there are more",
+        trail=trail,
+        spot=trail.counted,
+        why=f"The labels of this batch go from 0 to {size}. The number of classes was counted where not all of them occur.",
+        fix="Count the classes over all of the data, or write their number down.",
+        operands=(Operand("label", describe(labels)), Operand("classes", str(size))),
     )
 
 

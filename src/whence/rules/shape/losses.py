@@ -306,6 +306,8 @@ def target_shape(failed: FailedCall) -> Finding | None:
         and len(earlier.operands[1].shape) != target.dim() == prediction.dim() - 1
     ):
         return _departed_target(failed, prediction, target, earlier)
+    if prediction.shape[:-1] == target.shape[:-1] and 1 not in (prediction.shape[-1], target.shape[-1]):
+        return _other_size(failed, prediction, target)
     spot = Spot.of_site(failed.site) if failed.site is not None else None
     squeezable = prediction.dim() == target.dim() + 1 and prediction.shape[-1] == 1
     lacks_axis = target.dim() == prediction.dim() + 1 and target.shape[-1] == 1
@@ -323,6 +325,23 @@ def target_shape(failed: FailedCall) -> Finding | None:
         patch=_first_argument(spot, how) if how else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=_loss_runs(failed, prediction, new, target, target, f"prediction{how}") if how else None,
+    )
+
+
+def _other_size(failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor) -> Finding | None:
+    """A layer makes another number of outputs than the targets have."""
+    made, wanted = prediction.shape[-1], target.shape[-1]
+    trail = trace(failed.value(prediction), HasAxis(-1, made), failed)
+    layer = trail.birth is Birth.LAYER
+    return tell(
+        failed,
+        "shape/target",
+        verdict=f"{failed.name} got {made} outputs for each sample and {wanted} targets",
+        trail=trail if layer else None,
+        spot=trail.counted if layer else Spot.of_site(failed.site) if failed.site is not None else None,
+        why=f"The prediction is {shape_text(prediction.shape)}, the target {shape_text(target.shape)}: this loss compares them one by one.",
+        fix=f"Give the last layer {wanted} outputs, if the targets are right." if layer else "Give both the same size.",
+        operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
     )
 
 

@@ -9,11 +9,12 @@ from torch import nn
 
 from whence.finding import Finding, Operand
 from whence.lineage.ancestry import origin_call
+from whence.lineage.constructors import size_given
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
 from whence.rules.operations import RECURRENT
 from whence.rules.rule import rule
-from whence.rules.telling import describe, layer_text, tell
+from whence.rules.telling import describe, has_worked, layer_text, tell
 from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
@@ -65,7 +66,11 @@ def hidden_state(failed: FailedCall) -> Finding | None:
         "shape/hidden-state",
         verdict=f"the hidden state of {path} is for a batch of {state.shape[1]}, the input has {batch}",
         trail=trail,
-        spot=_where_passed(failed) if carried else None,
+        spot=_where_passed(failed)
+        if carried
+        else size_given(made, -2)
+        if made is not None and has_worked(failed)
+        else None,
         why=f"{layer_text(layer, path)} keeps one state per sample. {_what_changed(failed, batch)}".rstrip(),
         fix="Size the state from the input (x.size(0)) where it is made, or pass none and let the layer begin with zeros.",
         operands=(Operand("input", describe(given)), Operand("state", describe(state))),

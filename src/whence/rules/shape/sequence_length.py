@@ -28,7 +28,7 @@ from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
 from whence.rules.operations import ATTENTION, ELEMENTWISE
 from whence.rules.rule import rule
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, has_worked, shape_text, tell
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Value
 from whence.tape.trial import try_values
@@ -91,11 +91,13 @@ def _told(
 ) -> Finding | None:
     has = table.shape[axis]
     trail = trace(failed.value(table), HasAxis(axis, has), failed)
+    outside = trail.sized if has_worked(failed) else None
     return tell(
         failed,
         "shape/sequence-length",
         verdict=f"a table or mask for length {has} met a sequence of {needed}",
         trail=trail,
+        spot=outside,
         why=f"{shape_text(table.shape)} was made for {has} positions; this batch has {needed}.",
         fix=f"Make it at least {needed} long where it is made, cut the sequence to {has}, or build it from the sequence's own length.",
         operands=(Operand("table", describe(table)), other),
