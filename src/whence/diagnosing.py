@@ -16,6 +16,7 @@ from whence.finding import Finding, described
 from whence.lineage.births import Contents, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
 from whence.lineage.live import as_born, only_site
+from whence.lineage.variables import birth_in_variables
 from whence.repro import Repro, repro_of
 from whence.rules.rule import trip_rules
 from whence.source.sites import Site
@@ -209,8 +210,14 @@ class Diagnoser:
         if trip.live is not None:
             sites = [*trip.stack, *(site for call in self.tape.calls for site in call.stack)]
             site = only_site(trip.live.name, {each.filename for each in sites})
-            trip.born = as_born(trip.live, self.tape, trip.step, site)
+            trip.born = as_born(trip.live, site, self.tape, trip.step)
             trip.could_not += "; read from what autograd still held of it"
+        elif trip.notice is Notice.LOSS and trip.observed is not None:
+            found = birth_in_variables(trip.observed, trip.frames, self.tape)
+            if found is not None:
+                trip.live = found[0]
+                trip.born = as_born(*found, self.tape, trip.step)
+                trip.could_not += "; read from the program's variables"
 
     def _birth(self, value: Value, run: Run, calls: tuple[Call, ...]) -> Born | None:
         """Back over the replayed calls, and on over earlier ones as far as their operands can be had again."""

@@ -133,7 +133,7 @@ def _saved(node: Any, name: str) -> Any:
     return saved - 2**64 if isinstance(saved, int) and saved >= 2**63 else saved
 
 
-def as_born(live: LiveBirth, tape: Tape, step: int, site: Site | None) -> Born:
+def as_born(live: LiveBirth, site: Site | None, tape: Tape, step: int) -> Born:
     """The same as a call of the tape."""
 
     def value(thing: Any) -> Any:
