@@ -115,6 +115,8 @@ class Auditor:
         subject, written, detail = FACTS[kind](args, kwargs, result)
         if kind is Kind.CLEAR:
             detail["versions"] = sum(each._version for each in self._owned())
+        if kind is Kind.LOAD:
+            detail["steps"] = sum(each.steps for each in self.built)
         self.loop.note(kind, self.host.step, stack, subject, written, **detail)
 
     def _owned(self) -> Iterator[torch.Tensor]:

@@ -112,7 +112,7 @@ def incomplete_resume(audit: Audit) -> Finding | None:
             continue
         if any(each.kind is Kind.RESTORE for each in later):
             continue
-        after = sum(each.kind is Kind.STEP and each.step >= load.step for each in later)
+        after = sum(entry.steps for entry in audit.built) - load.detail["steps"]
         if after < 3 or not any(entry.stateful and entry.steps for entry in audit.built):
             continue
         return tell_silent(
