@@ -138,7 +138,7 @@ def _reachable(
         if id(thing) in visited or id(thing) in skip:
             continue
         visited.add(id(thing))
-        if type(thing) in CONTAINERS:
+        if issubclass(type(thing), CONTAINERS) and type(thing).__module__ in ("builtins", "collections"):
             yield name, owner, code, thing
             if isinstance(thing, dict) and len(thing) < 64 and depth < 3:
                 objects += [(f"{name}[{key!r}]", owner, code, each, depth + 1) for key, each in thing.items()]

@@ -175,7 +175,9 @@ def _filled_at(holding: Holding, audit: Audit) -> Spot | None:
         tree = tree_of(filename)
         found = list(_stores(tree, holding.name, holding.owner)) if tree is not None else []
         if found:
-            return Spot.of_node(filename, found[-1] if holding.kind == "tensor" else found[0])
+            best = max(close for close, _ in found)
+            nodes = [node for close, node in found if close == best]
+            return Spot.of_node(filename, nodes[-1] if holding.kind == "tensor" else nodes[0])
     return None
 
 
@@ -185,22 +187,40 @@ def _sources(audit: Audit) -> Iterator[str]:
             yield site.filename
 
 
-def _stores(tree: ast.AST, name: str, owner: str) -> Iterator[ast.AST]:
-    """Statements that put something into a variable, in the class that owns it where it is an attribute."""
+def _stores(tree: ast.AST, name: str, owner: str) -> Iterator[tuple[int, ast.AST]]:
+    """Statements that put something into a variable, in the class that owns it where it is an attribute; how well each fits."""
     scopes: list[ast.AST] = [tree]
     if owner:
         scopes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == owner]
     for scope in scopes:
         for node in ast.walk(scope):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FILLS:
-                if ast.unparse(node.func.value) in (name, name.split("[")[0]):
-                    yield node
+                if close := _closeness(node.func.value, name):
+                    yield close, node
             elif (isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name) or (
                 isinstance(node, ast.Assign)
                 and not isinstance(node.value, ast.List | ast.Dict | ast.Constant | ast.Tuple)
                 and any(name in _targets(target) for target in node.targets)
             ):
-                yield node
+                yield 1, node
+
+
+def _closeness(subject: ast.expr, name: str) -> int:
+    """How much of a name an expression has: of a variable, or of an entry of it, `seen[key]`, `seen.setdefault(key, [])`."""
+    base, _, key = name.partition("[")
+    if ast.unparse(subject) in (name, base):
+        return 1
+    match subject:
+        case ast.Subscript(value=held, slice=index):
+            pass
+        case ast.Call(func=ast.Attribute(value=held, attr="setdefault"), args=[index, *_]):
+            pass
+        case _:
+            return 0
+    if not key or ast.unparse(held) != base:
+        return 0
+    written = [str(each.value) for each in ast.walk(index) if isinstance(each, ast.Constant)]
+    return 1 + sum(map(len, written)) if all(each in key for each in written) else 0
 
 
 def _targets(target: ast.expr) -> list[str]:
