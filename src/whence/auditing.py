@@ -173,7 +173,7 @@ class Auditor:
             self._look_for_rounds(stack)
             used = frozenset(id(each) for each in all_weights_of(optimizer) if each.grad is not None)
             self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry)
-            self._look_before(optimizer, entry)
+        self._look_before(optimizer, entry)
         if now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
 

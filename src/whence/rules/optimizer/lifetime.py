@@ -195,7 +195,7 @@ def frozen_moves(audit: Audit) -> Finding | None:
     When it stays silent
         Weights that other code changes (averages).
     Cost
-        A copy of frozen weights that have a gradient, in the first 200 steps.
+        A copy of frozen weights that have a gradient, in the first 200 steps and in recorded ones.
     """
     moved = next(audit.loop.of(Kind.MOVED), None)
     if moved is None:
@@ -204,7 +204,7 @@ def frozen_moves(audit: Audit) -> Finding | None:
     return tell_silent(
         audit,
         "optimizer/frozen-moves",
-        spot=Spot.of_site(moved.site) if moved.site is not None else None,
+        spot=Spot.of_site(moved.site) if moved.site is not None else _freezes(audit),
         symptom=Spot.of_site(audit.stack[0]) if audit.stack else None,
         step=moved.step,
         op="step",
@@ -214,6 +214,19 @@ def frozen_moves(audit: Audit) -> Finding | None:
         why="Their gradients are still there (old ones or zeros), and momentum, moments and weight decay move every weight that has a gradient.",
         fix="Set their .grad to None after freezing (zero_grad() does so by default), or leave them out of the optimizer.",
     )
+
+
+def _freezes(audit: Audit) -> Spot | None:
+    """The line that freezes weights, where that was not recorded: the first in the files that are running."""
+    for filename in dict.fromkeys(frame.f_code.co_filename for frame in audit.frames):
+        for node in ast.walk(tree_of(filename) or ast.Module([], [])):
+            match node:
+                case (
+                    ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=False)])
+                    | ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=False))
+                ):
+                    return Spot.of_node(filename, node)
+    return None
 
 
 def _site_spot(event: Event | None) -> Spot | None:
