@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Severity
-from whence.lineage.births import UNINITIALISED, Contents, attempt, contents_before, first_bad
+from whence.lineage.births import Contents, attempt, contents_before, first_bad
 from whence.lineage.gradients import line_inside
 from whence.lineage.properties import HALVES
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
@@ -260,34 +260,6 @@ def overflow(trip: Trip) -> Finding | None:
         cure=_widened,
         severity=Severity.INFO if trip.consequence is Consequence.SKIPPED or _is_loss_scale(scenario) else None,
     )
-
-
-@trip_rule("nonfinite/uninitialised", Rank.CAUSE)
-def uninitialised(trip: Trip) -> Finding | None:
-    """Memory that was never written was read.
-
-    What happened
-        `torch.empty` (or a relative of it) gives whatever was in memory. Something computed with it before writing to it.
-    Why it matters
-        The result changes from run to run, and is now and then NaN or huge.
-    How it is detected
-        The NaN or Inf is followed back to the call that made the tensor, with no write in between.
-    How to fix it
-        `torch.zeros`, or an initialisation right after it.
-    When it stays silent
-        Where the memory is written before it is read.
-    Cost
-        None until a loss or a gradient is not finite.
-    """
-    scenario = scenario_of(trip)
-    if scenario is None or scenario.call.name not in UNINITIALISED:
-        return None
-    scenario.reason = Reason(
-        verdict=f"memory from {scenario.call.name} is used before anything was written to it",
-        why=f"{scenario.call.name} does not set its elements: it holds what was in memory.",
-        fix="Use torch.zeros, or initialise it before use.",
-    )
-    return tell_forward("nonfinite/uninitialised", scenario)
 
 
 @trip_rule("nonfinite/forward")

@@ -1,0 +1,132 @@
+"""Memory that was never written was read.
+
+What happened
+    `torch.empty` (or a relative of it) gives whatever was in memory. Something computed with it before anything was written to it.
+Why it matters
+    The result changes from run to run, and is now and then NaN or huge.
+How it is detected
+    The tape: a call on the way to the loss reads memory that no call has written since it was made. Where a loss or a gradient is
+    not finite, it is followed back to the call that made the tensor.
+How to fix it
+    `torch.zeros`, or an initialisation right after it.
+When it stays silent
+    Where the memory is written before it is read, as a whole or in part, or handed to numpy; tensors that only lend their shape.
+Cost
+    A walk over the tape of a few recorded steps.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from whence.finding import Finding, Operand
+from whence.ledgers.study import Study
+from whence.lineage.births import UNINITIALISED
+from whence.rules.nonfinite.forward import scenario_of, tell_forward
+from whence.rules.nonfinite.reasons import Reason
+from whence.rules.rule import Rank, study_rule, trip_rule
+from whence.rules.telling import describe, place_of, spot_at, tell_silent
+from whence.source.edits import diff_of, replace_node
+from whence.source.spots import Spot
+from whence.tape.tape import Call, Tape, Value, flatten
+from whence.tape.trip import Trip
+
+VIEWS = frozenset({"view", "reshape", "expand", "unsqueeze", "squeeze", "__getitem__", "transpose", "permute", "t", "T.__get__", "detach",
+                   "_make_subclass", "Parameter", "requires_grad_", "data.__get__", "narrow", "select", "flatten", "chunk", "split"})  # fmt: skip
+HANDED_ON = frozenset(
+    {"numpy", "__array__", "data_ptr", "untyped_storage", "storage", "__dlpack__", "share_memory_", "set_"}
+)
+LEND_SHAPE = (
+    "_like",
+    "_as",
+    "shape",
+    "size",
+    "broadcast_tensors",
+    "broadcast_to",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty",
+)
+
+
+@study_rule("nonfinite/uninitialised", Rank.CAUSE)
+def read_before_written(study: Study) -> Finding | None:
+    suspects = [
+        (loss, call, value, made)
+        for loss, call in study.loss_calls()
+        if call.name not in VIEWS and not call.name.endswith(LEND_SHAPE) and "out" not in call.kwargs
+        for value in call.operands
+        if value not in call.changed and (made := _made_by(value)) is not None
+    ]
+    written = _written(study.tape) if suspects else set()
+    for loss, call, value, made in suspects:
+        if made.outputs[0].storage in written or not made.outputs[0].numel:
+            continue
+        spot = place_of(made, study)
+        return tell_silent(
+            study,
+            "nonfinite/uninitialised",
+            spot=spot,
+            symptom=spot_at(loss.call.site),
+            call=made,
+            step=study.step,
+            verdict=f"memory from {made.name} is used before anything was written to it",
+            what=f"{call.name} computes with it, and the loss depends on that",
+            why=f"{made.name} does not set its elements: it holds what was in memory, other numbers in each run.",
+            fix="Use torch.zeros, or initialise it before use.",
+            patch=_as_zeros(spot),
+            chain=() if call.site is None else (Spot.of_site(call.site).hop(f"{call.name} reads it"),),
+            operands=(Operand("read", describe(value)),),
+        )
+    return None
+
+
+def _made_by(value: Value) -> Call | None:
+    """The call that made the memory of a value, if that leaves it as it was."""
+    for _ in range(20):
+        call = value.call
+        if call is None or call.forgotten:
+            return None
+        if call.name in UNINITIALISED:
+            return call if value in call.outputs else None
+        if call.name not in VIEWS or not call.operands or call.operands[0].storage != value.storage:
+            return None
+        value = call.operands[0]
+    return None
+
+
+def _written(tape: Tape) -> set[int]:
+    """The memory that some call has written to, or that somebody else can write to."""
+    found: set[int] = set()
+    for call in tape.calls:
+        found |= {each.storage for each in call.changed}
+        if call.name in HANDED_ON:
+            found |= {each.storage for each in call.operands}
+        if "out" in call.kwargs:
+            found |= {each.storage for each in flatten(call.kwargs["out"]) if isinstance(each, Value)}
+    return found
+
+
+def _as_zeros(spot: Spot | None) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr not in ("empty", "empty_like", "new_empty"):
+        return None
+    name = f"{ast.unparse(node.func.value)}.{node.func.attr.replace('empty', 'zeros')}"
+    return diff_of(replace_node(spot.filename, node.func, name))
+
+
+@trip_rule("nonfinite/uninitialised", Rank.CAUSE)
+def uninitialised(trip: Trip) -> Finding | None:
+    """What is not finite is what was in memory."""
+    scenario = scenario_of(trip)
+    if scenario is None or scenario.call.name not in UNINITIALISED:
+        return None
+    scenario.reason = Reason(
+        verdict=f"memory from {scenario.call.name} is used before anything was written to it",
+        why=f"{scenario.call.name} does not set its elements: it holds what was in memory.",
+        fix="Use torch.zeros, or initialise it before use.",
+    )
+    return tell_forward("nonfinite/uninitialised", scenario)
