@@ -741,6 +741,8 @@ class Session:
         wanted = [each for each in findings if self.config.wants(each.rule) and not is_suppressed(each)]
         for finding in wanted:
             repro = self.diagnoser.repros.pop(finding, None)
+            if finding.rule == "nonfinite/uninitialised":
+                self.tripwires.expect(finding)
             if self.record.add(finding):
                 if repro is not None:
                     self.record.keep_repro(repro)

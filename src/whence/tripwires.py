@@ -85,7 +85,8 @@ class Tripwires:
         self._poisoned: list[weakref.ref[torch.Tensor]] = []
         """Weights that a bad gradient was applied to: what follows from that is not told again."""
         self._told_update = self._told_state = self._told_end = self._told_scale = False
-        self._explosion: Finding | None = None
+        self._cause: Finding | None = None
+        """What was told already, and ends in something that is not finite: an explosion, memory that nobody wrote."""
         self._rates_tried: list[float] = []
         self._scales: weakref.WeakKeyDictionary[GradScaler, ScaleFall] = weakref.WeakKeyDictionary()
         self._start: float | None = None
@@ -368,7 +369,7 @@ class Tripwires:
             self._told_update = True
             self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
             self._mark_lost(weights)
-        elif self._jumped and self._explosion is None and self._explodes():
+        elif self._jumped and self._cause is None and self._explodes():
             self._rates_tried.append(self.losses[-1])
             self._rate = self._rate_probe(optimizer, weights)
 
@@ -471,7 +472,7 @@ class Tripwires:
         trial = probe.settle() if probe is not None else None
         if trial is not None:
             # Whatever overflows from here on follows from it.
-            self._explosion = next(iter(self._tell(self._update_trip(optimizer, Notice.RATE, trial))), None)
+            self._cause = next(iter(self._tell(self._update_trip(optimizer, Notice.RATE, trial))), None)
         elif self.losses and abs(self.losses[-1]) > ABSURD and not self._poisoned and not self._told_state:
             state = bad_state(optimizer)
             if state is not None and all_finite(weights_of(optimizer)):
@@ -597,12 +598,15 @@ class Tripwires:
         if self._count > MOST_DIAGNOSES or self._told_end or self._is_poisoned():
             return []
         found = self.host.diagnose(lambda: self.diagnoser.diagnose(trip))
-        if self._explosion is not None and found and not found[0].rule.startswith("data/"):
+        if self._cause is not None and found and not found[0].rule.startswith("data/"):
             self._told_end = True
-            return [follows(each, self._explosion) for each in found]
+            return [follows(each, self._cause) for each in found]
         if not found and trip.could_not and not trip.now.recorded and trip.observed is not None:
             self.host.record_next_step(trip.could_not)
         return found
+
+    def expect(self, cause: Finding) -> None:
+        self._cause = self._cause or cause
 
     def _mark_lost(self, weights: Iterable[torch.Tensor]) -> None:
         self._poisoned = [weakref.ref(each) for each in weights]
