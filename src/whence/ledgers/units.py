@@ -89,7 +89,10 @@ class Backward:
         if made is not None and made.requires_grad:
             made.register_hook(functools.partial(self._note, call))  # type: ignore[no-untyped-call]
 
-    def _note(self, call: Call, gradient: torch.Tensor) -> None:
+    def _note(self, call: Call, gradient: torch.Tensor | None) -> None:
+        if gradient is None:
+            # A custom Function that has none to give.
+            return
         self.sizes[call] = float(gradient.norm())
         if call.name in RECURRENT:
             self.recurrent[call] = gradient

@@ -18,6 +18,7 @@ from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import Unknown, look, names_of
 from whence.lineage.properties import Property
+from whence.source.classes import method_of
 from whence.source.definitions import (
     Definition,
     FunctionNode,
@@ -34,7 +35,7 @@ from whence.source.definitions import (
 )
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
-from whence.source.text import enclosing, function_node, last_name, statement_of, tree_of
+from whence.source.text import enclosing, function_node, last_name, parent_of, statement_of, tree_of
 
 DEEPEST = 40
 PASSED_ON = "passed on"
@@ -262,10 +263,25 @@ class SourceTrace:
         if definition.value is None or _is_empty(definition.value):
             return None
         spot = Spot.of_node(ground.filename, definition.node)
+        if definition.kind is Kind.LOOP and (found := self._iterated(definition.value, ground, path)) is not None:
+            return found
         born = self._expression(definition.value, ground, (*definition.path, *path))
         if born is not None and born.line != spot.line and definition.kind is Kind.ASSIGNED:
             self._hops.append(spot.hop(PASSED_ON))
         return born
+
+    def _iterated(self, node: ast.expr, ground: Ground, path: tuple[Any, ...]) -> Spot | None:
+        """A loop over an object of the program's: what its `__iter__` yields."""
+        try:
+            thing = self._look(node.func if isinstance(node, ast.Call) else node, ground)
+        except Unknown:
+            return None
+        kind = type(thing) if not isinstance(node, ast.Call) else thing
+        method, filename = method_of(kind, "__iter__") if isinstance(kind, type) else (None, "")
+        if method is None:
+            return None
+        yields = [each for each in returns_of(method) if isinstance(parent_of(each), ast.Yield)]
+        return self._expression(yields[-1], Ground(filename, method), path) if yields else None
 
     def _argument(self, definition: Definition, ground: Ground, name: str, path: tuple[Any, ...]) -> Spot | None:
         """A parameter has the value its caller passed."""

@@ -120,6 +120,9 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
             return replace(trail, parts=tuple(operand.shape[axis] for operand, axis in sources))
     if spot is not None and call.site is not None and _has_foreign(call):
         node = call.site.node()
+        if isinstance(node, ast.Subscript) and isinstance(prop, HasAxis) and prop.axis == -len(value.shape):
+            # As many rows as there are indices.
+            node, prop = node.slice, HasAxis(-1, prop.size)
         if node is not None:
             found = SourceTrace(prop, scene.frames).follow(node, ground_of(call.stack, scene.frames))
             if found.spot is not None:
