@@ -23,7 +23,7 @@ class Game:
         return torch.stack(log_probs), torch.tensor(wins)
 
 
-def learn(games=400):
+def learn(games=120):
     torch.manual_seed(5)
     policy = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
     optimizer = torch.optim.Adam(policy.parameters(), lr=3e-3)

@@ -66,7 +66,7 @@ def _from_within(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _first(parts: Sequence[ast.AST], frame: FrameType) -> tuple[int, LiveBirth] | None:
-    with leaving_no_trace(), torch.no_grad():
+    with leaving_no_trace():
         for number, part in enumerate(parts):
             try:
                 output = evaluated(part, frame)  # type: ignore[arg-type]
