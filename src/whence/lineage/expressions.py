@@ -42,7 +42,7 @@ PASSED_ON = "passed on"
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
 # Library calls through which a type, a column or a value passes from the first argument.
-PASSING = {"array", "asarray", "ascontiguousarray", "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "stack",
+PASSING = {"array", "split", "array_split", "asarray", "ascontiguousarray", "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "stack",
            "concatenate", "vstack", "hstack", "column_stack", "list", "tuple", "copy", "deepcopy", "LongTensor", "Variable",
            "repeat", "tile", "squeeze", "expand_dims", "transpose", "clip", "sorted", "iter", "next", "zip", "enumerate", "reversed"}  # fmt: skip
 
@@ -263,9 +263,12 @@ class SourceTrace:
         if definition.value is None or _is_empty(definition.value):
             return None
         spot = Spot.of_node(ground.filename, definition.node)
-        if definition.kind is Kind.LOOP and (found := self._iterated(definition.value, ground, path)) is not None:
-            return found
-        born = self._expression(definition.value, ground, (*definition.path, *path))
+        value, path = definition.value, (*definition.path, *path)
+        if definition.kind is Kind.LOOP:
+            value, path = _looped_over(value, path)
+            if (found := self._iterated(value, ground, path)) is not None:
+                return found
+        born = self._expression(value, ground, path)
         if born is not None and born.line != spot.line and definition.kind is Kind.ASSIGNED:
             self._hops.append(spot.hop(PASSED_ON))
         return born
@@ -530,6 +533,16 @@ def _outer_sites(frame: FrameType) -> tuple[Site, ...]:
             found.append(Site.of(walker))
         walker = walker.f_back
     return tuple(found)
+
+
+def _looped_over(node: ast.expr, path: tuple[Any, ...]) -> tuple[ast.expr, tuple[Any, ...]]:
+    """Past `enumerate` and `zip`: what the named part of an element comes from."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and path and node.args:
+        if node.func.id == "enumerate" and path[0] == 1:
+            return _looped_over(node.args[0], path[1:])
+        if node.func.id == "zip" and isinstance(path[0], int) and path[0] < len(node.args):
+            return _looped_over(node.args[path[0]], path[1:])
+    return node, path
 
 
 def _entries(node: ast.expr) -> Iterator[tuple[Any, ast.expr]]:

@@ -208,8 +208,12 @@ class GotAxis(HasAxis):
 
 
 PASSES_VALUES = KEEPS_SHAPE - {"abs", "log", "exp", "sqrt", "clip", "fit_transform", "transform"} | {
-    "stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence",
+    "stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence", "split", "array_split",
     "column_stack", "vstack", "hstack", "dstack", "transpose", "float32", "float64", "Variable"}  # fmt: skip
+
+
+WRITES = frozenset({"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "masked_scatter_"})
+BLANKS = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1, "new_ones": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +229,9 @@ class HasElement(Property):
         if call.changed and any(type(each) in (int, float) and each == self.value for each in flatten(call.args[1:])):
             # Written by this call: `mask[border] = 255`.
             return None
+        written = [each for each in call.operands if each not in call.changed and each.dtype == value.dtype]
+        if call.name in WRITES and written and written[-1].tensor is None and self._is_blank(call.changed):
+            return written[-1], replace(self, index=())
         for operand in call.operands:
             # What a call has changed in place is not there any more as it was.
             tensor = operand.tensor if operand not in call.changed else None
@@ -233,6 +240,14 @@ class HasElement(Property):
             elif self.holds(tensor):
                 return operand, self._moved(operand, value)
         return (unknown, self._moved(unknown, value)) if unknown is not None and call.name not in ARITHMETIC else None
+
+    def _is_blank(self, changed: tuple[Value, ...]) -> bool:
+        """Whether what was written to began as something else throughout: somebody has written this number."""
+        value = changed[0] if changed else None
+        while value is not None and value.call is not None and value.call.changed:
+            value = _before_change(value.call, value)
+        made = value.call if value is not None else None
+        return made is not None and BLANKS.get(made.name, self.value) != self.value
 
     def _moved(self, operand: Value, value: Value) -> HasElement:
         """The index stays known while the shape does."""
