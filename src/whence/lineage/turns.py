@@ -1,0 +1,91 @@
+"""How often the loops around a line turn, as far as that can be seen without running them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from whence.lineage.looking import Unknown, look
+from whence.source.sites import Site
+from whence.source.text import enclosing, last_name
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+PASSING = frozenset({"enumerate", "tqdm", "iter", "reversed", "sorted", "track"})
+RANGES = frozenset({"range", "trange"})
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """A `for` loop. `count` is None where it cannot be known; `loader` is what it goes over, if that is a DataLoader."""
+
+    count: int | None
+    loader: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The loops around a line, the outermost first. A condition between them and the line makes them say less."""
+
+    loops: tuple[Turns, ...]
+    always: bool
+
+    @property
+    def total(self) -> int | None:
+        """How often the line is reached, if each of its loops runs to its end."""
+        found = 1
+        for each in self.loops:
+            if each.count is None:
+                return None
+            found *= each.count
+        return found if self.loops and self.always else None
+
+
+def rounds_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Rounds:
+    loops: list[Turns] = []
+    always = True
+    for site in stack:
+        frame = next((each for each in frames if each.f_code is site.f_code), None)
+        start = site.node() or site.statement()
+        if frame is None or start is None:
+            continue
+        for around in _around(start):
+            if isinstance(around, ast.For):
+                loops.append(_turns(around.iter, frame))
+            elif isinstance(around, ast.While):
+                loops.append(Turns(None))
+            else:
+                always = always and _is_main(around)
+    return Rounds(tuple(reversed(loops)), always)
+
+
+def _around(node: ast.AST) -> Iterator[ast.For | ast.While | ast.If]:
+    """The loops and conditions around a line within its function, innermost first."""
+    walker: ast.AST | None = node
+    while walker is not None and not isinstance(walker, SCOPES):
+        walker = enclosing(walker, ast.For, ast.While, ast.If, *SCOPES)
+        if isinstance(walker, ast.For | ast.While | ast.If):
+            yield walker
+
+
+def _is_main(node: ast.If) -> bool:
+    return "__name__" in ast.unparse(node.test)
+
+
+def _turns(node: ast.expr, frame: FrameType) -> Turns:
+    try:
+        if isinstance(node, ast.Call) and last_name(node.func) in RANGES:
+            ends = [look(each, frame) for each in node.args]
+            return Turns(len(range(*ends)) if all(type(each) is int for each in ends) else None)
+        if isinstance(node, ast.Call) and last_name(node.func) in PASSING and node.args:
+            return _turns(node.args[0], frame)
+        thing = look(node, frame)
+        if isinstance(thing, DataLoader):
+            return Turns(len(thing), thing)
+        return Turns(len(thing) if type(thing) in (list, tuple, dict, range) else None)
+    except (Unknown, TypeError, ValueError):
+        return Turns(None)
