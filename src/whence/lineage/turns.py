@@ -15,6 +15,8 @@ from whence.source.sites import Site
 from whence.source.text import enclosing, last_name
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+TURNING = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 PASSING = frozenset({"enumerate", "tqdm", "iter", "reversed", "sorted", "track"})
 RANGES = frozenset({"range", "trange"})
 
@@ -48,27 +50,38 @@ class Rounds:
 def rounds_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Rounds:
     loops: list[Turns] = []
     always = True
-    for site in stack:
-        frame = next((each for each in frames if each.f_code is site.f_code), None)
+    for number, site in enumerate(stack):
+        # What a comprehension goes over is worked out in the function around it.
+        inside = site.function in COMPREHENSIONS
+        home = stack[min(number + 1, len(stack) - 1)] if inside else site
+        frame = next((each for each in frames if each.f_code is home.f_code), None)
         start = site.node() or site.statement()
         if frame is None or start is None:
             continue
         for around in _around(start):
-            if isinstance(around, ast.For):
-                loops.append(_turns(around.iter, frame))
-            elif isinstance(around, ast.While):
-                loops.append(Turns(None))
-            else:
-                always = always and _is_main(around)
+            match around:
+                case ast.For(iter=iterated):
+                    loops.append(_turns(iterated, frame))
+                case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                    loops += [_turns(each.iter, frame) for each in reversed(around.generators)]
+                    always = always and not any(each.ifs for each in around.generators)
+                    if inside:
+                        break
+                case ast.If():
+                    always = always and _is_main(around)
+                case _:
+                    loops.append(Turns(None))
+        if site.function == "<module>":
+            break
     return Rounds(tuple(reversed(loops)), always)
 
 
-def _around(node: ast.AST) -> Iterator[ast.For | ast.While | ast.If]:
+def _around(node: ast.AST) -> Iterator[ast.AST]:
     """The loops and conditions around a line within its function, innermost first."""
     walker: ast.AST | None = node
     while walker is not None and not isinstance(walker, SCOPES):
-        walker = enclosing(walker, ast.For, ast.While, ast.If, *SCOPES)
-        if isinstance(walker, ast.For | ast.While | ast.If):
+        walker = enclosing(walker, *TURNING, ast.If, *SCOPES)
+        if walker is not None and not isinstance(walker, SCOPES):
             yield walker
 
 

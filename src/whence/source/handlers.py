@@ -12,7 +12,7 @@ from enum import Enum, auto
 from types import FrameType
 from typing import Any
 
-from whence.source.sites import Site, is_library
+from whence.source.sites import RUNNER, Site, is_library
 from whence.source.text import function_node, parent_of
 
 EXPECTING = ("raises", "assertRaises", "assertRaisesRegex")
@@ -43,6 +43,8 @@ class Guard:
 def fate_of(exception: BaseException, frames: Iterable[FrameType]) -> Fate:
     """Predict the fate of an exception from the frames it is about to pass, innermost first."""
     for frame in frames:
+        if frame.f_code.co_filename == RUNNER:
+            break
         if not is_library(frame.f_code.co_filename) and _is_assertion(Site.of(frame).node()):
             return Fate.MENDED
         if not _has_handler_here(frame):
