@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from whence.finding import Confidence, Finding, Operand, Severity
-from whence.rules.checkpoint.fitting import Surplus, fits, renamed, shapes_in, shapes_of, surplus, weights_in
+from whence.rules.checkpoint.fitting import Shapes, Surplus, fits, renamed, shapes_in, shapes_of, surplus, weights_in
 from whence.rules.checkpoint.sizes import differing, where_sized
 from whence.rules.refusals import call_of, refusing
 from whence.rules.rule import Rank, rule
@@ -36,7 +36,7 @@ def refused(failed: FailedCall) -> Finding | None:
         return None
     return (
         _part_of_a_checkpoint(failed, module, state)
-        or _too_long(failed, module, surplus(given, wanted), len(given))
+        or _too_long(failed, module, surplus(given, wanted), given)
         or _too_short(failed, module, surplus(wanted, given), given)
         or _other_sizes(failed, module, state)
         or _renamed(failed, module, renamed(given, wanted))
@@ -83,23 +83,26 @@ def _part_of_a_checkpoint(failed: FailedCall, module: nn.Module, state: Mapping[
     )
 
 
-def _too_long(failed: FailedCall, module: nn.Module, found: Surplus | None, given: int) -> Finding | None:
+def _too_long(failed: FailedCall, module: nn.Module, found: Surplus | None, given: Shapes) -> Finding | None:
     if found is None:
         return None
-    wanted = len(shapes_of(module))
+    wanted = shapes_of(module)
+    as_they_are = sum(given.get(name) == shape for name, shape in wanted.items())
     piece = found.piece
-    others = given - found.fitting
+    others = len(given) - found.fitting - as_they_are
     return tell(
         failed,
         ID,
-        verdict=f"the names do not fit: {'all' if not others else found.fitting} in the checkpoint "
+        verdict=f"the names do not fit: {'all' if found.fitting == len(given) else found.fitting} in the checkpoint "
         f"{'begin with' if found.leads else 'have'} {piece!r}, the model's do not",
-        why=f"{_maker(piece)} Without it {found.fitting} of the model's {wanted} weights are met by name and shape"
+        why=f"{_maker(piece)} Without it {found.fitting + as_they_are} of the model's {len(wanted)} weights are met by name and shape"
         + (f"; the other {others} in the checkpoint belong to something else." if others else "."),
         fix="Take it off the names before loading"
         + (", and leave the others out." if others and found.leads else ".")
         + " Or save the state of the part that is loaded again.",
-        patch=_stripped(failed, found, bool(others)) if found.fitting == wanted and found.is_only_one else None,
+        patch=_stripped(failed, found, bool(others))
+        if found.fitting + as_they_are == len(wanted) and found.is_only_one and not (others and as_they_are)
+        else None,
         operands=(Operand("model", type(module).__name__),),
     )
 
