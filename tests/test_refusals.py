@@ -224,3 +224,23 @@ def test_schedules_that_end_before_the_loop(name: str, tmp_path: Path) -> None:
     assert reason in finding["why"]
     assert "the loop makes 18" in finding["verdict"]
     assert ran.document["not_watched"] == []
+
+
+def test_a_schedule_that_does_not_count_the_rest_of_an_accumulation(tmp_path: Path) -> None:
+    script = tmp_path / "accumulation.py"
+    program = """
+schedule = Cycle(opt, 0.1, total_steps=3 * len(loader) // 4)
+for epoch in range(3):
+    for number, (x, y) in enumerate(loader):
+        nn.functional.mse_loss(net(x), y).div(4).backward()
+        if (number + 1) % 4 == 0 or number + 1 == len(loader):
+            opt.step()
+            opt.zero_grad()
+            schedule.step()
+"""
+    script.write_text(NET + LOOP + program)
+    ran = whence_run(script, cwd=tmp_path)
+    (finding,) = [each for each in ran.loud if each["rule"] == "optimizer/schedule"]
+    assert finding["origin"]["line"] == (NET + LOOP).count("\n") + 2
+    assert "the loop makes 6" in finding["verdict"]
+    assert "The rest at the end of each epoch" in finding["why"]

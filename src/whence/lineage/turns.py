@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -27,6 +27,21 @@ class Turns:
 
     count: int | None
     loader: Any = None
+    every: int = 1
+    """The line is reached in every so many turns only: `if (i + 1) % 4 == 0`."""
+    at_end: bool = False
+    """And in the last turn: `or i + 1 == len(loader)`."""
+
+    @property
+    def times(self) -> int | None:
+        """How often the line is reached in one run of the loop."""
+        return (
+            self.count
+            if self.count is None
+            else -(-self.count // self.every)
+            if self.at_end
+            else self.count // self.every
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +56,16 @@ class Rounds:
         """How often the line is reached, if each of its loops runs to its end."""
         found = 1
         for each in self.loops:
-            if each.count is None:
+            if each.times is None:
                 return None
-            found *= each.count
+            found *= each.times
         return found if self.loops and self.always else None
 
 
 def rounds_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Rounds:
     loops: list[Turns] = []
     always = True
+    every, at_end = 1, False
     for number, site in enumerate(stack):
         # What a comprehension goes over is worked out in the function around it.
         inside = site.function in COMPREHENSIONS
@@ -61,12 +77,15 @@ def rounds_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Rounds:
         for around in _around(start):
             match around:
                 case ast.For(iter=iterated):
-                    loops.append(_turns(iterated, frame))
+                    loops.append(replace(_turns(iterated, frame), every=every, at_end=at_end))
+                    every, at_end = 1, False
                 case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                     loops += [_turns(each.iter, frame) for each in reversed(around.generators)]
                     always = always and not any(each.ifs for each in around.generators)
                     if inside:
                         break
+                case ast.If() if every == 1 and (found := _every(around, frame)) is not None:
+                    every, at_end = found
                 case ast.If():
                     always = always and _is_main(around)
                 case _:
@@ -87,6 +106,21 @@ def _around(node: ast.AST) -> Iterator[ast.AST]:
 
 def _is_main(node: ast.If) -> bool:
     return "__name__" in ast.unparse(node.test)
+
+
+def _every(node: ast.If, frame: FrameType) -> tuple[int, bool] | None:
+    """`(i + 1) % 4 == 0` is true in every fourth turn; with an `or` behind it in one more at the end."""
+    whole, test = isinstance(node.test, ast.Compare), node.test
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and len(test.values) == 2:
+        test = test.values[0]
+    match test:
+        case ast.Compare(left=ast.BinOp(op=ast.Mod(), right=divisor), ops=[ast.Eq()]):
+            try:
+                found = look(divisor, frame)
+            except Unknown:
+                return None
+            return (found, not whole) if type(found) is int and found > 0 else None
+    return None
 
 
 def _turns(node: ast.expr, frame: FrameType) -> Turns:

@@ -62,9 +62,18 @@ def _reason(planned: int, rounds: Rounds) -> tuple[str, bool]:
     total = rounds.total
     if total is None or total <= planned:
         return "The scheduler is stepped more often than was planned.", False
-    batches = rounds.loops[-1].count or 1
-    epochs = total // batches
+    last = rounds.loops[-1]
+    batches = last.count or 1
+    epochs = total // (last.times or 1)
     loop = f"The loop makes {epochs} epochs of {batches} batches, which is {total} steps."
+    if last.every > 1:
+        loop = f"The loop makes {epochs} epochs of {batches} batches and steps once for {last.every}, which is {total} steps."
+        if last.at_end and planned == epochs * batches // last.every:
+            return (
+                f"{loop} The rest at the end of each epoch makes a step as well, which the schedule does not count.",
+                False,
+            )
+        return loop, False
     if planned == epochs * (batches - 1) and _has_short_batch(rounds.loops[-1].loader):
         return (
             f"{loop} The schedule counts {batches - 1} batches an epoch: the last one, which is shorter, was rounded off.",
