@@ -69,6 +69,12 @@ STATES = {
     ),
     "a file's name": ("net.load_state_dict('net.pt')", 1, "given a str", None),
     "another width": ("wide = Net(width=8)\nwide.load_state_dict(state)", 1, "body.0.weight is (4, 5)", None),
+    "another width within a layer of torch's": (
+        "def block(d):\n    return nn.TransformerEncoderLayer(8, 2, d)\nblock(16).load_state_dict(block(32).state_dict())",
+        2,
+        "linear1.weight is (32, 8) in the checkpoint and (16, 8)",
+        None,
+    ),
     "another depth": (
         "deep = nn.Sequential(*(nn.Linear(4, 4) for _ in range(3)))\n"
         "nn.Sequential(*(nn.Linear(4, 4) for _ in range(2))).load_state_dict(deep.state_dict())",
@@ -159,6 +165,15 @@ OPTIMIZERS = {
         "checkpoint/incomplete-resume",
         2,
         "['opt'])",
+    ),
+    "another model's state": (
+        "def train(part):\n    opt = torch.optim.Adam(part.parameters())\n"
+        "    part(torch.ones(1, part.in_features)).sum().backward()\n    opt.step()\n    return opt\n"
+        "one, other = train(net.head), train(nn.Linear(7, 7, bias=False))\n"
+        "one.load_state_dict(other.state_dict())",
+        "checkpoint/incomplete-resume",
+        7,
+        None,
     ),
     "a saved run of other groups": (
         "old = {'state': {}, 'param_groups': [{'params': [0, 1]}, {'params': [2]}]}\n"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch.optim import Optimizer
 
 from whence.finding import Finding, Severity
 from whence.rules.refusals import call_of, refusing
 from whence.rules.rule import Rank, rule
-from whence.rules.telling import tell
+from whence.rules.telling import shape_text, tell
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.handlers import Fate
 from whence.source.sites import Site
@@ -32,7 +34,9 @@ def refused(failed: FailedCall) -> Finding | None:
     if not _is_state(state):
         return _no_state(failed, state)
     saved, own = _sizes(state["param_groups"]), _sizes(optimizer.param_groups)
-    return _other_groups(failed, optimizer, saved, own) if saved != own else None
+    if saved == own:
+        return None
+    return _anothers(failed, optimizer, state) or _other_groups(failed, optimizer, saved, own)
 
 
 def _is_state(thing: Any) -> bool:
@@ -68,6 +72,30 @@ def _part(failed: FailedCall, part: str) -> str | None:
         return None
     filename, given = failed.site.filename, call.args[0]
     return diff_of(replace_node(filename, given, in_parentheses(filename, given) + part))
+
+
+def _anothers(failed: FailedCall, optimizer: Optimizer, state: Mapping[Any, Any]) -> Finding | None:
+    """Moments have the shapes of their weights: of one and the same model one side has all shapes of the other."""
+    own = Counter(tuple(each.shape) for group in optimizer.param_groups for each in group["params"])
+    moments = [
+        next((tuple(each.shape) for each in entry.values() if isinstance(each, torch.Tensor) and each.dim()), None)
+        for entry in state["state"].values()
+        if isinstance(entry, Mapping)
+    ]
+    saved = Counter(shape for shape in moments if shape is not None)
+    if not saved or saved <= own or own <= saved:
+        return None
+    strange = next(shape for shape in saved if saved[shape] > own[shape])
+    return tell(
+        failed,
+        ID,
+        verdict="the state is that of another model's optimizer",
+        why=f"It has moments for a weight {shape_text(strange)}; this optimizer's weights are "
+        + ", ".join(map(shape_text, list(own)[:4]))
+        + ".",
+        fix="Load the state that was saved from this optimizer.",
+        severity=_if_not_expected(failed),
+    )
 
 
 def _other_groups(

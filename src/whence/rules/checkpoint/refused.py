@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from typing import Any
 
@@ -216,9 +217,10 @@ def _appended(failed: FailedCall, text: str) -> str | None:
 
 def _into_part(failed: FailedCall, path: str) -> str | None:
     call = call_of(failed, "load_state_dict")
-    if call is None or failed.site is None:
+    receiver = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    if failed.site is None or not isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript):
         return None
-    return diff_of(insert_after(failed.site.filename, call.func.value, path))  # type: ignore[attr-defined]
+    return diff_of(insert_after(failed.site.filename, receiver, path))
 
 
 def _rewritten(failed: FailedCall, key: str, condition: str = "") -> str | None:

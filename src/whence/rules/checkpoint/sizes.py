@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 
 from torch import nn
@@ -10,6 +11,7 @@ from whence.lineage.constructors import argument_origin
 from whence.lineage.trail import where_built
 from whence.rules.checkpoint.fitting import Shapes
 from whence.source.spots import Spot
+from whence.source.text import last_name
 from whence.tape.scene import Scene
 
 # Which argument of a layer's constructor decides an axis of its weight: position and name, by axis.
@@ -59,12 +61,17 @@ def where_sized(scene: Scene, model: nn.Module, name: str, given: tuple[int, ...
     if layer is None:
         return Sized()
     stack = scene.modules.built_at(layer)
-    axes = next((axes for kinds, axes in ARGUMENTS if isinstance(layer, kinds)), ())
+    is_torchs = type(layer).__module__.startswith("torch.nn")
+    axes = next((axes for kinds, axes in ARGUMENTS if is_torchs and isinstance(layer, kinds)), ())
     axis = next((axis for axis, (one, other) in enumerate(zip(given, wanted, strict=False)) if one != other), None)
     if last.startswith("bias") and axes and axes[0][1] == "in_channels":
         axes = axes[1:]
     if not stack or axis is None or axis >= len(axes) or len(given) != len(wanted):
         return Sized(where_built(layer, last, scene))
+    node = stack[0].node()
+    if not isinstance(node, ast.Call) or last_name(node.func) != type(layer).__name__:
+        # A larger layer of torch's built it, from arguments of its own.
+        return Sized(Spot.of_site(stack[0]))
     position, argument = axes[axis]
     plain = getattr(layer, argument, None) == wanted[axis]
     return Sized(
