@@ -10,10 +10,10 @@ import torch
 from torch.optim import Optimizer
 
 from whence.finding import Finding, Severity
-from whence.rules.refusals import call_of, refusing
+from whence.rules.checkpoint.edits import appended
+from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
 from whence.rules.telling import shape_text, tell
-from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.handlers import Fate
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -61,17 +61,9 @@ def _no_state(failed: FailedCall, state: Mapping[Any, Any]) -> Finding | None:
         fix=f"Load that part: load_state_dict(checkpoint{part})."
         if parts
         else "Give what optimizer.state_dict() gave.",
-        patch=_part(failed, part) if len(parts) == 1 else None,
+        patch=appended(failed, part) if len(parts) == 1 else None,
         severity=_if_not_expected(failed),
     )
-
-
-def _part(failed: FailedCall, part: str) -> str | None:
-    call = call_of(failed, "load_state_dict")
-    if call is None or not call.args or failed.site is None:
-        return None
-    filename, given = failed.site.filename, call.args[0]
-    return diff_of(replace_node(filename, given, in_parentheses(filename, given) + part))
 
 
 def _anothers(failed: FailedCall, optimizer: Optimizer, state: Mapping[Any, Any]) -> Finding | None:

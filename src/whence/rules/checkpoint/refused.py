@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
 from whence.finding import Confidence, Finding, Operand, Severity
+from whence.rules.checkpoint.edits import appended, into_part, new_name, stripped
 from whence.rules.checkpoint.fitting import Shapes, Surplus, fits, renamed, shapes_in, shapes_of, surplus, weights_in
 from whence.rules.checkpoint.sizes import differing, where_sized
-from whence.rules.refusals import call_of, refusing
+from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
 from whence.rules.telling import shape_text, tell
-from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.handlers import Fate
-from whence.source.text import text_of
 from whence.tape.failed import FailedCall
 
 ID = "checkpoint/not-loaded"
@@ -54,7 +52,7 @@ def _no_state(failed: FailedCall, module: nn.Module, given: Any) -> Finding | No
         why="A state is a dict of names and tensors, as state_dict() gives it."
         + (" torch.save(model, ...) saves the module itself." if whole else ""),
         fix="Give its state: .state_dict(); or save only that." if whole else "Give what torch.load(path) returns.",
-        patch=_appended(failed, ".state_dict()")
+        patch=appended(failed, ".state_dict()")
         if isinstance(given, nn.Module) and fits(dict(nn.Module.named_parameters(given)), shapes_of(module))
         else None,
     )
@@ -80,7 +78,7 @@ def _part_of_a_checkpoint(failed: FailedCall, module: nn.Module, state: Mapping[
         verdict=f"the whole checkpoint was given to load_state_dict; the weights are in {part}",
         why=f"The checkpoint is a dict of {_some(list(map(str, state)))}; what the model wants is one part of it.",
         fix=f"Load that part: load_state_dict(checkpoint{part}).",
-        patch=_appended(failed, part) if dict(shapes) == wanted else None,
+        patch=appended(failed, part) if dict(shapes) == wanted else None,
     )
 
 
@@ -101,8 +99,10 @@ def _too_long(failed: FailedCall, module: nn.Module, found: Surplus | None, give
         fix="Take it off the names before loading"
         + (", and leave the others out." if others and found.leads else ".")
         + " Or save the state of the part that is loaded again.",
-        patch=_stripped(failed, found, bool(others))
-        if found.fitting + as_they_are == len(wanted) and found.is_only_one and not (others and as_they_are)
+        patch=stripped(failed, found, bool(others))
+        if found.fitting + as_they_are == len(wanted)
+        and found.is_only_one
+        and not (others and (as_they_are or not found.leads))
         else None,
         operands=(Operand("model", type(module).__name__),),
     )
@@ -137,7 +137,7 @@ def _too_short(
         "those in the checkpoint do not",
         why=f"The checkpoint is that of a part of this model. With {piece!r} {found.fitting} of its {len(given)} names fit.",
         fix=f"Load it into that part: model{path}.load_state_dict(...)." if found.leads else "Put it into the names.",
-        patch=_into_part(failed, path) if whole else None,
+        patch=into_part(failed, path) if whole else None,
     )
 
 
@@ -172,7 +172,7 @@ def _renamed(failed: FailedCall, module: nn.Module, pairs: list[tuple[str, str]]
         verdict=f"layers have another name in the checkpoint: {told}",
         why="The weights that are missing and those that nobody wants have the same shapes, in the same order.",
         fix="Rename them in the state before loading, or keep the old names in the model.",
-        patch=_new_name(failed, *pairs[0]) if len(pairs) == 1 else None,
+        patch=new_name(failed, *pairs[0]) if len(pairs) == 1 else None,
         confidence=Confidence.LIKELY,
         operands=(Operand("model", type(module).__name__),),
         severity=_if_not_expected(failed),
@@ -205,42 +205,3 @@ def _if_not_expected(failed: FailedCall) -> Severity:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _appended(failed: FailedCall, text: str) -> str | None:
-    call = call_of(failed, "load_state_dict")
-    if call is None or not call.args or failed.site is None:
-        return None
-    filename, given = failed.site.filename, call.args[0]
-    return diff_of(replace_node(filename, given, in_parentheses(filename, given) + text))
-
-
-def _into_part(failed: FailedCall, path: str) -> str | None:
-    call = call_of(failed, "load_state_dict")
-    receiver = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
-    if failed.site is None or not isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript):
-        return None
-    return diff_of(insert_after(failed.site.filename, receiver, path))
-
-
-def _rewritten(failed: FailedCall, key: str, condition: str = "") -> str | None:
-    call = call_of(failed, "load_state_dict")
-    if call is None or not call.args or failed.site is None:
-        return None
-    filename, given = failed.site.filename, call.args[0]
-    text = in_parentheses(filename, given) if "\n" not in text_of(filename, given) else None
-    return (
-        diff_of(replace_node(filename, given, f"{{{key}: v for k, v in {text}.items(){condition}}}")) if text else None
-    )
-
-
-def _stripped(failed: FailedCall, found: Surplus, others: bool) -> str | None:
-    piece = found.piece
-    if not found.leads:
-        return _rewritten(failed, f"k.replace({'.' + piece!r}, '.')")
-    return _rewritten(failed, f"k.removeprefix({piece!r})", f" if k.startswith({piece!r})" if others else "")
-
-
-def _new_name(failed: FailedCall, old: str, new: str) -> str | None:
-    start = f"{old}."
-    return _rewritten(failed, f"{new + '.'!r} + k.removeprefix({start!r}) if k.startswith({start!r}) else k")
