@@ -52,6 +52,8 @@ PROGRAMS = [
     ("try:\n    y = boom()\nexcept RuntimeError:\n    y = None", Fate.CAUGHT),
     ("results = {}\ntry:\n    results['a'] = boom()\nexcept RuntimeError as e:\n    results['a'] = str(e)", Fate.CAUGHT),
     ("def f():\n    try:\n        return boom()\n    except RuntimeError:\n        return abs(-1)\nf()", Fate.MENDED),
+    ("try:\n    boom(1)\nexcept RuntimeError:\n    print('again')\n    try:\n        boom(2)\n    except Boom:\n        pass", Fate.MENDED),
+    ("try:\n    boom()\nexcept RuntimeError as error:\n    print(error, len('boom'))", Fate.CAUGHT),
     ("x = 3\nwhile x:\n    try:\n        boom(x)\n        break\n    except RuntimeError:\n        x -= 1", Fate.MENDED),
     ("def f():\n    for n in (3, 2):\n        try:\n            boom(n)\n        except RuntimeError:\n            continue\n        return n\nf()", Fate.MENDED),
     ("skipped = 0\nfor n in (3, 2):\n    try:\n        boom(n)\n    except RuntimeError:\n        skipped += 1\n        continue", Fate.CAUGHT),

@@ -18,6 +18,7 @@ from whence.rules.explain import explain
 from whence.source.handlers import Fate, fate_of
 from whence.source.sites import Site, is_library, sites_in
 from whence.tape.batches import LoaderBook, LoaderInfo, Lost
+from whence.tape.builds import BuildBook
 from whence.tape.failed import FailedCall, Fetching
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Call, Tape
@@ -36,6 +37,7 @@ class Explainer:
         self.modules = modules
         self.loaders = loaders
         self.record = record
+        self.builds = BuildBook()
         self.troubles: list[str] = []
         self._known: dict[Any, list[Finding]] = {}
 
@@ -183,6 +185,7 @@ class Explainer:
             exception=exception,
             frames=[frame for frame in frames if _is_users(frame)],
             fate=fate,
+            builds=self.builds,
             tape=self.tape,
             modules=self.modules,
             loaders=self.loaders,

@@ -403,6 +403,17 @@ class Session:
                     self.tripwires.scale_ends(args[0], stack)
                 else:
                     self.auditor.event(kind, stack, args, kwargs, result)
+                if kind is Kind.SCHEDULE and getattr(args[0], "last_epoch", None) == 0:
+                    # A schedule makes its first step while it is built.
+                    self.explainer.builds.note(args[0], stack)
+
+    def refused(self, exception: Exception) -> None:
+        """A method of torch's, written in Python, does not take what it is given."""
+        if is_from_a_signal(exception) or transforming():
+            return
+        outer = frames_outside(exception)
+        state: dict[str, Any] = {"scope": None, "step": self.step, "phase": "program"}
+        self._explain(exception, lambda: self.explainer.traceback(exception, outer, **state))
 
     # what the optimizer sensor reports
 
@@ -411,6 +422,8 @@ class Session:
             self.passes.by_hand = False
             self.auditor.forget_hand()
             self.auditor.optimizer_built(optimizer, stack)
+            sizes = tuple(len(group["params"]) for group in optimizer.param_groups)
+            self.explainer.builds.note(optimizer, stack, sizes)
 
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
         if self._looking_now or self._over:

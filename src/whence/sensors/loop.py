@@ -27,8 +27,13 @@ SCHEDULERS = (LRScheduler, ReduceLROnPlateau, SequentialLR, ChainedScheduler, Co
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 
 
+REFUSING = (Kind.LOAD, Kind.RESTORE, Kind.SCHEDULE)
+"""What refuses in words of its own, without a torch call that fails."""
+
+
 class Listener(Complaints, Protocol):
     def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None: ...
+    def refused(self, exception: Exception) -> None: ...
 
 
 class LoopSensor(Sensor):
@@ -75,6 +80,8 @@ class LoopSensor(Sensor):
                 try:
                     result = original(*args, **kwargs)
                 except BaseException as exception:
+                    if outermost and kind in REFUSING and isinstance(exception, Exception):
+                        self._guarded(self.listener.refused, exception)
                     hide_this_frame(exception)
                     raise
                 finally:

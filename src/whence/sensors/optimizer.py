@@ -15,6 +15,7 @@ from whence.source.sites import Site, caller_frame, user_stack
 
 class Listener(Complaints, Protocol):
     def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None: ...
+    def refused(self, exception: Exception) -> None: ...
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None: ...
     def evaluation_began(self) -> None: ...
     def evaluation_ended(self, optimizer: Optimizer) -> None: ...
@@ -53,6 +54,8 @@ class OptimizerSensor(Sensor):
             try:
                 original(optimizer, *args, **kwargs)
             except BaseException as exception:
+                if isinstance(exception, Exception):
+                    self._guarded(self.listener.refused, exception)
                 hide_this_frame(exception)
                 raise
             builder: Any = caller_frame()

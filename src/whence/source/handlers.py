@@ -12,7 +12,7 @@ from enum import Enum, auto
 from types import FrameType
 from typing import Any
 
-from whence.source.sites import Site, is_library
+from whence.source.sites import RUNNER, Site, is_library
 from whence.source.text import function_node, parent_of
 
 EXPECTING = ("raises", "assertRaises", "assertRaisesRegex")
@@ -36,11 +36,15 @@ class Guard:
 
     attempt: ast.Try
     handler: ast.ExceptHandler
+    failing: ast.AST | None = None
+    """What was running, where that is known for certain."""
 
 
 def fate_of(exception: BaseException, frames: Iterable[FrameType]) -> Fate:
     """Predict the fate of an exception from the frames it is about to pass, innermost first."""
     for frame in frames:
+        if frame.f_code.co_filename == RUNNER:
+            break
         if not is_library(frame.f_code.co_filename) and _is_assertion(Site.of(frame).node()):
             return Fate.MENDED
         if not _has_handler_here(frame):
@@ -70,7 +74,7 @@ def _guards_around(frame: FrameType, exception: BaseException) -> Iterator[Guard
         if isinstance(parent, ast.Try) and child in parent.body:
             for handler in parent.handlers:
                 if _takes(handler, exception, frame):
-                    yield Guard(parent, handler)
+                    yield Guard(parent, handler, site.node())
                     break
         items = parent.items if isinstance(parent, ast.With) and child in parent.body else ()
         if any(_expects_failure(item.context_expr, frame) for item in items):
@@ -138,10 +142,10 @@ def _passes_on(handler: ast.ExceptHandler) -> bool:
 
 
 def _makes_up(guard: Guard) -> bool:
-    """True if the handler supplies what the body failed to make, changes what it reads, returns a value instead, or if
+    """True if the handler supplies what the body failed to make, changes what it reads, tries it again, returns a value instead, or if
     the `try` stands in a loop that looks for the first thing that works, or is there to see the failure."""
     body, handler = guard.attempt.body, guard.handler
-    if _fails_if_all_goes_well(guard.attempt):
+    if _fails_if_all_goes_well(guard.attempt) or _tries_again(guard):
         return True
     needed = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     for statement in handler.body:
@@ -152,6 +156,18 @@ def _makes_up(guard: Guard) -> bool:
     if returns_value and any(_is_result(node.value, handler) for node in handler.body if isinstance(node, ast.Return)):
         return True
     return _is_search(guard)
+
+
+def _tries_again(guard: Guard) -> bool:
+    """The handler makes the call that failed once more, with something else."""
+    failing = guard.failing
+    return isinstance(failing, ast.Call) and any(
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == ast.unparse(failing.func)
+        and ast.unparse(node) != ast.unparse(failing)
+        for statement in guard.handler.body
+        for node in ast.walk(statement)
+    )
 
 
 def _supplies(node: ast.Assign | ast.AugAssign | ast.AnnAssign, needed: set[str], handler: ast.ExceptHandler) -> bool:

@@ -20,6 +20,8 @@ import executing
 from whence.finding import Span
 
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+RUNNER = os.path.join(OWN_FOLDER, "sensors", "program.py")
+"""What runs a program: whoever stands outside of it is no part of that."""
 OWN_PROGRAMS = OWN_FOLDER + "cases" + os.sep
 DEEPEST_STACK = 12
 

@@ -13,6 +13,7 @@ from torch import nn
 from whence.source.handlers import Fate
 from whence.source.sites import Site
 from whence.tape.batches import LoaderInfo, Lost
+from whence.tape.builds import BuildBook
 from whence.tape.scene import Scene
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value, flatten
@@ -46,6 +47,7 @@ class FailedCall(Scene):
     kwargs: dict[str, Any]
     exception: BaseException
     fate: Fate
+    builds: BuildBook = field(default_factory=BuildBook)
     fetching: Fetching | None = None
     surfaced: Site | None = None
     """Where it surfaced, if not where the call stands."""

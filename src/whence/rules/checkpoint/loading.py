@@ -18,19 +18,22 @@ from whence.source.text import text_of
 
 @audit_rule("checkpoint/not-loaded", Rank.CAUSE)
 def not_loaded(audit: Audit) -> Finding | None:
-    """Weights were silently not loaded.
+    """Weights were not loaded.
 
     What happened
         load_state_dict(..., strict=False) was given a state whose names do not fit the model's: most weights stay as they were
         initialised. Often a prefix is the reason: "module." from DataParallel, "_orig_mod." from torch.compile, "model." from Lightning.
+        Or load_state_dict raises: over a prefix, a whole checkpoint instead of its part, layers of another size or name.
     Why it matters
-        The program goes on with random weights and says nothing.
+        The program goes on with random weights and says nothing; or it ends with a list of names and not the reason.
     How it is detected
-        What load_state_dict returned: missing names on one side, unexpected ones on the other, most of the model among them.
+        What load_state_dict returned: missing names on one side, unexpected ones on the other, most of the model among them. Where it
+        raises, names and shapes of the state against those of the model.
     How to fix it
         Take the prefix off the names; keep strict=True where nothing is meant to be missing.
     When it stays silent
-        A new head: few names missing, most weights loaded.
+        A new head: few names missing, most weights loaded. A failure that the program makes up for, or a checkpoint of other sizes that
+        it expects (it catches the exception).
     Cost
         A look at the result of each load_state_dict.
     """
@@ -88,16 +91,16 @@ def incomplete_resume(audit: Audit) -> Finding | None:
 
     What happened
         A checkpoint has the model's weights, the optimizer's state and the epoch; the weights were loaded and the epoch is taken up, the
-        optimizer's state is not.
+        optimizer's state is not. Or it is refused: the optimizer was built with other groups than the one that was saved.
     Why it matters
         Adam begins anew with empty moments: the first steps after the resume are large and badly estimated, and the loss jumps.
     How it is detected
         A file that was read has an optimizer's state and an epoch or step in it, a model loaded its weights, and an optimizer with state
-        goes on stepping without having loaded anything.
+        goes on stepping without having loaded anything. Where load_state_dict raises, the groups of the state against the optimizer's.
     How to fix it
         optimizer.load_state_dict(checkpoint["optimizer"]), and the scheduler's and the scaler's likewise.
     When it stays silent
-        Files of weights alone, fine-tuning from them, optimizers that have no state.
+        Files of weights alone, fine-tuning from them, optimizers that have no state; programs that catch the refusal and begin anew.
     Cost
         A look at what torch.load gives.
     """

@@ -10,6 +10,7 @@ from torch import nn
 from whence.finding import Finding, Operand
 from whence.lineage.properties import HasDevice
 from whence.lineage.trail import trace, where_built
+from whence.rules.device.computed import refused_by_optimizer
 from whence.rules.operations import weight_of
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
@@ -255,7 +256,8 @@ def parameter_copy(failed: FailedCall) -> Finding | None:
     Why it matters
         On the CPU nothing raises and the optimizer never sees it.
     How it is detected
-        A module keeps a tensor that was computed from a parameter which no module owns.
+        A module keeps a tensor that was computed from a parameter which no module owns; or an optimizer is given a tensor that is
+        no leaf, and refuses it.
     How to fix it
         Transform first, then wrap: nn.Parameter(torch.randn(...) * 0.1).
     When it stays silent
@@ -263,6 +265,8 @@ def parameter_copy(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
+    if (refused := refused_by_optimizer(failed)) is not None:
+        return refused
     found = _left_behind(failed)
     kept = _kept_by(failed, found[0]) if found is not None else None
     if found is None or kept is None or kept[2].is_leaf or not kept[2].requires_grad:

@@ -239,16 +239,17 @@ def schedule(audit: Audit) -> Finding | None:
 
     What happened
         A schedule that counts epochs is stepped for every batch, or its horizon is counted in samples instead of batches: the learning
-        rate collapses in the first epochs, or never comes down.
+        rate collapses in the first epochs, or never comes down. Or it is shorter than the loop: OneCycleLR raises after its last step.
     Why it matters
         Most of the training happens at a rate that nobody chose.
     How it is detected
         The rate at each of the scheduler's steps over the whole run: more than half of the steps at less than a thousandth of the first
-        rate, with a step of the scheduler for every update; or a horizon that is longer than the run by the batch size.
+        rate, with a step of the scheduler for every update; or a horizon that is longer than the run by the batch size. Where it raises,
+        the number it was given, followed back to where it was computed, against the turns of the loops around its step.
     How to fix it
         Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
     When it stays silent
-        Cycles, warm restarts, runs that were stopped early.
+        Cycles, warm restarts, runs that were stopped early, programs that catch the end of the schedule.
     Cost
         One entry for each step of the scheduler in the first steps.
     """

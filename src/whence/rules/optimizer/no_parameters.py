@@ -1,7 +1,7 @@
 """The optimizer was given nothing to train.
 
 What happened
-    torch refused to build an optimizer over no parameters.
+    torch refused to build an optimizer over no parameters, or over something else: a module, iterators in a list, names.
 Why it matters
     The message says that the list is empty, not why: the layers are in a plain list that `parameters()` does not see, the generator was used
     up before, or the class has no `__init__` that torch calls.
@@ -25,6 +25,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from whence.finding import Finding
+from whence.rules.optimizer.not_parameters import no_tensors
 from whence.rules.optimizer.ownership import hiding
 from whence.rules.rule import Rank, rule
 from whence.rules.telling import tell
@@ -37,7 +38,7 @@ from whence.tape.failed import FailedCall
 def no_parameters(failed: FailedCall) -> Finding | None:
     given = _given(failed)
     if given is None:
-        return None
+        return no_tensors(failed)
     spot = Spot.of_site(failed.site) if failed.site is not None else None
     hidden = hiding(failed, lambda weight: isinstance(weight, nn.Parameter))
     if hidden is not None:

@@ -1,0 +1,51 @@
+"""Small edits of the line that loads a state."""
+
+from __future__ import annotations
+
+import ast
+
+from whence.rules.checkpoint.fitting import Surplus
+from whence.rules.refusals import call_of
+from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
+from whence.tape.failed import FailedCall
+
+
+def appended(failed: FailedCall, text: str) -> str | None:
+    """`load_state_dict(checkpoint)` to `load_state_dict(checkpoint['model'])`."""
+    call = call_of(failed, "load_state_dict")
+    if call is None or not call.args or failed.site is None:
+        return None
+    filename, given = failed.site.filename, call.args[0]
+    return diff_of(replace_node(filename, given, in_parentheses(filename, given) + text))
+
+
+def into_part(failed: FailedCall, path: str) -> str | None:
+    """`model.load_state_dict(...)` to `model.encoder.load_state_dict(...)`."""
+    call = call_of(failed, "load_state_dict")
+    receiver = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    if failed.site is None or not isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript):
+        return None
+    return diff_of(insert_after(failed.site.filename, receiver, path))
+
+
+def _rewritten(failed: FailedCall, key: str, condition: str = "") -> str | None:
+    call = call_of(failed, "load_state_dict")
+    if call is None or not call.args or failed.site is None:
+        return None
+    filename, given = failed.site.filename, call.args[0]
+    text = in_parentheses(filename, given)
+    return diff_of(replace_node(filename, given, f"{{{key}: v for k, v in {text}.items(){condition}}}"))
+
+
+def stripped(failed: FailedCall, found: Surplus, others: bool) -> str | None:
+    """The names without the piece that they have too much, and without the others."""
+    piece = found.piece
+    if not found.leads:
+        return _rewritten(failed, f"k.replace({'.' + piece!r}, '.')")
+    return _rewritten(failed, f"k.removeprefix({piece!r})", f" if k.startswith({piece!r})" if others else "")
+
+
+def new_name(failed: FailedCall, old: str, new: str) -> str | None:
+    """A layer's old name changed to its new one."""
+    start = f"{old}."
+    return _rewritten(failed, f"{new + '.'!r} + k.removeprefix({start!r}) if k.startswith({start!r}) else k")

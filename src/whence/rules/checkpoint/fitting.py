@@ -1,0 +1,125 @@
+"""How the names and shapes of a state fit those of a module."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+Shapes = Mapping[str, tuple[int, ...]]
+HALF = 0.5
+MOST_NAMES = 4_000
+DEEPEST = 2
+
+
+def shapes_of(module: nn.Module, prefix: str = "") -> dict[str, tuple[int, ...]]:
+    """What a module wants to load, by name. Asks none of the program's own code."""
+    found: dict[str, tuple[int, ...]] = {}
+    kept = {name: each for name, each in module._buffers.items() if name not in module._non_persistent_buffers_set}
+    for name, tensor in (*module._parameters.items(), *kept.items()):
+        if tensor is not None and not is_lazy(tensor):
+            found[prefix + name] = tuple(tensor.shape)
+    for name, child in module._modules.items():
+        if child is not None:
+            found |= shapes_of(child, f"{prefix}{name}.")
+    return found
+
+
+def shapes_in(state: Mapping[Any, Any]) -> dict[str, tuple[int, ...]]:
+    """The tensors of a state by name."""
+    return {
+        name: tuple(each.shape)
+        for name, each in state.items()
+        if isinstance(name, str) and isinstance(each, torch.Tensor) and not is_lazy(each)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """A piece that names on one side have too much: `module.`. Without it this many fit, name and shape."""
+
+    piece: str
+    leads: bool
+    """They begin with it."""
+    fitting: int
+    is_only_one: bool
+    """No other piece does as well."""
+
+
+def surplus(longer: Shapes, shorter: Shapes) -> Surplus | None:
+    """The piece to take out of the longer names so that at least half of the shorter ones are met."""
+    if len(longer) > MOST_NAMES or not shorter:
+        return None
+    counts: Counter[tuple[str, bool]] = Counter()
+    for name, shape in longer.items():
+        if shorter.get(name) == shape:
+            continue
+        for piece, leads, rest in _shortened(name):
+            if shorter.get(rest) == shape:
+                counts[piece, leads] += 1
+    if not counts:
+        return None
+    ranked = counts.most_common(2)
+    (piece, leads), fitting = ranked[0]
+    if fitting < HALF * len(shorter):
+        return None
+    return Surplus(piece, leads, fitting, len(ranked) == 1 or ranked[1][1] < fitting)
+
+
+def _shortened(name: str) -> Iterator[tuple[str, bool, str]]:
+    parts = name.split(".")
+    for start in range(len(parts)):
+        for end in range(start + 1, len(parts)):
+            yield ".".join(parts[start:end]) + ".", start == 0, ".".join((*parts[:start], *parts[end:]))
+
+
+def fits(state: Mapping[Any, Any], wanted: Shapes) -> bool:
+    """Whether a state is meant for these names, give or take a piece of them."""
+    given = shapes_in(state)
+    exact = sum(given.get(name) == shape for name, shape in wanted.items())
+    return exact >= max(HALF * len(wanted), 1) or surplus(given, wanted) is not None
+
+
+def weights_in(state: Mapping[Any, Any], wanted: Shapes, depth: int = 0) -> tuple[str, Shapes] | None:
+    """The part of a checkpoint that fits, and how to get at it as it is written: `['model']`, `['net'].state_dict()`."""
+    for key, part in state.items():
+        if isinstance(part, nn.Module) and fits(dict(nn.Module.named_parameters(part)), wanted):
+            return f"[{key!r}].state_dict()", shapes_of(part)
+        if not isinstance(part, Mapping):
+            continue
+        if fits(part, wanted):
+            return f"[{key!r}]", shapes_in(part)
+        if depth < DEEPEST and (below := weights_in(part, wanted, depth + 1)) is not None:
+            return f"[{key!r}]{below[0]}", below[1]
+    return None
+
+
+def renamed(given: Shapes, wanted: Shapes) -> list[tuple[str, str]]:
+    """The layers that have another name in the state, old and new, if that is all that is wrong with it."""
+    old = _layers({name: shape for name, shape in given.items() if name not in wanted})
+    new = _layers({name: shape for name, shape in wanted.items() if name not in given})
+    if not new or len(old) != len(new) or list(old.values()) != list(new.values()):
+        return []
+    return list(dict.fromkeys(_apart(*pair) for pair in zip(old, new, strict=True)))
+
+
+def _layers(names: Shapes) -> dict[str, dict[str, tuple[int, ...]]]:
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, shape in names.items():
+        layer, _, last = name.rpartition(".")
+        found.setdefault(layer, {})[last] = shape
+    return found
+
+
+def _apart(old: str, new: str) -> tuple[str, str]:
+    """Two names without the end that they share: `body.0` and `encoder.0` differ in `body` and `encoder`."""
+    one, other = old.split("."), new.split(".")
+    while len(one) > 1 and len(other) > 1 and one[-1] == other[-1]:
+        one.pop()
+        other.pop()
+    return ".".join(one), ".".join(other)

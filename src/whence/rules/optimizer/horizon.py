@@ -1,0 +1,144 @@
+"""A schedule that is over before the training is, and refuses to go on."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from torch.optim.lr_scheduler import LRScheduler
+
+from whence.finding import Confidence, Finding, Severity
+from whence.lineage.expressions import Found, SourceTrace, ground_of
+from whence.lineage.properties import IsCount
+from whence.lineage.turns import Rounds, rounds_of
+from whence.rules.refusals import refusing
+from whence.rules.rule import Rank, rule
+from whence.rules.telling import tell
+from whence.source.edits import diff_of, replace_node
+from whence.source.handlers import Fate
+from whence.source.spots import Spot
+from whence.source.text import text_of
+from whence.tape.builds import Build
+from whence.tape.failed import FailedCall
+
+POSITIONS = {"total_steps": 2, "epochs": 3, "steps_per_epoch": 4}
+
+
+@rule("optimizer/schedule", Rank.CAUSE)
+def horizon(failed: FailedCall) -> Finding | None:
+    """The loud form: OneCycleLR raises after its last step."""
+    names = refusing(failed, LRScheduler, "get_lr", "step")
+    scheduler = names["self"] if names is not None else None
+    planned, made = getattr(scheduler, "total_steps", None), getattr(scheduler, "last_epoch", None)
+    if not isinstance(planned, int) or not isinstance(made, int) or made <= planned:
+        return None
+    rounds = rounds_of(failed.call.stack, failed.frames)
+    build = failed.builds.of(scheduler)
+    found = _where_given(failed, build, planned, rounds)
+    constructor = Spot.of_site(build.stack[0]) if build is not None and build.stack else None
+    total = rounds.total
+    known = total is not None and total > planned
+    reason, is_floored = _reason(planned, rounds)
+    spot = found.spot or constructor
+    kind = type(scheduler).__name__
+    return tell(
+        failed,
+        "optimizer/schedule",
+        verdict=f"the schedule is {planned} steps long and the loop makes {total if known else 'more'}: {kind} refuses step {made}",
+        spot=spot,
+        chain=found.hops,
+        why=f"{reason} A schedule of this kind has no rate for what comes after its last step.",
+        fix="Count the steps as the loop makes them: epochs * len(loader), len(loader) being rounded up unless drop_last is set"
+        " (divided by the accumulation, where the scheduler is stepped once for several batches).",
+        patch=_rounded_up(spot) if is_floored else None,
+        confidence=Confidence.PROVEN if known else Confidence.LIKELY,
+        # Who catches it trains until the schedule is over.
+        severity=Severity.INFO if failed.fate is Fate.CAUGHT else Severity.ERROR,
+    )
+
+
+def _reason(planned: int, rounds: Rounds) -> tuple[str, bool]:
+    """Why the loop makes more steps than planned; and whether a short last batch was not counted."""
+    total = rounds.total
+    if total is None or total <= planned:
+        return "The scheduler is stepped more often than was planned.", False
+    last = rounds.loops[-1]
+    batches = last.count or 1
+    epochs = total // (last.times or 1)
+    loop = f"The loop makes {epochs} epochs of {batches} batches, which is {total} steps."
+    if last.every > 1:
+        loop = f"The loop makes {epochs} epochs of {batches} batches and steps once for {last.every}, which is {total} steps."
+        if last.at_end and planned == epochs * batches // last.every:
+            return (
+                f"{loop} The rest at the end of each epoch makes a step as well, which the schedule does not count.",
+                False,
+            )
+        return loop, False
+    if planned == epochs * (batches - 1) and _has_short_batch(rounds.loops[-1].loader):
+        return (
+            f"{loop} The schedule counts {batches - 1} batches an epoch: the last one, which is shorter, was rounded off.",
+            True,
+        )
+    if planned == epochs and batches > 1:
+        return f"{loop} The schedule counts epochs, and the scheduler is stepped for every batch.", False
+    if planned == batches:
+        return f"{loop} The schedule counts the batches of one epoch.", False
+    if planned % batches == 0:
+        return f"{loop} The schedule counts {planned // batches} epochs.", False
+    if total // planned > 1:
+        return (
+            f"{loop} That is {total / planned:.3g} times what the schedule counts: it counts otherwise than the scheduler is stepped.",
+            False,
+        )
+    return loop, False
+
+
+def _has_short_batch(loader: Any) -> bool:
+    try:
+        size = loader.batch_size
+        return bool(size and not loader.drop_last and len(loader.dataset) % size)
+    except (AttributeError, TypeError):
+        return False
+
+
+def _where_given(failed: FailedCall, build: Build | None, planned: int, rounds: Rounds) -> Found:
+    """Where the number was computed that the scheduler was built with."""
+    node = build.stack[0].node() if build is not None and build.stack else None
+    if build is None or not isinstance(node, ast.Call):
+        return Found()
+    given = {
+        name: argument
+        for name, position in POSITIONS.items()
+        if (argument := _argument(node, position, name)) is not None
+        and not (isinstance(argument, ast.Constant) and argument.value is None)
+    }
+    batches = rounds.loops[-1].count if rounds.loops else None
+    count: int | None = planned
+    name = "total_steps"
+    if name not in given:
+        # Of the two factors the one is to blame that is not what the loop has.
+        by_epochs = batches is not None and planned % batches == 0
+        name, count = ("epochs", planned // batches) if by_epochs and batches else ("steps_per_epoch", None)
+    if name not in given:
+        return Found()
+    return SourceTrace(IsCount(count), failed.frames).follow(given[name], ground_of(build.stack, failed.frames))
+
+
+def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
+    named = next((each.value for each in call.keywords if each.arg == name), None)
+    return named if named is not None else call.args[position] if position < len(call.args) else None
+
+
+def _rounded_up(spot: Spot | None) -> str | None:
+    """`n // size` to `-(-n // size)`, where there is one such division."""
+    node = spot.node() if spot is not None else None
+    found = [
+        each
+        for each in (ast.walk(node) if node is not None else ())
+        if isinstance(each, ast.BinOp) and isinstance(each.op, ast.FloorDiv)
+    ]
+    if spot is None or len(found) != 1:
+        return None
+    left, right = (text_of(spot.filename, each) for each in (found[0].left, found[0].right))
+    left = left if isinstance(found[0].left, ast.Name | ast.Call | ast.Attribute | ast.Subscript) else f"({left})"
+    return diff_of(replace_node(spot.filename, found[0], f"-(-{left} // {right})"))
