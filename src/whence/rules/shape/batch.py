@@ -87,7 +87,7 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
                 why=f"The input is {shape_text(given.shape)}; the first size asked for is the number {literal}, which fitted "
                 f"only batches of {literal}.{_leftover(failed)}",
                 fix="Write x.size(0) instead of the number, or -1 if the other sizes are known.",
-                patch=_size_patch(spot, call) if rows == given.shape[0] else None,
+                patch=_size_patch(spot, call) if rows == given.shape[0] else _exchange_patch(failed, spot, call),
                 operands=(Operand("input", describe(given)), Operand("asked for", shape_text(_asked(call)))),
                 counterfactual=f"{prod(given.shape)} elements make {rows} rows of {prod(given.shape) // rows}",
             )
@@ -122,17 +122,34 @@ def _literal_batch(failed: FailedCall, call: Call) -> tuple[int, int] | None:
     return (literal, rows) if (same_rest and rows > 1) or known_batch else None
 
 
-def _size_patch(spot: Spot | None, call: Call) -> str | None:
-    node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.Call):
-        return None
+def _sizes(node: ast.Call) -> tuple[ast.expr, list[ast.expr]]:
+    """What is reshaped, and the sizes that are asked for."""
     method = isinstance(node.func, ast.Attribute) and not (
         isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
     )
     subject = node.func.value if method and isinstance(node.func, ast.Attribute) else node.args[0]
     sizes: list[ast.expr] = node.args if method else node.args[1:]
-    if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
-        sizes = sizes[0].elts
+    return subject, sizes[0].elts if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List) else sizes
+
+
+def _exchange_patch(failed: FailedCall, spot: Spot | None, call: Call) -> str | None:
+    """-1 for the batch, and the number that stood for it before where -1 was."""
+    node = spot.node() if spot is not None else None
+    earlier = failed.tape.earlier_at(call)
+    asked = _asked(call)
+    sizes = _sizes(node)[1] if isinstance(node, ast.Call) else []
+    if spot is None or earlier is None or len(sizes) != len(asked) or -1 not in asked:
+        return None
+    at = asked.index(-1)
+    known = str(earlier.outputs[0].shape[at])
+    return diff_of(replace_node(spot.filename, sizes[0], "-1"), replace_node(spot.filename, sizes[at], known))
+
+
+def _size_patch(spot: Spot | None, call: Call) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Call):
+        return None
+    subject, sizes = _sizes(node)
     if not sizes:
         return None
     rest_known = not any(isinstance(each, int) and each == -1 for each in _asked(call))

@@ -34,8 +34,9 @@ from whence.rules.custom_functions import caller_of, is_librarys, parameter_name
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.definitions import find_definition
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
-from whence.source.text import enclosing
+from whence.source.text import enclosing, text_of
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, CustomFunction, Value
 
@@ -121,8 +122,11 @@ def _told(failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit) 
     turned = misfit.given == tuple(reversed(misfit.wanted))
     found = returned_by_backward(func.kind)
     node: ast.AST | None = found[0] if found is not None else None
+    patch = None
     if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and misfit.number < len(node.value.elts):
         node = _made(node.value.elts[misfit.number])
+        if turned and len(misfit.wanted) == 2 and found is not None:
+            patch = diff_of(replace_node(found[1], node, f"({text_of(found[1], node)}).T"))
     return tell(
         failed,
         "shape/gradient",
@@ -133,6 +137,7 @@ def _told(failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit) 
         fix="Exchange the factors, or transpose it, where it is returned."
         if turned
         else f"Bring it into the shape of {name}: sum over the axes along which {name} was broadcast.",
+        patch=patch,
         chain=() if call.site is None else (Spot.of_site(call.site).hop(f"{func.__name__} is applied"),),
         counterfactual=f"its backward alone, on tensors of these shapes, returns {shape_text(misfit.given)}",
     )

@@ -29,9 +29,9 @@ from whence.lineage.results import Result, result_of
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.definitions import class_of_method
-from whence.source.edits import diff_of, insert_before, replace_node
+from whence.source.edits import diff_of, insert_after, insert_before, replace_node
 from whence.source.spots import Spot
-from whence.source.text import function_node, span_of
+from whence.source.text import function_node, span_of, statement_of
 from whence.tape.failed import FailedCall
 from whence.tape.tape import flatten
 
@@ -51,7 +51,7 @@ def wrong_container(failed: FailedCall) -> Finding | None:
             spot=found.spot,
             why=_why(thing, found),
             fix=_fix(found),
-            patch=_patch(thing, found),
+            patch=_patch(thing, found) or _first_of_it(failed, thing, found),
             operands=(Operand("given", describe(thing)),),
         )
     return None
@@ -131,6 +131,15 @@ def _why(thing: Any, found: Result) -> str:
         return f"{found.giver} computes its result and ends without a return, so that its caller gets None."
     shapes = ", ".join(shape_text(each.shape) for each in flatten(thing) if isinstance(each, torch.Tensor))
     return f"{found.giver} gives a {type(thing).__name__} with tensors of {shapes}, and the whole of it was passed on."
+
+
+def _first_of_it(failed: FailedCall, thing: Any, found: Result) -> str | None:
+    """`[0]` behind the call, where it stands in the expression that failed."""
+    node, failing = found.spot.node(), failed.site.statement() if failed.site is not None else None
+    here = isinstance(node, ast.Call) and failing is not None and statement_of(node) is failing
+    if node is None or not here or not isinstance(thing, tuple) or not isinstance(thing[0], torch.Tensor):
+        return None
+    return diff_of(insert_after(found.spot.filename, node, "[0]"))
 
 
 def _patch(thing: Any, found: Result) -> str | None:
