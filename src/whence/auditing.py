@@ -303,6 +303,12 @@ class Auditor:
         audit.threads = max(0, threading.active_count() - 2)
         self._tell([(id, ask) for id, ask in audit_rules() if id == "memory/hang"], audit)
 
+    def tell_of(self, rule: str, stack: tuple[Site, ...], frames: list[FrameType]) -> list[Finding]:
+        """One rule only: the program has failed, and this is why."""
+        return self._tell(
+            [(id, ask) for id, ask in audit_rules() if id == rule], self._audit_of(stack, frames, final=False)
+        )
+
     def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:
         if final:
             self.rounds.at_the_end()
@@ -329,7 +335,8 @@ class Auditor:
             told=self.told,
         )
 
-    def _tell(self, rules: Iterable[tuple[str, Callable[[Any], Finding | None]]], scene: Any) -> None:
+    def _tell(self, rules: Iterable[tuple[str, Callable[[Any], Finding | None]]], scene: Any) -> list[Finding]:
+        told = []
         for id, ask in rules:
             try:
                 found = ask(scene)
@@ -345,6 +352,8 @@ class Auditor:
             if surfaced not in self._surfaced:
                 self._surfaced.add(surfaced)
                 self.host.say([found])
+                told.append(found)
+        return told
 
 
 def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:

@@ -42,6 +42,7 @@ from whence.source.sites import (
     frames_outside,
     is_library,
     let_go,
+    sites_in,
     stack_of,
     user_frames,
     user_stack,
@@ -686,6 +687,10 @@ class Session:
         """The program is over: what it left behind, looked at once."""
         over, self._over = self._over, True
         found = [] if over else self.tripwires.program_ended(frames, exception)
+        if not over and not found and exception is not None:
+            sites = tuple(sites_in(exception.__traceback__))
+            if self.auditor.rounds.fails_in(sites, frames):
+                return self.auditor.tell_of("data/empty-epoch", sites, frames)
         if not over and not found and exception is None and (self.tape.count or self.step or self.loaders.infos()):
             self.auditor.audit((), frames, final=True)
         return found
