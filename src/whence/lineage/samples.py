@@ -21,7 +21,7 @@ from whence.lineage.looking import is_array
 from whence.lineage.properties import Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.lineage.workers import be_worker
-from whence.source.sites import Site, is_library
+from whence.source.sites import Site, is_library, user_frames
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf, LoaderInfo, leaves_of
 from whence.tape.tape import Value
@@ -46,13 +46,20 @@ class Fetch:
         return [frame for made in self.returns for frame, _ in reversed(made)]
 
 
+Callers = dict[FrameType, tuple[FrameType, int]]
+"""For functions that returned, who of the user's functions called them, and in which line."""
+
+
 @contextmanager
-def returning_frames(found: list[tuple[FrameType, Any]]) -> Iterator[None]:
+def returning_frames(found: list[tuple[FrameType, Any]], callers: Callers | None = None) -> Iterator[None]:
     """Collect the user's functions that return, with their frames."""
 
     def note(frame: FrameType, event: str, value: Any) -> None:
         if event == "return" and len(found) < MOST_RETURNS and not is_library(frame.f_code.co_filename):
             found.append((frame, value))
+            outer = next(iter(user_frames(frame.f_back)), None) if callers is not None else None
+            if callers is not None and outer is not None:
+                callers[frame] = outer, outer.f_lineno
 
     before = sys.getprofile()
     sys.setprofile(note)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -12,13 +14,13 @@ from whence.finding import Finding, Operand, Sample
 from whence.lineage.ancestry import ancestors
 from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis
-from whence.lineage.samples import file_of, trace_returned
+from whence.lineage.samples import Callers, file_of, trace_returned
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import span_of
+from whence.source.text import span_of, statement_at
 from whence.tape.batches import leaves_of
 from whence.tape.failed import FailedCall, Fetching
 
@@ -60,12 +62,15 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
         return _told(failed, position, f"sample {fetching.failed_index} raised {type(failed.exception).__name__}", None)
     for position, sample in enumerate(fetching.samples):
         if sample is None or any(leaf is None for _, leaf in leaves_of(sample)):
-            spot = _returned_none(fetching, position)
-            return _told(failed, position, f"sample {fetching.indices[position]} is None", spot)
+            spot, forgets = _returned_none(fetching, position)
+            told = f"sample {fetching.indices[position]} is None"
+            if forgets:
+                told = f"{told}: {forgets} ends without a return"
+            return _told(failed, position, told, spot, forgets=bool(forgets))
     return None
 
 
-def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None) -> Finding | None:
+def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, forgets: bool = False) -> Finding | None:
     assert failed.fetching is not None
     sample = _named(failed.fetching, position)
     where = f" It reads {sample.path}." if sample.path else ""
@@ -81,7 +86,9 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None) ->
         verdict=verdict,
         trail=trail,
         why=f"The batch was fetched again, one sample after the other; number {position} in it (dataset index {sample.dataset_index}) is the one.{where}",
-        fix="Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating.",
+        fix="Return what this function has made."
+        if forgets
+        else "Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating.",
         operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
         counterfactual="fetched again alone, it fails in the same way"
         if failed.fetching.failed_index is not None
@@ -89,16 +96,69 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None) ->
     )
 
 
-def _returned_none(fetching: Fetching, position: int) -> Spot | None:
-    for frame, returned in reversed(fetching.returns[position]):
-        if returned is None or (
-            isinstance(returned, tuple | list | dict) and any(leaf is None for _, leaf in leaves_of(returned))
-        ):
-            statement = Site.of(frame).statement()
-            site = Site.of(frame)
-            return (
-                Spot(site.filename, span_of(statement), site.function) if statement is not None else Spot.of_site(site)
-            )
+def _returned_none(fetching: Fetching, position: int) -> tuple[Spot | None, str]:
+    """The return that gave None, from the sample's inwards over functions that only pass it on.
+
+    Also the name of the function, where it has no return there.
+    """
+    made = fetching.returns[position]
+    frame, path = next(
+        ((each, path) for each, returned in reversed(made) if (path := _path_to_none(returned)) is not None), (None, ())
+    )
+    if frame is None:
+        return None, ""
+    while (inner := _giver(frame, path, made, fetching.callers)) is not None:
+        frame, path = inner, ()
+    site = Site.of(frame)
+    statement = site.statement()
+    if statement is None:
+        return Spot.of_site(site), ""
+    forgets = not isinstance(statement, ast.Return) and not site.function.startswith("<")
+    return Spot(site.filename, span_of(statement), site.function), site.function if forgets else ""
+
+
+def _giver(
+    frame: FrameType, path: tuple[Any, ...], made: list[tuple[FrameType, Any]], callers: Callers
+) -> FrameType | None:
+    """The function that returned None to the one of this frame, which returns that at a place of what it returns."""
+    statement = Site.of(frame).statement()
+    part = statement.value if isinstance(statement, ast.Return) else None
+    while path and isinstance(part, ast.Tuple | ast.List | ast.Dict):
+        parts = dict(enumerate(part.elts)) if not isinstance(part, ast.Dict) else _keyed(part)
+        part, path = parts.get(path[0]), path[1:]
+    if not isinstance(part, ast.Name | ast.Call):
+        return None
+    for inner, returned in reversed(made):
+        caller, line = callers.get(inner, (None, 0))
+        if caller is frame and returned is None and _is_given_by(part, line, frame):
+            return inner
+    return None
+
+
+def _is_given_by(part: ast.Name | ast.Call, line: int, frame: FrameType) -> bool:
+    """Whether a call in a line is what an expression stands for: the call itself, or the one its name was set to."""
+    if isinstance(part, ast.Call):
+        return part.lineno <= line <= (part.end_lineno or part.lineno)
+    statement = statement_at(frame.f_code.co_filename, line)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call | ast.IfExp):
+        return False
+    return any(isinstance(each, ast.Name) and each.id == part.id for each in statement.targets)
+
+
+def _keyed(node: ast.Dict) -> dict[Any, ast.expr]:
+    pairs = zip(node.keys, node.values, strict=True)
+    return {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+
+
+def _path_to_none(thing: Any) -> tuple[Any, ...] | None:
+    """Where in a tree of tuples, lists and dicts the first None is."""
+    if thing is None:
+        return ()
+    parts = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, tuple | list) else ()
+    for key, each in parts:
+        below = _path_to_none(each)
+        if below is not None:
+            return (key, *below)
     return None
 
 
