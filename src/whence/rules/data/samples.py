@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 from types import FrameType
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from whence.finding import Finding, Operand, Sample
 from whence.lineage.ancestry import ancestors
 from whence.lineage.looking import is_array
-from whence.lineage.properties import HasAxis
+from whence.lineage.properties import HasAxis, axis_source
 from whence.lineage.samples import Callers, file_of, trace_returned
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.rule import rule
@@ -23,6 +24,10 @@ from whence.source.spots import Spot
 from whence.source.text import span_of, statement_at
 from whence.tape.batches import leaves_of
 from whence.tape.failed import FailedCall, Fetching
+from whence.tape.tape import Call, Value
+
+MOST_COMPARED = 8
+LONGEST_CHAIN = 60
 
 
 def _named(fetching: Fetching, position: int, leaf: str | None = None) -> Sample:
@@ -239,7 +244,8 @@ def _trail(
     failed: FailedCall, fetching: Fetching, position: int, leaf: Any, shape: tuple[int, ...], usual: tuple[int, ...]
 ) -> Trail:
     axis = _differing_axis(shape, usual)
-    fixed = _where_usual_size_is_made(failed, fetching, leaf, axis, usual)
+    fixed = _where_others_become_alike(failed, fetching, position, leaf, axis, usual)
+    fixed = fixed or _where_usual_size_is_made(failed, fetching, leaf, axis, usual)
     if fixed is not None:
         return fixed
     prop = HasAxis(axis if axis is not None else -1, shape[axis if axis is not None else -1] if shape else 0)
@@ -253,6 +259,47 @@ def _trail(
         return found
     made = fetching.returns[position]
     return Trail(Birth.SAMPLE, Spot.of_site(Site.of(made[-1][0])) if made else None)
+
+
+def _where_others_become_alike(
+    failed: FailedCall, fetching: Fetching, position: int, leaf: Any, axis: int | None, usual: tuple[int, ...]
+) -> Trail | None:
+    """The call that gives samples of different length one length: a padding that leaves out what is too long, say.
+
+    The odd sample went through it, or through the function that it stands in.
+    """
+    if axis is None or not isinstance(leaf, torch.Tensor):
+        return None
+    others = [one for each in fetching.samples for _, one in leaves_of(each) if _shape(one) == usual]
+    chains = [_sizes(failed.value(each), axis) for each in others[:MOST_COMPARED] if isinstance(each, torch.Tensor)]
+    codes = {frame.f_code for frame, _ in fetching.returns[position]}
+    for one, other in combinations(chains, 2):
+        call = _first_alike(one, other)
+        if call is not None and call.site is not None and call.site.f_code in codes:
+            return Trail(Birth.CALL, Spot.of_site(call.site), op=call.name, phase="data")
+    return None
+
+
+def _sizes(value: Value, axis: int) -> list[tuple[Call, int, list[int]]]:
+    """Back from a value over those that gave it the size of an axis: the calls, and the size after and before each."""
+    found: list[tuple[Call, int, list[int]]] = []
+    while value.call is not None and len(found) < LONGEST_CHAIN:
+        sources = axis_source(value.call, value, axis) or []
+        found.append((value.call, value.shape[axis], [each.shape[at] for each, at in sources]))
+        if len(sources) != 1:
+            break
+        value, axis = sources[0]
+    return found
+
+
+def _first_alike(one: list[tuple[Call, int, list[int]]], other: list[tuple[Call, int, list[int]]]) -> Call | None:
+    """The call after which two values have one size, if both came by it with different sizes."""
+    for (call, size, before), (same, likewise, then) in zip(one, other, strict=False):
+        if call.site != same.site or size != likewise:
+            return None
+        if before != then:
+            return call
+    return None
 
 
 def _where_usual_size_is_made(
