@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Iterator
@@ -18,11 +19,12 @@ from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
-from whence.lineage.properties import Property
+from whence.lineage.properties import HasElement, Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.lineage.workers import be_worker
 from whence.source.sites import Site, is_library, user_frames
 from whence.source.spots import Spot
+from whence.source.text import statement_of
 from whence.tape.batches import BatchLeaf, LoaderInfo, leaves_of
 from whence.tape.tape import Value
 
@@ -210,10 +212,23 @@ def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Prope
         if expression is None or ground is None:
             continue
         ground = replace(ground, frame=frame)
-        found = SourceTrace(prop, [frame, *scene.frames]).follow_path(expression, ground, path)
+        search = SourceTrace(prop, [frame, *scene.frames])
+        found = search.follow_path(expression, ground, path)
         if found.spot is not None:
-            return Trail(Birth.SAMPLE, found.spot, found.hops, phase="data")
+            handed_over = search.part_of(expression, ground, path)
+            spot = Spot.of_node(ground.filename, handed_over) if _is_only_unpacked(found.spot, prop) else found.spot
+            return Trail(Birth.SAMPLE, spot, found.hops, phase="data")
     return Trail(Birth.UNKNOWN)
+
+
+def _is_only_unpacked(spot: Spot, prop: Property) -> bool:
+    """`text, label = self.rows[i]`: a number is read there as it was stored. What can be done about it is done behind it."""
+    node = spot.node()
+    statement = statement_of(node) if node is not None else None
+    if not isinstance(prop, HasElement) or not isinstance(statement, ast.Assign):
+        return False
+    reads = not any(isinstance(each, ast.Call | ast.BinOp) for each in ast.walk(statement.value))
+    return reads and any(isinstance(each, ast.Tuple | ast.List) for each in statement.targets)
 
 
 def _path_to(thing: Any, tree: Any) -> tuple[int | str, ...] | None:

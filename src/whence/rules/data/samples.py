@@ -17,6 +17,8 @@ from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis, axis_source
 from whence.lineage.samples import Callers, file_of, trace_returned
 from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.data.stacked import ragged_by_hand
+from whence.rules.data.streamed import broken_record
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import Site
@@ -47,11 +49,12 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
     """A sample is None, unreadable or raises.
 
     What happened
-        The dataset raised for one index, or returned None for it.
+        The dataset raised for one index, or returned None for it; a generator that the loop reads from raised.
     Why it matters
         The loader says which type it found, and not which sample; in a worker the user's line is lost in a long text.
     How it is detected
-        The batch is fetched again in a child process, sample by sample: the first that raises or is None.
+        The batch is fetched again in a child process, sample by sample: the first that raises or is None. Without a loader, an
+        exception out of a generator whose loop has computed with what it gave before.
     How to fix it
         Mend or leave out that sample; in __getitem__ let a broken file raise rather than return None.
     When it stays silent
@@ -61,7 +64,7 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
     """
     fetching = failed.fetching
     if fetching is None:
-        return None
+        return broken_record(failed)
     if fetching.failed_index is not None:
         position = len(fetching.samples)
         return _told(failed, position, f"sample {fetching.failed_index} raised {type(failed.exception).__name__}", None)
@@ -172,11 +175,12 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     """Samples of different size cannot be stacked.
 
     What happened
-        The default collate stacks samples into one tensor, and one of them has another shape than the others.
+        Samples are stacked into one tensor, by the default collate or by the program, and one of them has another shape.
     Why it matters
         The message counts entries; what helps is the dataset index, the file, and the line that made it so.
     How it is detected
-        The batch is fetched again in a child process; the sample whose shape differs from most is followed back.
+        The batch is fetched again in a child process; the sample whose shape differs from most is followed back. Where the others
+        were of different size, too, the line that makes them alike is told: a padding that leaves the longest as they are.
     How to fix it
         Convert, resize or pad it in the dataset, or write a collate_fn that can take ragged samples.
     When it stays silent
@@ -185,7 +189,9 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
         None until a fetch fails; then one batch is fetched again.
     """
     fetching = failed.fetching
-    if fetching is None or fetching.failed_index is not None or not fetching.samples:
+    if fetching is None:
+        return ragged_by_hand(failed)
+    if fetching.failed_index is not None or not fetching.samples:
         return None
     odd = _odd_one(fetching.samples)
     if odd is None:
