@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from whence.finding import Finding, described
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import BatchLedger
+from whence.ledgers.draws import DrawLedger
 from whence.ledgers.facts import FACTS, all_weights_of
 from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
@@ -79,6 +80,7 @@ class Auditor:
         self.batches = BatchLedger()
         self.inputs = InputLedger()
         self.labels = LabelLedger()
+        self.draws = DrawLedger()
         self.rounds = RoundLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
@@ -168,6 +170,10 @@ class Auditor:
             self._look_before(optimizer, entry)
         if now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
+
+    def evaluates(self, optimizer: Optimizer) -> None:
+        """A step that is given a closure: what it does between its evaluations is its own affair."""
+        self._entry(optimizer).evaluates = True
 
     def _look_for_rounds(self, stack: tuple[Site, ...]) -> None:
         if self.rounds.is_new(stack):
@@ -329,6 +335,7 @@ class Auditor:
             batches=self.batches,
             inputs=self.inputs,
             labels=self.labels,
+            draws=self.draws,
             rounds=self.rounds,
             built=self.built,
             losses=self.host.losses(),

@@ -22,6 +22,7 @@ from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report, described
+from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
 from whence.ledgers.loop import Kind
 from whence.record import Record
@@ -193,6 +194,9 @@ class Session:
         if call.name in LOSSES and not self.passes.current.deliveries and not transforming():
             with self.looking():
                 self.auditor.labels.note(call, self.passes.current, self.passes.calls)
+        if call.name in DRAWS and EVALUATION not in self._phases and not transforming():
+            with self.looking():
+                self.auditor.draws.note(call)
         if call.name in READINGS and call.phase != "optimizer" and not transforming():
             with self.looking():
                 self.tripwires.value_read(call)
@@ -417,7 +421,7 @@ class Session:
         if self._looking_now or self._over:
             return
         if evaluates:
-            pass
+            self.auditor.evaluates(optimizer)
         elif not (self.calls.on or self.order.on) and self.tripwires.glance(optimizer):
             self.auditor.step_began(optimizer)
         else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from whence.ledgers.batches import BatchLedger, LoaderEntry
+from whence.ledgers.draws import DrawLedger
 from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
@@ -41,6 +42,7 @@ class Audit(Scene):
     batches: BatchLedger
     inputs: InputLedger
     labels: LabelLedger
+    draws: DrawLedger
     rounds: RoundLedger
     built: Sequence[OptimizerEntry]
     """All optimizers, those that are gone included, oldest first."""
