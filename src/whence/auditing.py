@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from whence.finding import Finding, described
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import BatchLedger
+from whence.ledgers.changes import ChangeLedger
 from whence.ledgers.draws import DrawLedger
 from whence.ledgers.facts import FACTS, all_weights_of
 from whence.ledgers.inputs import InputLedger
@@ -81,6 +82,7 @@ class Auditor:
         self.inputs = InputLedger()
         self.labels = LabelLedger()
         self.draws = DrawLedger()
+        self.changes = ChangeLedger()
         self.rounds = RoundLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
@@ -141,6 +143,8 @@ class Auditor:
         self.loop.note(Kind.BACKWARD, self.host.step, user_stack(sys._getframe(2)), None, written, versions=versions)
 
     def model_entered(self, module: nn.Module, args: tuple[Any, ...], source: int) -> None:
+        self.changes.given(args)
+        self.draws.given(args, self.host.step)
         if self.inputs.note(module, args, source):
             frame = sys._getframe(2)
             self.audit(user_stack(frame), user_frames(frame), final=False)
@@ -336,6 +340,7 @@ class Auditor:
             inputs=self.inputs,
             labels=self.labels,
             draws=self.draws,
+            changes=self.changes,
             rounds=self.rounds,
             built=self.built,
             losses=self.host.losses(),

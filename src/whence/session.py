@@ -22,6 +22,7 @@ from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report, described
+from whence.ledgers.changes import CHANGES
 from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
 from whence.ledgers.loop import Kind
@@ -179,6 +180,9 @@ class Session:
             self.tape.has_gaps = True
         elif not call.inner:
             self.passes.note_operands(call, tensors)
+            if call.name in CHANGES and self.auditor.changes.is_open():
+                with self.looking():
+                    self.auditor.changes.begins(call, tensors)
 
     def call_made(self, call: Call, _result: Any) -> None:
         if call.number % SOME_CALLS == 0:
@@ -194,6 +198,9 @@ class Session:
         if call.name in LOSSES and not self.passes.current.deliveries and not transforming():
             with self.looking():
                 self.auditor.labels.note(call, self.passes.current, self.passes.calls)
+        if call.name in CHANGES and self.auditor.changes.is_open():
+            with self.looking():
+                self.auditor.changes.made(call)
         if call.name in DRAWS and EVALUATION not in self._phases and not transforming():
             with self.looking():
                 self.auditor.draws.note(call)

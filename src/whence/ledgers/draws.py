@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from whence.source.sites import Site
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call, Value, flatten
 
 # Those that do not depend on anything that is learnt.
 DRAWS = frozenset(
@@ -29,6 +31,8 @@ class Draw:
     value: Value
     times: int = 1
     """In how many steps, one after the other, it gave the same numbers."""
+    inputs: set[float] = field(default_factory=set)
+    """Of those that a model was given in these steps, with as many rows: a number that tells them apart."""
 
 
 class DrawLedger:
@@ -53,15 +57,28 @@ class DrawLedger:
         elif call.step > known.step:
             known.step, known.value, known.times = call.step, call.outputs[0], known.times + 1
 
+    def given(self, args: Iterable[Any], step: int) -> None:
+        """A model is given something: what was drawn for each of its rows goes with it."""
+        drawn = [each for each in self._known.values() if each is not None and each.step == step]
+        first = next((each for each in flatten(tuple(args)) if isinstance(each, torch.Tensor)), None) if drawn else None
+        mark = _mark(first)
+        for each in drawn:
+            if first is not None and mark is not None and each.value.shape[:1] == first.shape[:1]:
+                each.inputs.add(mark)
+
     def repeated(self) -> list[Draw]:
-        return [each for each in self._known.values() if each is not None and each.times >= ENOUGH]
+        """What is drawn for each sample, and is the same for other samples in the next step."""
+        known = [each for each in self._known.values() if each is not None]
+        return [each for each in known if each.times >= ENOUGH and len(each.inputs) >= ENOUGH]
 
 
 def _mark(tensor: torch.Tensor | None) -> float | None:
     """A number that tells what was drawn apart from anything else; None for what may be equal by chance."""
-    if tensor is None or tensor.device.type != "cpu" or not LEAST_ELEMENTS <= tensor.numel() <= MOST_ELEMENTS:
+    if tensor is None or tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_complex():
         return None
-    flat = tensor.detach().reshape(-1).double()
+    if not LEAST_ELEMENTS <= tensor.numel() <= MOST_ELEMENTS:
+        return None
+    flat = tensor.detach().reshape(-1).double().nan_to_num(0.123, 4.56, 7.89)
     if bool((flat == flat[0]).all()):
         return None
     return float(flat @ torch.arange(len(flat), dtype=torch.float64).mul_(0.7).cos_())

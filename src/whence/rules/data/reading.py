@@ -45,7 +45,8 @@ def mutated_sample(audit: Audit) -> Finding | None:
     Why it matters
         The data of the tenth epoch are not those of the first, and what is measured on them neither.
     How it is detected
-        One sample is read twice with the same random numbers, in a child process: it differs, and so does what is stored.
+        One sample is read twice with the same random numbers, in a child process: it differs, and so does what is stored. In a loop
+        of its own: batches that a line changes, a model is given, and the next epoch finds as that line had left them.
     How to fix it
         Work on a copy: .copy(), .clone(), or arithmetic that makes a new array.
     When it stays silent
@@ -70,7 +71,29 @@ def mutated_sample(audit: Audit) -> Finding | None:
             fix="Change a copy: .copy() of an array, .clone() of a tensor, list(...) of a list, or an expression that makes a new one.",
             counterfactual="the same sample was fetched twice, with the same random numbers, in a child process",
         )
-    return None
+    return _changed_by_hand(audit)
+
+
+def _changed_by_hand(audit: Audit) -> Finding | None:
+    """Batches that a loop cuts from its data: what it writes into them, it writes into the data."""
+    found = audit.changes.left_behind()
+    if found is None:
+        return None
+    site, count = found
+    statement = site.statement()
+    return tell_silent(
+        audit,
+        "data/mutated-sample",
+        spot=Spot.of_node(site.filename, statement) if statement is not None else Spot.of_site(site),
+        step=audit.step,
+        phase="data",
+        severity=Severity.WARNING,
+        verdict="a batch is changed in place, and the data that it was cut from with it",
+        what=f"{count} batches were found in the next epoch as this line had left them",
+        why="A slice, a split or from_numpy shares the memory of what it was made from: the next epoch begins where this one ends.",
+        fix="Change a copy: .clone() of the batch first, or an expression that makes a new one (torch.where, masked_fill).",
+        counterfactual=f"what {count} batches had been when they came a second time is what this line had written, to the last bit",
+    )
 
 
 @audit_rule("data/repeated-randomness", Rank.CALL)
