@@ -133,7 +133,9 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         if trail.spot is not None and isinstance(one, int | float):
             trail = replace(trail, birth=Birth.NUMBER)
     else:
-        tensor = one if isinstance(one, torch.Tensor) else dict(leaves_of(batch)).get(leaf.path)
+        collated = dict(leaves_of(batch)).get(leaf.path)
+        # What no sample has by itself, the number of rows say, the collating has given it.
+        tensor = one if isinstance(one, torch.Tensor) and not _only_together(one, collated, prop) else collated
         trail = (
             trace(scene.tape.value_of(tensor), prop, inner)
             if isinstance(tensor, torch.Tensor)
@@ -170,6 +172,10 @@ def _in_stream(info: LoaderInfo, leaf: BatchLeaf, prop: Property) -> Trail | Non
         return None
     sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
     return Trail(Birth.SAMPLE, found[0], op=found[1], phase="data", sample=sample)
+
+
+def _only_together(sample: torch.Tensor, collated: Any, prop: Property) -> bool:
+    return isinstance(collated, torch.Tensor) and prop.holds(sample) is False and prop.holds(collated) is True
 
 
 _MISSING = object()
