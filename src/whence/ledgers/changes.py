@@ -123,7 +123,7 @@ class ChangeLedger:
 
 
 def _place(tensor: torch.Tensor) -> tuple[int, int]:
-    return tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+    return tensor.untyped_storage().data_ptr(), int(tensor.storage_offset())
 
 
 def _is_partial(call: Call) -> bool:

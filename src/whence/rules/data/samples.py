@@ -136,11 +136,9 @@ def _giver(
         part, path = parts.get(path[0]), path[1:]
     if not isinstance(part, ast.Name | ast.Call):
         return None
-    for inner, returned in reversed(made):
-        caller, line = callers.get(inner, (None, 0))
-        if caller is frame and returned is None and _is_given_by(part, line, frame):
-            return inner
-    return None
+    nothing = [inner for inner, returned in made if returned is None and inner in callers]
+    given = [inner for inner in nothing if callers[inner][0] is frame and _is_given_by(part, callers[inner][1], frame)]
+    return given[-1] if given else None
 
 
 def _is_given_by(part: ast.Name | ast.Call, line: int, frame: FrameType) -> bool:
