@@ -4,7 +4,7 @@ from torch import nn
 
 torch.manual_seed(12)
 LANES, STEPS, WIDTH = 16, 8, 6
-signal = torch.randn(LANES, 40 * STEPS, WIDTH) * 3 + 5
+signal = torch.randn(LANES, 12 * STEPS, WIDTH) * 3 + 5
 worn = (torch.arange(LANES) % 2).float()
 signal += worn[:, None, None] * 1.5
 mean, spread = signal.mean((0, 1)), signal.std((0, 1))

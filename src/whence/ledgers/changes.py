@@ -17,7 +17,7 @@ CHANGES = frozenset(
     {"__setitem__", "masked_fill_", "masked_scatter_", "index_fill_", "index_add_", "add_", "sub_", "mul_", "div_", "__iadd__",
      "__isub__", "__imul__", "__itruediv__", "clamp_", "clip_", "pow_", "neg_", "log_", "log1p_", "exp_", "sqrt_", "abs_"}
 )  # fmt: skip
-MOST_REGIONS = 512
+MOST_REGIONS = 256
 MOST_LOOKS = 4096
 MOST_PENDING = 64
 MOST_ELEMENTS = 1_000_000
@@ -58,6 +58,7 @@ class ChangeLedger:
 
     def __init__(self) -> None:
         self._regions: dict[Key, Region] = {}
+        self._memories: set[int] = set()
         self._changed: list[tuple[Site, int, int]] = []
         """Where something was changed since a model was last given something: the line, the memory, the place in it."""
         self._before: tuple[Call, float] | None = None
@@ -76,7 +77,7 @@ class ChangeLedger:
         self._looks += 1
         self._before = call, mark
         storage, offset = _place(tensors[0])
-        for region in self._regions.values():
+        for region in self._regions.values() if storage in self._memories else ():
             if region.began is None and region.has(storage, offset):
                 region.began = region.content(tensors[0])
 
@@ -110,6 +111,7 @@ class ChangeLedger:
             if site is not None and len(self._regions) < MOST_REGIONS:
                 region.site = site
                 self._regions[key] = region
+                self._memories.add(storage)
             return
         others = (each for each in self._regions.values() if each.site == region.site and each is not region)
         if region.began == region.left and any(each.turn > region.turn for each in others):
