@@ -19,6 +19,8 @@ from torch.optim import Optimizer
 from whence.finding import Finding, described
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import BatchLedger
+from whence.ledgers.changes import ChangeLedger
+from whence.ledgers.draws import DrawLedger
 from whence.ledgers.facts import FACTS, all_weights_of
 from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
@@ -79,6 +81,8 @@ class Auditor:
         self.batches = BatchLedger()
         self.inputs = InputLedger()
         self.labels = LabelLedger()
+        self.draws = DrawLedger()
+        self.changes = ChangeLedger()
         self.rounds = RoundLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
@@ -147,6 +151,8 @@ class Auditor:
         self._kept = frozenset()
 
     def model_entered(self, module: nn.Module, args: tuple[Any, ...], source: int) -> None:
+        self.changes.given(args)
+        self.draws.given(args, self.host.step)
         if self.inputs.note(module, args, source):
             frame = sys._getframe(2)
             self.audit(user_stack(frame), user_frames(frame), final=False)
@@ -176,6 +182,10 @@ class Auditor:
         self._look_before(optimizer, entry)
         if now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
+
+    def evaluates(self, optimizer: Optimizer) -> None:
+        """A step that is given a closure: what it does between its evaluations is its own affair."""
+        self._entry(optimizer).evaluates = True
 
     def _look_for_rounds(self, stack: tuple[Site, ...]) -> None:
         if self.rounds.is_new(stack):
@@ -311,6 +321,12 @@ class Auditor:
         audit.threads = max(0, threading.active_count() - 2)
         self._tell([(id, ask) for id, ask in audit_rules() if id == "memory/hang"], audit)
 
+    def tell_of(self, rule: str, stack: tuple[Site, ...], frames: list[FrameType]) -> list[Finding]:
+        """One rule only: the program has failed, and this is why."""
+        return self._tell(
+            [(id, ask) for id, ask in audit_rules() if id == rule], self._audit_of(stack, frames, final=False)
+        )
+
     def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:
         if final:
             self.rounds.at_the_end()
@@ -331,13 +347,16 @@ class Auditor:
             batches=self.batches,
             inputs=self.inputs,
             labels=self.labels,
+            draws=self.draws,
+            changes=self.changes,
             rounds=self.rounds,
             built=self.built,
             losses=self.host.losses(),
             told=self.told,
         )
 
-    def _tell(self, rules: Iterable[tuple[str, Callable[[Any], Finding | None]]], scene: Any) -> None:
+    def _tell(self, rules: Iterable[tuple[str, Callable[[Any], Finding | None]]], scene: Any) -> list[Finding]:
+        told = []
         for id, ask in rules:
             try:
                 found = ask(scene)
@@ -353,6 +372,8 @@ class Auditor:
             if surfaced not in self._surfaced:
                 self._surfaced.add(surfaced)
                 self.host.say([found])
+                told.append(found)
+        return told
 
 
 def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:

@@ -133,7 +133,7 @@ class Explainer:
                 for index in fetching.indices:
                     made: list[tuple[FrameType, Any]] = []
                     fetching.returns.append(made)
-                    with returning_frames(made):
+                    with returning_frames(made, fetching.callers):
                         sample = dataset[index]
                     fetching.samples.append(sample)
                 info.collated(fetching.samples)

@@ -22,6 +22,8 @@ from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report, described
+from whence.ledgers.changes import CHANGES
+from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
 from whence.ledgers.loop import Kind
 from whence.record import Record
@@ -42,6 +44,7 @@ from whence.source.sites import (
     frames_outside,
     is_library,
     let_go,
+    sites_in,
     stack_of,
     user_frames,
     user_stack,
@@ -177,6 +180,9 @@ class Session:
             self.tape.has_gaps = True
         elif not call.inner:
             self.passes.note_operands(call, tensors)
+            if call.name in CHANGES and self.auditor.changes.is_open():
+                with self.looking():
+                    self.auditor.changes.begins(call, tensors)
 
     def call_made(self, call: Call, _result: Any) -> None:
         if call.number % SOME_CALLS == 0:
@@ -192,6 +198,12 @@ class Session:
         if call.name in LOSSES and not self.passes.current.deliveries and not transforming():
             with self.looking():
                 self.auditor.labels.note(call, self.passes.current, self.passes.calls)
+        if call.name in CHANGES and self.auditor.changes.is_open():
+            with self.looking():
+                self.auditor.changes.made(call)
+        if call.name in DRAWS and EVALUATION not in self._phases and not transforming():
+            with self.looking():
+                self.auditor.draws.note(call)
         if call.name in READINGS and call.phase != "optimizer" and not transforming():
             with self.looking():
                 self.tripwires.value_read(call)
@@ -429,7 +441,7 @@ class Session:
         if self._looking_now or self._over:
             return
         if evaluates:
-            pass
+            self.auditor.evaluates(optimizer)
         elif not (self.calls.on or self.order.on) and self.tripwires.glance(optimizer):
             self.auditor.step_began(optimizer)
         else:
@@ -699,6 +711,10 @@ class Session:
         """The program is over: what it left behind, looked at once."""
         over, self._over = self._over, True
         found = [] if over else self.tripwires.program_ended(frames, exception)
+        if not over and not found and exception is not None:
+            sites = tuple(sites_in(exception.__traceback__))
+            if self.auditor.rounds.fails_in(sites, frames):
+                return self.auditor.tell_of("data/empty-epoch", sites, frames)
         if not over and not found and exception is None and (self.tape.count or self.step or self.loaders.infos()):
             self.auditor.audit((), frames, final=True)
         return found

@@ -580,6 +580,7 @@ class Tripwires:
             frames=frames,
             observed=observed,
             live=self._live if notice is Notice.LOSS else None,
+            losses=tuple(self.losses),
             **more,
         )
 

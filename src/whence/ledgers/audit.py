@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 
 from whence.ledgers.batches import BatchLedger, LoaderEntry
+from whence.ledgers.changes import ChangeLedger
+from whence.ledgers.draws import DrawLedger
 from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
@@ -41,6 +43,8 @@ class Audit(Scene):
     batches: BatchLedger
     inputs: InputLedger
     labels: LabelLedger
+    draws: DrawLedger
+    changes: ChangeLedger
     rounds: RoundLedger
     built: Sequence[OptimizerEntry]
     """All optimizers, those that are gone included, oldest first."""

@@ -71,6 +71,8 @@ class OptimizerEntry:
     rates: tuple[float, ...] = ()
     """The smallest and the largest learning rate it stepped with."""
     steps: int = 0
+    evaluates: bool = False
+    """Its step is given a closure."""
     stateful: bool = False
     """It keeps something from step to step: moments, momentum."""
     version: int = -1

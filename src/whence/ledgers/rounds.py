@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from whence.lineage.feeding import Place, place_of_site
-from whence.lineage.iterators import is_exhausted, is_iterator, maker_of
+from whence.lineage.iterators import draws_on, is_exhausted, is_iterator, maker_of
 from whence.lineage.looking import Unknown, attribute, look
 from whence.source.classes import assignments_of
 from whence.source.definitions import FunctionNode, argument_for, bindings_in, class_of_method, parameter_names
@@ -60,8 +60,8 @@ class Round:
         """Whether a turn may be over before it comes to the inner loop."""
         return any(isinstance(each, ast.Continue) for each in ast.walk(self.outer))
 
-    def is_past(self, frame: FrameType) -> bool:
-        return self.passed < frame.f_lineno <= (self.outer.end_lineno or 0)
+    def is_past(self, line: int) -> bool:
+        return self.passed < line <= (self.outer.end_lineno or 0)
 
 
 class RoundLedger:
@@ -98,10 +98,21 @@ class RoundLedger:
         for found, where in self._running(frame):
             names = variables(where)
             before, found.seen = found.seen, found.turn_in(names)
-            if found.is_past(where) and self._is_empty(found, found.seen, names):
+            if found.is_past(where.f_lineno) and self._is_empty(found, found.seen, names):
                 return True
             if before not in (None, found.seen) and not found.skips and self._is_empty(found, before, names):
                 return True
+        return False
+
+    def fails_in(self, sites: tuple[Site, ...], frames: list[FrameType]) -> bool:
+        """An exception leaves the program: True if that was past a loop that gave nothing."""
+        lines = {site.f_code: site.f_lineno for site in sites}
+        for frame in frames:
+            for found in [each for each in self.open if each.code is frame.f_code]:
+                names = variables(frame)
+                line = lines.get(frame.f_code, frame.f_lineno)
+                if found.is_past(line) and self._is_empty(found, found.turn_in(names), names):
+                    return True
         return False
 
     def at_the_end(self) -> None:
@@ -186,7 +197,7 @@ def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameTyp
         if outer is None and statement_in_outer is None:
             return None
         if outer is not None:
-            if not isinstance(outer.target, ast.Name) or _is_made_anew(named, owner, outer):
+            if not isinstance(outer.target, ast.Name) or _is_made_anew(named, owner, outer, frame):
                 return None
             sites = tuple(Site.of(each) for each in frames[depth:])
             place = place_of_site(sites)
@@ -242,13 +253,24 @@ def _owner(node: ast.expr, frame: FrameType) -> weakref.ref[Any] | None:
         return None
 
 
-def _is_made_anew(node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, outer: ast.For) -> bool:
+def _is_made_anew(
+    node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, outer: ast.For, frame: FrameType
+) -> bool:
     """Whether the loop, or a method of its object, gives the variable another iterator, or takes a file back to its beginning."""
     name = node.id if isinstance(node, ast.Name) else node.attr
     if isinstance(node, ast.Attribute) and (owner is None or len(assignments_of(type(owner()), name)) != 1):
         return True
-    rewinds = any(isinstance(each, ast.Attribute) and each.attr in ("seek", "reset") for each in ast.walk(outer))
-    return rewinds or name in bindings_in(outer)
+    return name in bindings_in(outer) or any(_rewinds(each, node, frame) for each in ast.walk(outer))
+
+
+def _rewinds(node: ast.AST, iterated: ast.expr, frame: FrameType) -> bool:
+    """Whether something is taken back to its beginning that the iterator draws on: the meter of a loss is not."""
+    if not isinstance(node, ast.Attribute) or node.attr not in ("seek", "reset"):
+        return False
+    try:
+        return draws_on(look(iterated, frame), look(node.value, frame))
+    except Unknown:
+        return True
 
 
 def _finder(node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, names: dict[str, Any]) -> Finder:

@@ -101,6 +101,22 @@ class SourceTrace:
             return Found()
         return Found(spot, tuple(reversed(self._hops)))
 
+    def part_of(self, node: ast.expr, ground: Ground, path: tuple[Any, ...]) -> ast.expr:
+        """The expression within an expression that makes a part of what that makes."""
+        for key in path:
+            inner: ast.expr | None = None
+            if isinstance(node, ast.Tuple | ast.List) and isinstance(key, int) and key < len(node.elts):
+                inner = node.elts[key]
+            elif isinstance(node, ast.Dict):
+                pairs = zip(node.keys, node.values, strict=True)
+                inner = next((value for name, value in pairs if getattr(name, "value", None) == key), None)
+            elif isinstance(node, ast.Call):
+                inner = self._field_given(node, ground, key)
+            if inner is None:
+                return node
+            node = inner
+        return node
+
     def follow_object(self, thing: Any) -> Found:
         """Begin with an object: the variable that holds it, and its definition."""
         for name, frame in names_of(thing, self.frames):
@@ -146,6 +162,8 @@ class SourceTrace:
         for key, value in _entries(node) if path else ():
             if key == path[0]:
                 return self._expression(value, ground, path[1:])
+        if path and isinstance(node, ast.Call) and (field := self._field_given(node, ground, path[0])) is not None:
+            return self._expression(field, ground, path[1:])
         if self.prop.contradicts(node):
             raise Refuted
         if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
@@ -167,6 +185,18 @@ class SourceTrace:
         if refuted and isinstance(node, ast.Subscript | ast.Attribute | ast.Call) and _only_passes(node):
             raise Refuted
         return here
+
+    def _field_given(self, node: ast.Call, ground: Ground, key: Any) -> ast.expr | None:
+        """What a named tuple is made with for one of its fields."""
+        try:
+            kind = self._look(node.func, ground)
+        except Unknown:
+            return None
+        names = getattr(kind, "_fields", ()) if isinstance(kind, type) else ()
+        if not isinstance(key, int) or key >= len(names) or any(isinstance(each, ast.Starred) for each in node.args):
+            return None
+        given = dict(zip(names, node.args, strict=False)) | {each.arg: each.value for each in node.keywords if each.arg}
+        return given.get(names[key])
 
     def _all_known_not_to_hold(self, node: ast.expr, ground: Ground) -> bool:
         parts = [part for part in _parts(node) if not isinstance(part, ast.Constant)]

@@ -115,7 +115,7 @@ class Feed:
         return next((loop for each in parts if (loop := self.expression(each, place)) is not None), None)
 
     def _name(self, node: ast.Name, place: Place, path: tuple[int, ...]) -> Loop | None:
-        around = _comprehension_of(node)
+        around = comprehension_of(node)
         if around is not None:
             return self._iterated(around, place, path) or Loop(place, around)
         definition = find_definition(node.id, place.scope, statement_of(node) or node)
@@ -127,7 +127,7 @@ class Feed:
             return self._argument(definition, node.id, place, path)
         if definition.value is None:
             return None
-        for given in _filled_with(node.id, definition, place.scope):
+        for given in filled_with(node.id, definition, place.scope):
             return self.expression(given, place, path)
         return self.expression(definition.value, place, (*definition.path, *path))
 
@@ -190,7 +190,7 @@ class Feed:
         return definition.value, inside
 
 
-def _comprehension_of(node: ast.Name) -> ast.comprehension | None:
+def comprehension_of(node: ast.Name) -> ast.comprehension | None:
     """The part of a comprehension around a name that gives it its values."""
     walker: ast.AST | None = node
     while walker is not None and not isinstance(walker, ast.stmt):
@@ -225,7 +225,7 @@ def _moves_on(index: ast.AST, place: Place) -> bool:
     return any(isinstance(each, ast.expr) and ast.unparse(each) in counted for each in ast.walk(index))
 
 
-def _filled_with(name: str, definition: Definition, scope: ast.AST) -> Iterator[ast.expr]:
+def filled_with(name: str, definition: Definition, scope: ast.AST) -> Iterator[ast.expr]:
     """What is appended to a list that begins empty."""
     if not isinstance(definition.value, ast.List) or definition.value.elts:
         return

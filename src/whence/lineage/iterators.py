@@ -7,7 +7,7 @@ import gc
 import io
 import operator
 import os
-from types import GeneratorType
+from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -18,6 +18,8 @@ from whence.source.spots import Spot
 from whence.source.text import statement_of, tree_of
 
 DEEPEST = 12
+FARTHEST = 6
+MOST_SEEN = 20_000
 # Those that end when one of what they draw on has ended, and let go of it then or keep it.
 JOINING = {"zip", "map", "filter", "enumerate", "islice", "takewhile", "starmap", "batched", "reader", "pairwise"}
 
@@ -51,6 +53,22 @@ def _sources(thing: Any) -> list[Any]:
     for each in gc.get_referents(thing):
         found += list(each) if isinstance(each, tuple) else [each]
     return found
+
+
+def draws_on(iterator: Any, thing: Any) -> bool:
+    """Whether what an iterator gives may come from a thing: it is the iterator, or hangs on it."""
+    pending, seen = [(iterator, 0)], {id(iterator)}
+    while pending:
+        each, depth = pending.pop()
+        if each is thing:
+            return True
+        if depth < FARTHEST and not isinstance(each, type | ModuleType | FunctionType):
+            below = [one for one in gc.get_referents(each) if id(one) not in seen]
+            seen |= {id(one) for one in below}
+            pending += [(one, depth + 1) for one in below]
+        if len(seen) > MOST_SEEN:
+            return True
+    return False
 
 
 def _is_at_end(file: Any) -> bool:

@@ -232,7 +232,11 @@ class HasElement(Property):
         written = [each for each in call.operands if each not in call.changed and each.dtype == value.dtype]
         if call.name in WRITES and written and written[-1].tensor is None and self._is_blank(call.changed):
             return written[-1], replace(self, index=())
-        for operand in call.operands:
+        if (fraction := self._before_cast(call, value)) is not None:
+            return fraction
+        # In a table of which number becomes which, one that stays what it is comes from the index.
+        operands = call.operands[::-1] if call.name == "__getitem__" else call.operands
+        for operand in operands:
             # What a call has changed in place is not there any more as it was.
             tensor = operand.tensor if operand not in call.changed else None
             if tensor is None or tensor.device.type == "meta":
@@ -248,6 +252,19 @@ class HasElement(Property):
             value = _before_change(value.call, value)
         made = value.call if value is not None else None
         return made is not None and BLANKS.get(made.name, self.value) != self.value
+
+    def _before_cast(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        """A number with a fraction, that a cast to whole numbers cut off."""
+        operand = call.operands[0] if call.operands else None
+        tensor = operand.tensor if operand is not None and operand not in call.changed else None
+        if operand is None or tensor is None or tensor.is_meta or tensor.numel() > LARGEST_SEARCH:
+            return None
+        if value.dtype.is_floating_point or not tensor.is_floating_point() or operand.shape != value.shape:
+            return None
+        hits = tensor.detach()[tensor.detach().trunc() == self.value]
+        if len(hits) == 0 or bool((hits == self.value).any()):
+            return None
+        return operand, replace(self, value=float(hits[0]))
 
     def _moved(self, operand: Value, value: Value) -> HasElement:
         """The index stays known while the shape does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Iterator
@@ -18,11 +19,12 @@ from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
-from whence.lineage.properties import Property
+from whence.lineage.properties import HasElement, Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.lineage.workers import be_worker
-from whence.source.sites import Site, is_library
+from whence.source.sites import Site, is_library, user_frames
 from whence.source.spots import Spot
+from whence.source.text import statement_of
 from whence.tape.batches import BatchLeaf, LoaderInfo, leaves_of
 from whence.tape.tape import Value
 
@@ -46,13 +48,20 @@ class Fetch:
         return [frame for made in self.returns for frame, _ in reversed(made)]
 
 
+Callers = dict[FrameType, tuple[FrameType, int]]
+"""For functions that returned, who of the user's functions called them, and in which line."""
+
+
 @contextmanager
-def returning_frames(found: list[tuple[FrameType, Any]]) -> Iterator[None]:
+def returning_frames(found: list[tuple[FrameType, Any]], callers: Callers | None = None) -> Iterator[None]:
     """Collect the user's functions that return, with their frames."""
 
     def note(frame: FrameType, event: str, value: Any) -> None:
         if event == "return" and len(found) < MOST_RETURNS and not is_library(frame.f_code.co_filename):
             found.append((frame, value))
+            outer = next(iter(user_frames(frame.f_back)), None) if callers is not None else None
+            if callers is not None and outer is not None:
+                callers[frame] = outer, outer.f_lineno
 
     before = sys.getprofile()
     sys.setprofile(note)
@@ -124,7 +133,9 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         if trail.spot is not None and isinstance(one, int | float):
             trail = replace(trail, birth=Birth.NUMBER)
     else:
-        tensor = one if isinstance(one, torch.Tensor) else dict(leaves_of(batch)).get(leaf.path)
+        collated = dict(leaves_of(batch)).get(leaf.path)
+        # What no sample has by itself, the number of rows say, the collating has given it.
+        tensor = one if isinstance(one, torch.Tensor) and not _only_together(one, collated, prop) else collated
         trail = (
             trace(scene.tape.value_of(tensor), prop, inner)
             if isinstance(tensor, torch.Tensor)
@@ -161,6 +172,10 @@ def _in_stream(info: LoaderInfo, leaf: BatchLeaf, prop: Property) -> Trail | Non
         return None
     sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
     return Trail(Birth.SAMPLE, found[0], op=found[1], phase="data", sample=sample)
+
+
+def _only_together(sample: torch.Tensor, collated: Any, prop: Property) -> bool:
+    return isinstance(collated, torch.Tensor) and prop.holds(sample) is False and prop.holds(collated) is True
 
 
 _MISSING = object()
@@ -203,10 +218,23 @@ def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Prope
         if expression is None or ground is None:
             continue
         ground = replace(ground, frame=frame)
-        found = SourceTrace(prop, [frame, *scene.frames]).follow_path(expression, ground, path)
+        search = SourceTrace(prop, [frame, *scene.frames])
+        found = search.follow_path(expression, ground, path)
         if found.spot is not None:
-            return Trail(Birth.SAMPLE, found.spot, found.hops, phase="data")
+            handed_over = search.part_of(expression, ground, path)
+            spot = Spot.of_node(ground.filename, handed_over) if _is_only_unpacked(found.spot, prop) else found.spot
+            return Trail(Birth.SAMPLE, spot, found.hops, phase="data")
     return Trail(Birth.UNKNOWN)
+
+
+def _is_only_unpacked(spot: Spot, prop: Property) -> bool:
+    """`text, label = self.rows[i]`: a number is read there as it was stored. What can be done about it is done behind it."""
+    node = spot.node()
+    statement = statement_of(node) if node is not None else None
+    if not isinstance(prop, HasElement) or not isinstance(statement, ast.Assign):
+        return False
+    reads = not any(isinstance(each, ast.Call | ast.BinOp) for each in ast.walk(statement.value))
+    return reads and any(isinstance(each, ast.Tuple | ast.List) for each in statement.targets)
 
 
 def _path_to(thing: Any, tree: Any) -> tuple[int | str, ...] | None:

@@ -17,7 +17,7 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from whence.lineage.elsewhere import begin_quietly
-from whence.source.sites import is_library
+from whence.source.sites import is_library, sites_in
 from whence.source.spots import Spot
 from whence.source.text import statement_at
 from whence.tape.batches import LoaderInfo
@@ -77,9 +77,9 @@ def fetch_until_it_ends(
 
 
 def _fetch(dataset: Any, indices: list[Any], writing: int) -> None:
+    now: list[Any] = [None]
     try:
         begin_quietly()
-        now: list[Any] = [None]
 
         def tell(frame: FrameType, _event: str, _value: Any) -> Any:
             if is_library(frame.f_code.co_filename):
@@ -94,6 +94,12 @@ def _fetch(dataset: Any, indices: list[Any], writing: int) -> None:
             dataset[index]
         sys.settrace(None)
         os._exit(0)
+    except SystemExit as leaving:
+        # In a worker, too, this ends the process, and nobody hears of it.
+        sys.settrace(None)
+        site = sites_in(leaving.__traceback__)[0]
+        os.write(writing, json.dumps([now[0], site.filename, site.f_lineno]).encode() + b"\n")
+        os._exit(1)
     except BaseException:
         # It raised, which is another story than dying.
         os._exit(0)

@@ -27,6 +27,8 @@ class Fetching:
     indices: list[Any]
     samples: list[Any] = field(default_factory=list)
     returns: list[list[tuple[FrameType, Any]]] = field(default_factory=list)
+    callers: dict[FrameType, tuple[FrameType, int]] = field(default_factory=dict)
+    """Which of the user's functions called those, and in which line."""
     lost: list[Lost] = field(default_factory=list)
     ending: Any = None
     """What came of fetching a lost worker's samples again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -139,6 +140,8 @@ class Trip(Scene):
     """Where the optimizer was built."""
     live: Any = None
     """What was read from autograd's own graph before backward let go of it."""
+    losses: Sequence[float] = ()
+    """Those of the last steps, this one's included."""
     evidence: BadUpdate | BadState | RateTrial | ScaleFall | None = None
 
     @property

@@ -5,7 +5,8 @@ What happened
 Why it matters
     Nothing, or not what matters, is learnt from such a batch: its loss is a mean over nothing.
 How it is detected
-    The target of a cross entropy is nothing but ignore_index in a recorded step, and the step's gradients are zero.
+    The target of a cross entropy is nothing but ignore_index in a recorded step, and the step's gradients are zero; or the loss
+    is NaN because of that, as most losses before.
 How to fix it
     Mask less: leave the answer in.
 When it stays silent
@@ -20,24 +21,30 @@ import math
 from functools import partial
 from typing import Any
 
+import torch
+
 from whence.finding import Finding, Operand
 from whence.ledgers.study import Study
+from whence.lineage.births import Contents
 from whence.lineage.properties import Shows
 from whence.lineage.trail import trace
 from whence.rules.loss.probabilities import argument
 from whence.rules.operations import CLASS_LOSSES
-from whence.rules.rule import Rank, study_rule
+from whence.rules.rule import Rank, study_rule, trip_rule
 from whence.rules.telling import describe, spot_at, tell_silent
-from whence.tape.tape import Call
+from whence.tape.scene import Scene
+from whence.tape.tape import Call, Value
+from whence.tape.trip import Trip
 
 IGNORED = -100
+ENOUGH = 32
 
 
 @study_rule("data/labels-masked", Rank.CAUSE)
 def labels_masked(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         if call.name not in CLASS_LOSSES or (loss.number is not None and not math.isfinite(loss.number)):
-            # A mean over nothing is NaN: that is told where it is born.
+            # A mean over nothing is NaN: that is told when it is born.
             continue
         target = argument(call, 1, "target")
         labels = study.content(target) if target is not None else None
@@ -46,23 +53,44 @@ def labels_masked(study: Study) -> Finding | None:
         ignored = _ignored(call)
         share = float((labels == ignored).float().mean())
         if share == 1.0 and not _learns(study):
-            trail = trace(target, Shows(partial(_is_all, ignored), study.tape), study)
-            return tell_silent(
-                study,
-                "data/labels-masked",
-                spot=trail.spot,
-                symptom=spot_at(call.site),
-                step=study.step,
-                op=trail.op,
-                phase=trail.phase,
-                verdict=f"every label of this batch is {ignored}, which {call.name} ignores",
-                what="the loss is a mean over no labels",
-                why="What equals ignore_index takes no part in the loss. Nothing is left.",
-                fix="Look at the line that masks: leave at least the answer in.",
-                chain=trail.hops,
-                operands=(Operand("labels", describe(labels)),),
-            )
+            return _told(study, study.step, call, target, labels)
     return None
+
+
+@trip_rule("data/labels-masked", Rank.CAUSE)
+def no_labels_mostly(trip: Trip) -> Finding | None:
+    """Most batches, and no small ones, have no label at all, from the first one on: that is no accident of a batch."""
+    born = trip.born
+    call = born.call if born is not None else None
+    if call is None or call.name not in CLASS_LOSSES:
+        return None
+    if 2 * sum(map(math.isfinite, trip.losses)) > len(trip.losses):
+        return None
+    target = argument(call, 1, "target")
+    labels = Contents(trip.tape, trip.run).of(target) if target is not None else None
+    if target is None or labels is None or labels.is_floating_point() or labels.numel() < ENOUGH:
+        return None
+    return _told(trip, trip.step, call, target, labels) if bool((labels == _ignored(call)).all()) else None
+
+
+def _told(scene: Scene, step: int, call: Call, target: Value, labels: torch.Tensor) -> Finding | None:
+    ignored = _ignored(call)
+    trail = trace(target, Shows(partial(_is_all, ignored), scene.tape), scene)
+    return tell_silent(
+        scene,
+        "data/labels-masked",
+        spot=trail.spot,
+        symptom=spot_at(call.site),
+        step=step,
+        op=trail.op,
+        phase=trail.phase,
+        verdict=f"every label of this batch is {ignored}, which {call.name} ignores",
+        what="the loss is a mean over no labels",
+        why="What equals ignore_index takes no part in the loss. Nothing is left.",
+        fix="Look at the line that masks: leave at least the answer in.",
+        chain=trail.hops,
+        operands=(Operand("labels", describe(labels)),),
+    )
 
 
 def _learns(study: Study) -> bool:

@@ -5,13 +5,34 @@ These rules ask for a few samples again, in a child process, with an eye on ever
 
 from __future__ import annotations
 
+import ast
+
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
+from whence.source.definitions import own_nodes
+from whence.source.sites import Site, is_library
+from whence.source.spots import Spot
+from whence.source.text import enclosing, function_node, last_name
+from whence.tape.tape import Value
 
 ENOUGH = 8
+SEEDERS = ("manual_seed", "seed", "seed_everything", "set_seed")
+PRODUCTS = (
+    "matmul",
+    "__matmul__",
+    "__rmatmul__",
+    "mm",
+    "bmm",
+    "linear",
+    "addmm",
+    "einsum",
+    "tensordot",
+    "conv1d",
+    "conv2d",
+)
 
 
 @audit_rule("data/mutated-sample", Rank.CAUSE)
@@ -24,7 +45,8 @@ def mutated_sample(audit: Audit) -> Finding | None:
     Why it matters
         The data of the tenth epoch are not those of the first, and what is measured on them neither.
     How it is detected
-        One sample is read twice with the same random numbers, in a child process: it differs, and so does what is stored.
+        One sample is read twice with the same random numbers, in a child process: it differs, and so does what is stored. In a loop
+        of its own: batches that a line changes, a model is given, and the next epoch finds as that line had left them.
     How to fix it
         Work on a copy: .copy(), .clone(), or arithmetic that makes a new array.
     When it stays silent
@@ -49,7 +71,29 @@ def mutated_sample(audit: Audit) -> Finding | None:
             fix="Change a copy: .copy() of an array, .clone() of a tensor, list(...) of a list, or an expression that makes a new one.",
             counterfactual="the same sample was fetched twice, with the same random numbers, in a child process",
         )
-    return None
+    return _changed_by_hand(audit)
+
+
+def _changed_by_hand(audit: Audit) -> Finding | None:
+    """Batches that a loop cuts from its data: what it writes into them, it writes into the data."""
+    found = audit.changes.left_behind()
+    if found is None:
+        return None
+    site, count = found
+    statement = site.statement()
+    return tell_silent(
+        audit,
+        "data/mutated-sample",
+        spot=Spot.of_node(site.filename, statement) if statement is not None else Spot.of_site(site),
+        step=audit.step,
+        phase="data",
+        severity=Severity.WARNING,
+        verdict="a batch is changed in place, and the data that it was cut from with it",
+        what=f"{count} batches were found in the next epoch as this line had left them",
+        why="A slice, a split or from_numpy shares the memory of what it was made from: the next epoch begins where this one ends.",
+        fix="Change a copy: .clone() of the batch first, or an expression that makes a new one (torch.where, masked_fill).",
+        counterfactual=f"what {count} batches had been when they came a second time is what this line had written, to the last bit",
+    )
 
 
 @audit_rule("data/repeated-randomness", Rank.CALL)
@@ -63,11 +107,13 @@ def repeated_randomness(audit: Audit) -> Finding | None:
         The augmentation has a fraction of the variety that it seems to have.
     How it is detected
         Samples are read again in a child process: which generator moves on, which seeds are set. Across epochs, samples that should
-        differ are compared with what they were in the epoch before.
+        differ are compared with what they were in the epoch before. In a loop of its own: lines that draw the same numbers step
+        after step, with a seed that is set on the way to them.
     How to fix it
         Draw from torch's or numpy's own stream, which torch seeds for each worker, or seed the generator in worker_init_fn.
     When it stays silent
-        Loaders that are only evaluated, a worker_init_fn, datasets without randomness.
+        Loaders that are only evaluated, a worker_init_fn, datasets without randomness. In a loop of its own: an evaluation, the
+        closure of an optimizer, a projection that is made anew from its seed.
     Cost
         A child process and a few samples, once in a run.
     """
@@ -113,7 +159,69 @@ def repeated_randomness(audit: Audit) -> Finding | None:
             why=told[1],
             fix=told[2],
         )
+    return _drawn_again(audit)
+
+
+def _drawn_again(audit: Audit) -> Finding | None:
+    """Numbers that the loop itself draws in each step, and which are those of the step before."""
+    for draw in audit.draws.repeated():
+        seeding = _seeding(draw.stack)
+        if seeding is None or _is_projection(draw.value, audit):
+            continue
+        return tell_silent(
+            audit,
+            "data/repeated-randomness",
+            spot=seeding,
+            symptom=Spot.of_site(draw.stack[0]),
+            step=draw.step,
+            phase="data",
+            severity=Severity.WARNING,
+            verdict="a seed is set in every step: each draws the same random numbers",
+            what=f"the same numbers in each of {draw.times} steps",
+            why="A generator that is seeded alike begins alike: what looks random is the same in every step.",
+            fix="Seed once, before training, and draw from one generator that moves on.",
+            counterfactual=f"what this line drew in {draw.times} steps is the same to the last bit",
+        )
     return None
+
+
+def _is_projection(value: Value, audit: Audit) -> bool:
+    """Weights that are never learnt, made anew from their seed whenever they are needed, are to be the same."""
+    return any(call.name in PRODUCTS and value in call.operands for call in audit.tape.calls)
+
+
+def _seeding(stack: tuple[Site, ...]) -> Spot | None:
+    """Where a seed is set before a draw, whenever that is made: in the functions on the way to it, up to a loop around it."""
+    for site in stack:
+        scope, statement = function_node(site), site.statement()
+        if scope is None or statement is None:
+            return None
+        loop = enclosing(statement, ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+        within = loop if isinstance(loop, ast.For | ast.While) else scope
+        if isinstance(within, ast.Module):
+            return None
+        found = [
+            each
+            for each in own_nodes(within)
+            if isinstance(each, ast.Call) and each.lineno <= site.f_lineno and _seeds(each, site)
+        ]
+        if found:
+            return Spot.of_node(site.filename, found[-1])
+        if within is loop:
+            return None
+    return None
+
+
+def _seeds(call: ast.Call, site: Site) -> bool:
+    """Whether a call sets a seed, or calls a function of the program's that does."""
+    if last_name(call.func) in SEEDERS:
+        return True
+    code = getattr(site.f_globals.get(last_name(call.func)), "__code__", None)
+    if code is None or is_library(code.co_filename):
+        return False
+    function = function_node(Site(code, 0, code.co_firstlineno, site.f_globals))
+    inside = ast.walk(function) if function is not None else ()
+    return any(isinstance(each, ast.Call) and last_name(each.func) in SEEDERS for each in inside)
 
 
 def _repeats(entry: LoaderEntry) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
+from types import FrameType
 from typing import Any
 
 import torch
@@ -11,16 +14,22 @@ import torch
 from whence.finding import Finding, Operand, Sample
 from whence.lineage.ancestry import ancestors
 from whence.lineage.looking import is_array
-from whence.lineage.properties import HasAxis
-from whence.lineage.samples import file_of, trace_returned
+from whence.lineage.properties import HasAxis, axis_source
+from whence.lineage.samples import Callers, file_of, trace_returned
 from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.data.stacked import ragged_by_hand
+from whence.rules.data.streamed import broken_record
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import span_of
+from whence.source.text import span_of, statement_at
 from whence.tape.batches import leaves_of
 from whence.tape.failed import FailedCall, Fetching
+from whence.tape.tape import Call, Value
+
+MOST_COMPARED = 8
+LONGEST_CHAIN = 60
 
 
 def _named(fetching: Fetching, position: int, leaf: str | None = None) -> Sample:
@@ -40,11 +49,12 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
     """A sample is None, unreadable or raises.
 
     What happened
-        The dataset raised for one index, or returned None for it.
+        The dataset raised for one index, or returned None for it; a generator that the loop reads from raised.
     Why it matters
         The loader says which type it found, and not which sample; in a worker the user's line is lost in a long text.
     How it is detected
-        The batch is fetched again in a child process, sample by sample: the first that raises or is None.
+        The batch is fetched again in a child process, sample by sample: the first that raises or is None. Without a loader, an
+        exception out of a generator whose loop has computed with what it gave before.
     How to fix it
         Mend or leave out that sample; in __getitem__ let a broken file raise rather than return None.
     When it stays silent
@@ -54,18 +64,21 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
     """
     fetching = failed.fetching
     if fetching is None:
-        return None
+        return broken_record(failed)
     if fetching.failed_index is not None:
         position = len(fetching.samples)
         return _told(failed, position, f"sample {fetching.failed_index} raised {type(failed.exception).__name__}", None)
     for position, sample in enumerate(fetching.samples):
         if sample is None or any(leaf is None for _, leaf in leaves_of(sample)):
-            spot = _returned_none(fetching, position)
-            return _told(failed, position, f"sample {fetching.indices[position]} is None", spot)
+            spot, forgets = _returned_none(fetching, position)
+            told = f"sample {fetching.indices[position]} is None"
+            if forgets:
+                told = f"{told}: {forgets} ends without a return"
+            return _told(failed, position, told, spot, forgets=bool(forgets))
     return None
 
 
-def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None) -> Finding | None:
+def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, forgets: bool = False) -> Finding | None:
     assert failed.fetching is not None
     sample = _named(failed.fetching, position)
     where = f" It reads {sample.path}." if sample.path else ""
@@ -81,7 +94,9 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None) ->
         verdict=verdict,
         trail=trail,
         why=f"The batch was fetched again, one sample after the other; number {position} in it (dataset index {sample.dataset_index}) is the one.{where}",
-        fix="Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating.",
+        fix="Return what this function has made."
+        if forgets
+        else "Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating.",
         operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
         counterfactual="fetched again alone, it fails in the same way"
         if failed.fetching.failed_index is not None
@@ -89,16 +104,67 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None) ->
     )
 
 
-def _returned_none(fetching: Fetching, position: int) -> Spot | None:
-    for frame, returned in reversed(fetching.returns[position]):
-        if returned is None or (
-            isinstance(returned, tuple | list | dict) and any(leaf is None for _, leaf in leaves_of(returned))
-        ):
-            statement = Site.of(frame).statement()
-            site = Site.of(frame)
-            return (
-                Spot(site.filename, span_of(statement), site.function) if statement is not None else Spot.of_site(site)
-            )
+def _returned_none(fetching: Fetching, position: int) -> tuple[Spot | None, str]:
+    """The return that gave None, from the sample's inwards over functions that only pass it on.
+
+    Also the name of the function, where it has no return there.
+    """
+    made = fetching.returns[position]
+    frame, path = next(
+        ((each, path) for each, returned in reversed(made) if (path := _path_to_none(returned)) is not None), (None, ())
+    )
+    if frame is None:
+        return None, ""
+    while (inner := _giver(frame, path, made, fetching.callers)) is not None:
+        frame, path = inner, ()
+    site = Site.of(frame)
+    statement = site.statement()
+    if statement is None:
+        return Spot.of_site(site), ""
+    forgets = not isinstance(statement, ast.Return) and not site.function.startswith("<")
+    return Spot(site.filename, span_of(statement), site.function), site.function if forgets else ""
+
+
+def _giver(
+    frame: FrameType, path: tuple[Any, ...], made: list[tuple[FrameType, Any]], callers: Callers
+) -> FrameType | None:
+    """The function that returned None to the one of this frame, which returns that at a place of what it returns."""
+    statement = Site.of(frame).statement()
+    part = statement.value if isinstance(statement, ast.Return) else None
+    while path and isinstance(part, ast.Tuple | ast.List | ast.Dict):
+        parts = dict(enumerate(part.elts)) if not isinstance(part, ast.Dict) else _keyed(part)
+        part, path = parts.get(path[0]), path[1:]
+    if not isinstance(part, ast.Name | ast.Call):
+        return None
+    nothing = [inner for inner, returned in made if returned is None and inner in callers]
+    given = [inner for inner in nothing if callers[inner][0] is frame and _is_given_by(part, callers[inner][1], frame)]
+    return given[-1] if given else None
+
+
+def _is_given_by(part: ast.Name | ast.Call, line: int, frame: FrameType) -> bool:
+    """Whether a call in a line is what an expression stands for: the call itself, or the one its name was set to."""
+    if isinstance(part, ast.Call):
+        return part.lineno <= line <= (part.end_lineno or part.lineno)
+    statement = statement_at(frame.f_code.co_filename, line)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call | ast.IfExp):
+        return False
+    return any(isinstance(each, ast.Name) and each.id == part.id for each in statement.targets)
+
+
+def _keyed(node: ast.Dict) -> dict[Any, ast.expr]:
+    pairs = zip(node.keys, node.values, strict=True)
+    return {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+
+
+def _path_to_none(thing: Any) -> tuple[Any, ...] | None:
+    """Where in a tree of tuples, lists and dicts the first None is."""
+    if thing is None:
+        return ()
+    parts = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, tuple | list) else ()
+    for key, each in parts:
+        below = _path_to_none(each)
+        if below is not None:
+            return (key, *below)
     return None
 
 
@@ -107,11 +173,12 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     """Samples of different size cannot be stacked.
 
     What happened
-        The default collate stacks samples into one tensor, and one of them has another shape than the others.
+        Samples are stacked into one tensor, by the default collate or by the program, and one of them has another shape.
     Why it matters
         The message counts entries; what helps is the dataset index, the file, and the line that made it so.
     How it is detected
-        The batch is fetched again in a child process; the sample whose shape differs from most is followed back.
+        The batch is fetched again in a child process; the sample whose shape differs from most is followed back. Where the others
+        were of different size, too, the line that makes them alike is told: a padding that leaves the longest as they are.
     How to fix it
         Convert, resize or pad it in the dataset, or write a collate_fn that can take ragged samples.
     When it stays silent
@@ -120,7 +187,9 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
         None until a fetch fails; then one batch is fetched again.
     """
     fetching = failed.fetching
-    if fetching is None or fetching.failed_index is not None or not fetching.samples:
+    if fetching is None:
+        return ragged_by_hand(failed)
+    if fetching.failed_index is not None or not fetching.samples:
         return None
     odd = _odd_one(fetching.samples)
     if odd is None:
@@ -179,7 +248,8 @@ def _trail(
     failed: FailedCall, fetching: Fetching, position: int, leaf: Any, shape: tuple[int, ...], usual: tuple[int, ...]
 ) -> Trail:
     axis = _differing_axis(shape, usual)
-    fixed = _where_usual_size_is_made(failed, fetching, leaf, axis, usual)
+    fixed = _where_others_become_alike(failed, fetching, position, leaf, axis, usual)
+    fixed = fixed or _where_usual_size_is_made(failed, fetching, leaf, axis, usual)
     if fixed is not None:
         return fixed
     prop = HasAxis(axis if axis is not None else -1, shape[axis if axis is not None else -1] if shape else 0)
@@ -193,6 +263,47 @@ def _trail(
         return found
     made = fetching.returns[position]
     return Trail(Birth.SAMPLE, Spot.of_site(Site.of(made[-1][0])) if made else None)
+
+
+def _where_others_become_alike(
+    failed: FailedCall, fetching: Fetching, position: int, leaf: Any, axis: int | None, usual: tuple[int, ...]
+) -> Trail | None:
+    """The call that gives samples of different length one length: a padding that leaves out what is too long, say.
+
+    The odd sample went through it, or through the function that it stands in.
+    """
+    if axis is None or not isinstance(leaf, torch.Tensor):
+        return None
+    others = [one for each in fetching.samples for _, one in leaves_of(each) if _shape(one) == usual]
+    chains = [_sizes(failed.value(each), axis) for each in others[:MOST_COMPARED] if isinstance(each, torch.Tensor)]
+    codes = {frame.f_code for frame, _ in fetching.returns[position]}
+    for one, other in combinations(chains, 2):
+        call = _first_alike(one, other)
+        if call is not None and call.site is not None and call.site.f_code in codes:
+            return Trail(Birth.CALL, Spot.of_site(call.site), op=call.name, phase="data")
+    return None
+
+
+def _sizes(value: Value, axis: int) -> list[tuple[Call, int, list[int]]]:
+    """Back from a value over those that gave it the size of an axis: the calls, and the size after and before each."""
+    found: list[tuple[Call, int, list[int]]] = []
+    while value.call is not None and len(found) < LONGEST_CHAIN:
+        sources = axis_source(value.call, value, axis) or []
+        found.append((value.call, value.shape[axis], [each.shape[at] for each, at in sources]))
+        if len(sources) != 1:
+            break
+        value, axis = sources[0]
+    return found
+
+
+def _first_alike(one: list[tuple[Call, int, list[int]]], other: list[tuple[Call, int, list[int]]]) -> Call | None:
+    """The call after which two values have one size, if both came by it with different sizes."""
+    for (call, size, before), (same, likewise, then) in zip(one, other, strict=False):
+        if call.site != same.site or size != likewise:
+            return None
+        if before != then:
+            return call
+    return None
 
 
 def _where_usual_size_is_made(

@@ -18,6 +18,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.inputs import Given
 from whence.lineage.ancestry import ancestors
+from whence.lineage.preparing import other_preparation
 from whence.lineage.properties import Shows
 from whence.lineage.samples import trace_into_batch
 from whence.lineage.trail import Birth, Trail, border, trace
@@ -69,7 +70,7 @@ def train_eval_skew(audit: Audit) -> Finding | None:
     return tell_silent(
         audit,
         "data/train-eval-skew",
-        spot=trail.spot if trail is not None else None,
+        spot=_prepared(audit) or (trail.spot if trail is not None else None),
         symptom=spot_at(audit.stack[0] if audit.stack else None),
         step=audit.step,
         op=trail.op if trail is not None else None,
@@ -82,6 +83,18 @@ def train_eval_skew(audit: Audit) -> Finding | None:
         fix="Prepare both in the same way: one function, or one fitted scaler, for both.",
         chain=trail.hops if trail is not None else (),
     )
+
+
+def _prepared(audit: Audit) -> Spot | None:
+    """Where the preparation is made that the evaluation's loader has, and the training's has not."""
+    now = audit.loaders.current
+    evaluated = now.info.dataset if now is not None else None
+    spots = (
+        other_preparation(entry.info.dataset, evaluated, audit.frames)
+        for entry in audit.batches.trained()
+        if evaluated is not None and entry.info.dataset is not None
+    )
+    return next((each for each in spots if each is not None), None)
 
 
 def _tell_refitted(audit: Audit, trail: Trail) -> Finding | None:

@@ -229,8 +229,8 @@ def no_update(audit: Audit) -> Finding | None:
     for entry in audit.built:
         story = audit.loop.story_of(entry)
         backwards = [each for each in story if each.kind is Kind.BACKWARD]
-        if entry.steps == 0 and any(each.kind is Kind.UNSCALE for each in story):
-            # A GradScaler asked for a step and left it out.
+        if entry.evaluates or (entry.steps == 0 and any(each.kind is Kind.UNSCALE for each in story)):
+            # It steps by a closure; or a GradScaler asked for a step and left it out.
             continue
         if entry.steps == 0 and len(backwards) >= 2 * ENOUGH and not _any_changed(audit, entry):
             others = [each for each in audit.built if each.steps]

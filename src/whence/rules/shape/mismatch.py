@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from whence.finding import Finding, Operand
-from whence.lineage.properties import HasAxis
+from whence.lineage.properties import HasAxis, axis_source
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import STRICT, weight_of
 from whence.rules.rule import Rank, rule
@@ -16,6 +16,7 @@ from whence.rules.shape.annotation import broken_shape
 from whence.rules.shape.layers import table
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, Value
 from whence.tape.trial import CannotTry, try_shapes
@@ -24,6 +25,7 @@ NOT_ABOUT_SHAPES = frozenset(
     {"backward", "item", "numpy", "tolist", "__bool__", "__float__", "__int__", "step", "grad"}
 )
 ABOUT_SIZES = (RuntimeError, ValueError, IndexError)
+LONGEST_CHAIN = 40
 PROOF = "the same call on tensors without data, of these shapes and one type, fails as well"
 
 
@@ -59,6 +61,20 @@ def changed(failed: FailedCall) -> Finding | None:
     if change is None:
         return None
     value, axis = change.value, change.axis
+    kept = _kept(failed, change)
+    if kept is not None and kept.site is not None:
+        return tell(
+            failed,
+            "shape/changed",
+            verdict=f"{failed.name} got {shape_text(value.shape)} now, and what was kept from step {kept.step} "
+            f"is still for {shape_text(change.before)}",
+            spot=Spot.of_site(kept.site),
+            why="It was made in a forward pass to fit the batch of that time, kept, and not made anew for this one.",
+            fix="Make it anew when the size is another one, or for each batch.",
+            operands=_operands(failed),
+            table=table(failed),
+            counterfactual=PROOF,
+        )
     return tell(
         failed,
         "shape/changed",
@@ -162,6 +178,30 @@ def _change(failed: FailedCall) -> Change | None:
     changes = list(_changes(earlier, failed.call))
     lone = [each for each in changes if not _shared(each, changes)]
     return next(iter(lone), None)
+
+
+def _kept(failed: FailedCall, change: Change) -> Call | None:
+    """The call of an earlier forward pass whose result is used again, and has the size that the other operand had then."""
+    earlier = failed.tape.earlier_at(failed.call)
+    for before, value in zip(earlier.operands, failed.call.operands, strict=True) if earlier is not None else ():
+        if value is change.value or value.requires_grad or value.shape != before.shape:
+            continue
+        made = [call for call in _made_by(before, change.axis) if call in _made_by(value, change.axis)]
+        if made and made[0].phase == "forward" and made[0].step < failed.call.step:
+            return made[0]
+    return None
+
+
+def _made_by(value: Value, axis: int) -> list[Call]:
+    """The calls that decided the size of an axis, the last one first."""
+    found: list[Call] = []
+    while value.call is not None and len(found) < LONGEST_CHAIN and -axis <= len(value.shape):
+        found.append(value.call)
+        sources = axis_source(value.call, value, axis) or []
+        if len(sources) != 1:
+            break
+        value, axis = sources[0]
+    return found
 
 
 def _changes(earlier: Call, now: Call) -> list[Change]:

@@ -1,0 +1,148 @@
+"""The ledger of changes: batches that a loop cuts from its data, changes in place, and finds changed in the next epoch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from whence.source.sites import Site
+from whence.tape.tape import Call, flatten
+
+# What they leave behind depends on what was there: not those that overwrite all of it.
+CHANGES = frozenset(
+    {"__setitem__", "masked_fill_", "masked_scatter_", "index_fill_", "index_add_", "add_", "sub_", "mul_", "div_", "__iadd__",
+     "__isub__", "__imul__", "__itruediv__", "clamp_", "clip_", "pow_", "neg_", "log_", "log1p_", "exp_", "sqrt_", "abs_"}
+)  # fmt: skip
+MOST_REGIONS = 256
+MOST_LOOKS = 4096
+MOST_PENDING = 64
+MOST_ELEMENTS = 1_000_000
+LEAST_ELEMENTS = 8
+ENOUGH = 2
+
+Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """A piece of memory that a model was given, after a line had changed it."""
+
+    site: Site
+    key: Key
+    left: float
+    """What it was when a model was last given it."""
+    turn: int
+    began: float | None = None
+    """What it was before it was changed in the present turn."""
+    found_so: int = 0
+    """How often it was, before it was changed, as it had been left, with others having had their turn in between."""
+
+    def has(self, storage: int, offset: int) -> bool:
+        memory, begin, shape, stride = self.key
+        last = sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        return storage == memory and begin <= offset <= begin + last
+
+    def content(self, tensor: torch.Tensor) -> float | None:
+        """What it is now, seen through another tensor of the same memory."""
+        _, begin, shape, stride = self.key
+        whole = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage(), begin, shape, stride)
+        return _mark(whole)
+
+
+class ChangeLedger:
+    """Bounded: one number for each piece of memory."""
+
+    def __init__(self) -> None:
+        self._regions: dict[Key, Region] = {}
+        self._memories: set[int] = set()
+        self._changed: list[tuple[Site, int, int]] = []
+        """Where something was changed since a model was last given something: the line, the memory, the place in it."""
+        self._before: tuple[Call, float] | None = None
+        self._looks = 0
+        self._turn = 0
+
+    def is_open(self) -> bool:
+        return self._looks < MOST_LOOKS
+
+    def begins(self, call: Call, tensors: list[torch.Tensor]) -> None:
+        """A call that may change its first operand is about to be made."""
+        self._before = None
+        mark = _mark(tensors[0]) if call.phase == "program" and tensors and _is_partial(call) else None
+        if mark is None:
+            return
+        self._looks += 1
+        self._before = call, mark
+        storage, offset = _place(tensors[0])
+        for region in self._regions.values() if storage in self._memories else ():
+            if region.began is None and region.has(storage, offset):
+                region.began = region.content(tensors[0])
+
+    def made(self, call: Call) -> None:
+        """The same call has been made."""
+        (noted, before), self._before = self._before or (None, 0.0), None
+        tensor = call.operands[0].tensor if noted is call and call.operands else None
+        if tensor is not None and call.site is not None and _mark(tensor) not in (None, before):
+            self._changed.append((call.site, *_place(tensor)))
+            del self._changed[:-MOST_PENDING]
+
+    def given(self, args: Iterable[Any]) -> None:
+        """A model is given something."""
+        if not self._changed:
+            return
+        for each in flatten(tuple(args)):
+            if isinstance(each, torch.Tensor) and (mark := _mark(each)) is not None:
+                self._enter(each, mark)
+        self._changed.clear()
+        for region in self._regions.values():
+            region.began = None
+
+    def _enter(self, tensor: torch.Tensor, mark: float) -> None:
+        storage, offset = _place(tensor)
+        key = storage, offset, tuple(tensor.shape), tuple(tensor.stride())
+        region = self._regions.get(key)
+        self._turn += 1
+        if region is None:
+            region = Region(self._changed[0][0], key, mark, self._turn)
+            site = next((site for site, memory, at in self._changed if region.has(memory, at)), None)
+            if site is not None and len(self._regions) < MOST_REGIONS:
+                region.site = site
+                self._regions[key] = region
+                self._memories.add(storage)
+            return
+        others = (each for each in self._regions.values() if each.site == region.site and each is not region)
+        if region.began == region.left and any(each.turn > region.turn for each in others):
+            region.found_so += 1
+        region.left, region.turn = mark, self._turn
+
+    def left_behind(self) -> tuple[Site, int] | None:
+        """A line that changes batches which a model is given, and finds them so again; how many of them."""
+        counts = Counter(each.site for each in self._regions.values() if each.found_so)
+        return next(((site, count) for site, count in counts.items() if count >= ENOUGH), None)
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    return tensor.untyped_storage().data_ptr(), int(tensor.storage_offset())
+
+
+def _is_partial(call: Call) -> bool:
+    if call.name != "__setitem__":
+        return True
+    index = call.args[1] if len(call.args) > 1 else None
+    return not (index is Ellipsis or index == slice(None))
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.layout is torch.strided and not tensor.requires_grad
+
+
+def _mark(tensor: torch.Tensor | None) -> float | None:
+    if tensor is None or not _is_plain(tensor):
+        return None
+    if not LEAST_ELEMENTS <= tensor.numel() <= MOST_ELEMENTS or tensor.is_complex():
+        return None
+    flat = tensor.detach().reshape(-1).double().nan_to_num(0.123, 4.56, 7.89)
+    return float(flat @ torch.arange(len(flat), dtype=torch.float64).mul_(0.7).cos_())

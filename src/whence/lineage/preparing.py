@@ -1,0 +1,60 @@
+"""How two datasets of one kind prepare their samples: the callable that one has and the other has not, and where it is made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from whence.source.definitions import find_definition
+from whence.source.sites import Site, is_library, variables
+from whence.source.spots import Spot
+from whence.source.text import function_node, tree_of
+
+DEEPEST = 4
+
+
+def other_preparation(trained: Any, evaluated: Any, frames: list[FrameType]) -> Spot | None:
+    """Where the transform of an evaluated dataset is made, if it is not that of the one trained on."""
+    one, other = _innermost(trained), _innermost(evaluated)
+    if one is other or type(one) is not type(other) or not hasattr(other, "__dict__"):
+        return None
+    for name, thing in vars(other).items():
+        if callable(thing) and vars(one).get(name) is not thing and callable(vars(one).get(name)):
+            return next(_makers(thing, frames), None)
+    return None
+
+
+def _innermost(dataset: Any) -> Any:
+    """The dataset that subsets stand for."""
+    for _ in range(DEEPEST):
+        dataset = getattr(dataset, "dataset", dataset)
+    return dataset
+
+
+def _makers(thing: Any, frames: list[FrameType]) -> Iterator[Spot]:
+    """Expressions that make an object: what a variable is set to that holds it, alone or in a dict."""
+    for frame in frames:
+        if is_library(frame.f_code.co_filename):
+            continue
+        tree, scope = tree_of(frame.f_code.co_filename), function_node(Site.of(frame))
+        for names, where in ((variables(frame), scope), (frame.f_globals, tree)):
+            for name, value in list(names.items()) if where is not None else ():
+                definition = find_definition(name, where, None) if _holds(value, thing) and where is not None else None
+                made = _part(definition.value, value, thing) if definition is not None else None
+                if made is not None:
+                    yield Spot.of_node(frame.f_code.co_filename, made)
+
+
+def _holds(value: Any, thing: Any) -> bool:
+    return value is thing or (isinstance(value, dict) and any(each is thing for each in value.values()))
+
+
+def _part(node: ast.expr | None, value: Any, thing: Any) -> ast.expr | None:
+    if value is thing or not isinstance(node, ast.Dict):
+        return node if value is thing else None
+    for key, given in zip(node.keys, node.values, strict=True):
+        if isinstance(key, ast.Constant) and value.get(key.value) is thing:
+            return given
+    return None
