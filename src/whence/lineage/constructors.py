@@ -24,9 +24,9 @@ def argument_origin(stack: tuple[Site, ...], position: int, name: str) -> Spot |
 
 def counted_at(stack: tuple[Site, ...], position: int, name: str) -> Spot | None:
     """Where an argument of a layer is computed, `n = len(names)`; None where it is a plain number, or nothing that can be told."""
-    spot, argument, outside = _given(stack, position, name)
-    if isinstance(argument, ast.Call):
-        return spot
+    _, argument, outside = _given(stack, position, name)
+    if isinstance(argument, ast.Call) and outside is not None:
+        return Spot.of_node(outside.filename, argument)
     scope = function_node(outside) if outside is not None else None
     for where in (scope, tree_of(outside.filename) if outside is not None else None):
         known = find_definition(argument.id, where, argument) if isinstance(argument, ast.Name) and where else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import torch
@@ -14,7 +15,9 @@ from whence.rules.dtype.operands import cast_patch
 from whence.rules.operations import CLASS_LOSSES, loss_operands
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, shape_text, tell
+from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
+from whence.source.text import last_name
 from whence.tape.failed import FailedCall
 
 IGNORED = -100
@@ -201,6 +204,9 @@ def label_range(failed: FailedCall) -> Finding | None:
         why=f"At {shape_text(place)} of the {'labels' if what == 'label' else 'indices'} ({smallest} to {largest} in this batch) stands {value}."
         + _habit(smallest, largest, size),
         fix="Mend it where it is made; do not raise the number of classes or ignore the value before you know where it comes from.",
+        patch=_from_zero(trail, failed.value(index).leaf)
+        if what == "label" and largest == size and smallest >= 1
+        else None,
         operands=(Operand(what, describe(index)), Operand(table, str(size))),
     )
 
@@ -228,6 +234,20 @@ def _too_few(failed: FailedCall, labels: torch.Tensor, size: int) -> Finding | N
 
 def _counted(failed: FailedCall, index: torch.Tensor) -> bool:
     return any(call.name == "arange" for call in list(ancestors(failed.value(index)))[:6])
+
+
+NUMBERS = ("tensor", "as_tensor", "from_numpy", "LongTensor", "int", "long", "astype", "array", "asarray")
+
+
+def _from_zero(trail: Trail) -> str | None:
+    """One less, where the numbers are read, become a tensor, or are handed over."""
+    node = trail.spot.node() if trail.spot is not None else None
+    if isinstance(node, ast.ListComp):
+        node = node.elt
+    makes = isinstance(node, ast.Call) and last_name(node.func) in NUMBERS
+    if trail.spot is None or node is None or not (makes or isinstance(node, ast.Name | ast.Subscript)):
+        return None
+    return diff_of(insert_after(trail.spot.filename, node, " - 1"))
 
 
 def _habit(smallest: int, largest: int, size: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,9 @@ from whence.rules.nonfinite.remedies import Remedy, in_float32, remedy_for
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
+from whence.source.text import last_name, parent_of, text_of
 from whence.tape.replay import Run, Unreplayable, trouble_in
 from whence.tape.tape import Call, Value, map_leaves
 from whence.tape.trip import Born, Consequence, Notice, Trip
@@ -117,6 +120,25 @@ def _clamped(scenario: Scenario) -> Cure | None:
     return Cure(remedy.words(call), outcome, remedy.patch(call)) if loss_text(outcome) is not None else None
 
 
+def _uncorrected(scenario: Scenario) -> Cure | None:
+    """The spread of one element without Bessel's correction is 0, which something is added to before it divides."""
+    site, tensor = scenario.call.site, scenario.operands[0][1] if scenario.operands else None
+    node = site.node() if site is not None else None
+    if site is None or tensor is None or not isinstance(node, ast.Call) or last_name(node.func) not in ("std", "var"):
+        return None
+    outer = parent_of(node)
+    while isinstance(outer, ast.Call | ast.Attribute):
+        outer = parent_of(outer)
+    added = isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Add)
+    if not added or node.keywords or node.args or trouble_in(getattr(tensor, scenario.call.name)(correction=0)):
+        return None
+    return Cure(
+        "with correction=0",
+        None,
+        diff_of(replace_node(site.filename, node, f"{text_of(site.filename, node.func)}(correction=0)")),
+    )
+
+
 def _widened(scenario: Scenario) -> Cure | None:
     """Run the step with this one call in float32."""
     trip, call = scenario.trip, scenario.call
@@ -190,7 +212,7 @@ def tell_forward(
     if inside is not None:
         what = number_text(float(scenario.output.detach()[scenario.index].item()))
         reason = replace(reason, verdict=f"{op} gave {what} inside {call.name}")
-    helped = cure(scenario) or _spared(scenario)
+    helped = cure(scenario) or _uncorrected(scenario) or _spared(scenario)
     many = int((~torch.isfinite(scenario.output)).sum())
     share = f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
     mask: tuple[Hop, ...] = ()

@@ -341,8 +341,16 @@ def _other_size(failed: FailedCall, prediction: torch.Tensor, target: torch.Tens
         spot=trail.counted if layer else Spot.of_site(failed.site) if failed.site is not None else None,
         why=f"The prediction is {shape_text(prediction.shape)}, the target {shape_text(target.shape)}: this loss compares them one by one.",
         fix=f"Give the last layer {wanted} outputs, if the targets are right." if layer else "Give both the same size.",
+        patch=_more(trail.counted, wanted - made) if layer and wanted > made else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
     )
+
+
+def _more(counted: Spot | None, more: int) -> str | None:
+    """As many as were counted, and these."""
+    node = counted.node() if counted is not None else None
+    node = node.value if isinstance(node, ast.Assign) else node
+    return diff_of(insert_after(counted.filename, node, f" + {more}")) if counted is not None and node else None
 
 
 def _departed_target(
