@@ -204,9 +204,7 @@ def label_range(failed: FailedCall) -> Finding | None:
         why=f"At {shape_text(place)} of the {'labels' if what == 'label' else 'indices'} ({smallest} to {largest} in this batch) stands {value}."
         + _habit(smallest, largest, size),
         fix="Mend it where it is made; do not raise the number of classes or ignore the value before you know where it comes from.",
-        patch=_from_zero(trail, failed.value(index).leaf)
-        if what == "label" and largest == size and smallest >= 1
-        else None,
+        patch=_from_zero(trail) if what == "label" and largest == size and smallest >= 1 else None,
         operands=(Operand(what, describe(index)), Operand(table, str(size))),
     )
 
