@@ -32,6 +32,7 @@ from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger, has_gradient
 from whence.rules.rule import audit_rules, study_rules
 from whence.source.sites import Site, user_frames, user_stack
+from whence.tape.batches import is_from_a_signal
 from whence.tape.passes import PassBook
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Tape, Value
@@ -361,6 +362,8 @@ class Auditor:
             try:
                 found = ask(scene)
             except Exception as error:
+                if is_from_a_signal(error):
+                    raise
                 self.host.trouble(f"{id} failed ({described(error)})")
                 if "WHENCE_DEBUG" in os.environ:
                     traceback.print_exc()

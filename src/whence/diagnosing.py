@@ -20,7 +20,7 @@ from whence.lineage.variables import birth_in_variables
 from whence.repro import Repro, repro_of
 from whence.rules.rule import trip_rules
 from whence.source.sites import Site
-from whence.tape.batches import BatchLeaf, LoaderBook
+from whence.tape.batches import BatchLeaf, LoaderBook, is_from_a_signal
 from whence.tape.passes import PassBook, Score
 from whence.tape.replay import Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
 from whence.tape.scopes import ModuleBook
@@ -81,6 +81,8 @@ class Diagnoser:
             try:
                 found = ask(trip)
             except Exception as error:
+                if is_from_a_signal(error):
+                    raise
                 trip.troubles.append(f"a rule failed on a {trip.notice.name.lower()} ({described(error)})")
                 if "WHENCE_DEBUG" in os.environ:
                     traceback.print_exc()

@@ -35,7 +35,6 @@ from whence.sensors.loader import LoaderSensor
 from whence.sensors.loop import LoopSensor, OrderSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
-from whence.sensors.sensor import is_from_a_signal
 from whence.sensors.watchdog import Watchdog
 from whence.source.sites import (
     Site,
@@ -51,7 +50,7 @@ from whence.source.sites import (
 )
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
-from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost, leaves_of, signature_of
+from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost, is_from_a_signal, leaves_of, signature_of
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook, structure_of
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from whence.finding import Finding, described
 from whence.rules.rule import Rank, Rule, all_rules
+from whence.tape.batches import is_from_a_signal
 from whence.tape.failed import FailedCall
 
 
@@ -37,5 +38,7 @@ def _asked(rule: Rule, failed: FailedCall) -> Finding | None:
     try:
         return rule.diagnose(failed)
     except Exception as error:
+        if is_from_a_signal(error):
+            raise
         failed.troubles.append(f"{rule.id} failed on {failed.name} ({described(error)})")
         return None

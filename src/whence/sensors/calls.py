@@ -13,8 +13,9 @@ from torch.autograd import Function
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 
-from whence.sensors.sensor import Complaints, hide_this_frame, is_from_a_signal
+from whence.sensors.sensor import Complaints, hide_this_frame
 from whence.source.sites import user_stack
+from whence.tape.batches import is_from_a_signal
 from whence.tape.tape import Call, CustomFunction, Tape
 
 # Reads of metadata: more than half of all events, and never of interest.

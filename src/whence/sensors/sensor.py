@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from torch.utils.data._utils import signal_handling
+from whence.tape.batches import is_from_a_signal
 
 
 class Complaints(Protocol):
@@ -23,14 +23,6 @@ def hide_this_frame(exception: BaseException) -> None:
     """
     if exception.__traceback__ is not None:
         exception.__traceback__ = exception.__traceback__.tb_next
-
-
-def is_from_a_signal(error: BaseException) -> bool:
-    """torch's loader raises from a signal handler when a worker has died: wherever the program is, and be it in our own code."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback is not None and traceback.tb_frame.f_code.co_filename == signal_handling.__file__
 
 
 class Sensor:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset
+from torch.utils.data._utils import signal_handling
 
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -218,3 +219,11 @@ class LoaderBook:
         self.current = Batch(info, info.batches, indices, info.signature, worker)
         info.batches += 1
         return self.current
+
+
+def is_from_a_signal(error: BaseException) -> bool:
+    """torch's loader raises from a signal handler when a worker has died: wherever the program is, and be it in our own code."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is not None and traceback.tb_frame.f_code.co_filename == signal_handling.__file__
