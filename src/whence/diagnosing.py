@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, described
-from whence.lineage.births import Contents, find_birth, is_deliberate
+from whence.lineage.births import Contents, attempt, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
 from whence.lineage.live import as_born, only_site
 from whence.lineage.variables import birth_in_variables
@@ -236,8 +236,24 @@ class Diagnoser:
 
         born = find_birth(value, contents, is_leaf)
         if born.leaf is not None and not _from_outside(born.leaf):
-            return None
+            return _by_what_is_left(born, contents)
         return born
+
+
+def _by_what_is_left(born: Born, contents: Contents) -> Born | None:
+    """Not all that a call was given is still there. If ones in its place do not help, what is there has done it."""
+    leaf = born.leaf
+    call = leaf.call if leaf is not None else None
+    if leaf is None or call is None or any(contents.trouble(each) for each in call.operands):
+        return None
+
+    def content(value: Value) -> torch.Tensor:
+        known = contents.of(value)
+        return known if known is not None else torch.ones(value.shape, dtype=value.dtype, device=value.device)
+
+    result = attempt(call, content, leaf)
+    is_bad = result is not None and trouble_in(result)
+    return Born(born.trouble, call=call, output=leaf, path=born.path) if is_bad else None
 
 
 def _is_compiled(plan: Plan) -> bool:
