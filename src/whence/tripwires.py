@@ -224,7 +224,8 @@ class Tripwires:
         now = self.passes.current
         now.backwards += 1
         if self._pending is not None:
-            self._settle()
+            # Weights that are made anew in each step leave no trace but the next loss.
+            self._settle(spoilt=self._pending.waits_for is None and any(trouble_in(each) for each in losses))
         for loss in losses:
             number = _number(loss)
             self._loss = loss
@@ -291,14 +292,16 @@ class Tripwires:
         self._diagnosed = self._ask(trip)
         self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights], waits_for)
 
-    def _settle(self, everything: bool = True) -> None:
-        """What was suspected is true if the weights are no longer finite."""
+    def _settle(self, everything: bool = True, spoilt: bool = False) -> None:
+        """What was suspected is true if the weights are no longer finite, or what is computed from them."""
         if self._pending is not None and (everything or self._pending.waits_for is None):
             pending, self._pending = self._pending, None
             weights = [each for ref in pending.weights if (each := ref()) is not None]
-            if any(trouble_in(each) for each in weights):
+            if spoilt or any(trouble_in(each) for each in weights):
                 self._poisoned = pending.weights
                 self.host.say(pending.findings)
+                if spoilt and pending.findings:
+                    self._cause, self._told_end = pending.findings[0], True
 
     # the gradients
 

@@ -64,7 +64,9 @@ class GradientWatch:
 
     def find(self, run: Run) -> GradientBirth | None:
         """The birth of the bad gradient of a weight, or None if all weights got finite ones."""
-        by_tensor = {id(tensor): value for value, tensor in run.leaves.items()}
+        # A weight may have been made in the very pass.
+        made = {id(tensor): value for value, tensor in run.contents.items() if tensor.is_leaf and tensor.requires_grad}
+        by_tensor = made | {id(tensor): value for value, tensor in run.leaves.items()}
         for node in self.nodes:
             variable = getattr(node, "variable", None)
             if variable is None or id(variable) not in by_tensor:

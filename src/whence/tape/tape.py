@@ -313,6 +313,10 @@ class Tape:
 
     def finish(self, call: Call, result: Any, changed: list[torch.Tensor]) -> None:
         """Enter what a call gave back and what it changed in place; forget it if that is nothing."""
+        if call.name in ("requires_grad_", "requires_grad.__set__"):
+            for value in call.operands:
+                if (tensor := value.tensor) is not None:
+                    value.requires_grad = tensor.requires_grad
         outputs: list[Value] = []
         before = tuple(self.value_of(tensor) for tensor in changed)
         for tensor in changed:
