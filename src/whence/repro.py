@@ -21,7 +21,7 @@ import torch
 from torch.overrides import resolve_name
 
 from whence.finding import Finding
-from whence.lineage.births import Contents, attempt, contents_before
+from whence.lineage.births import UNINITIALISED, Contents, attempt, contents_before
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, leaving_no_trace, trouble_in
 from whence.tape.slices import BACKWARDS, is_random
@@ -116,6 +116,9 @@ def _ways(trip: Trip, finding: Finding) -> Iterator[Callable[[], Repro]]:
     born, gradient = trip.born, trip.gradient
     if gradient is not None and gradient.call is not None:
         yield partial(_Writer(trip, finding).backward, gradient.call)
+    if born is not None and born.call is not None and born.call.name in UNINITIALISED:
+        # What was in memory is not there again.
+        return
     if born is not None and born.call is not None and born.output is not None:
         yield partial(_Writer(trip, finding).forward, born.call, born.output)
     if born is not None and born.leaf is not None:

@@ -1,4 +1,4 @@
-"""A metric-learning term is added from the third epoch on. One small batch has no two samples of a class."""
+"""A metric-learning term is added from the fourth epoch on. One small batch has no two samples of a class."""
 
 import torch
 import torch.nn.functional as F
@@ -44,9 +44,9 @@ class Trainer:
 
 
 if __name__ == "__main__":
-    labels = torch.randint(0, 24, (1200,))
+    labels = torch.randint(0, 24, (480,))
     centres = torch.randn(24, 12)
-    samples = centres[labels] + 0.3 * torch.randn(1200, 12)
-    trainer = Trainer(Encoder(32, 24), lr=0.01, metric_from=2)
+    samples = centres[labels] + 0.3 * torch.randn(480, 12)
+    trainer = Trainer(Encoder(32, 24), lr=0.01, metric_from=3)
     trainer.fit(DataLoader(TensorDataset(samples, labels), batch_size=6, shuffle=True), epochs=4)
     print("finished")

@@ -18,6 +18,7 @@ Cost
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from whence.finding import Finding, Operand
 from whence.ledgers.study import Study
@@ -129,4 +130,5 @@ def uninitialised(trip: Trip) -> Finding | None:
         why=f"{scenario.call.name} does not set its elements: it holds what was in memory.",
         fix="Use torch.zeros, or initialise it before use.",
     )
-    return tell_forward("nonfinite/uninitialised", scenario)
+    found = tell_forward("nonfinite/uninitialised", scenario)
+    return replace(found, patch=_as_zeros(scenario.spot)) if found is not None else None
