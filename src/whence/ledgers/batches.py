@@ -10,6 +10,7 @@ import torch
 
 from whence.data.leaves import leaves_of
 from whence.data.summary import Summary
+from whence.ledgers.marks import marks_of_rows
 from whence.lineage.habits import Habits
 from whence.lineage.pairing import Parting
 from whence.tape.batches import Batch, LoaderInfo
@@ -142,7 +143,6 @@ def _marks(leaves: list[torch.Tensor]) -> list[float]:
     total = torch.zeros(size, dtype=torch.float64)
     for number, leaf in enumerate(leaves):
         if len(leaf) == size:
-            rows = leaf.detach().reshape(size, -1).double().nan_to_num(0.123, 4.56, 7.89)
-            total += rows @ torch.arange(rows.shape[1], dtype=torch.float64).add_(7.3 * number).mul_(0.7).cos_()
+            total += marks_of_rows(leaf.detach().reshape(size, -1), shift=7.3 * number)
     found: list[float] = total.tolist()
     return found

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from whence.ledgers.marks import mark_of
 from whence.source.sites import Site
 from whence.tape.tape import Call, flatten
 
@@ -20,8 +21,6 @@ CHANGES = frozenset(
 MOST_REGIONS = 256
 MOST_LOOKS = 4096
 MOST_PENDING = 64
-MOST_ELEMENTS = 1_000_000
-LEAST_ELEMENTS = 8
 ENOUGH = 2
 
 Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
@@ -135,14 +134,6 @@ def _is_partial(call: Call) -> bool:
     return not (index is Ellipsis or index == slice(None))
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cpu" and tensor.layout is torch.strided and not tensor.requires_grad
-
-
 def _mark(tensor: torch.Tensor | None) -> float | None:
-    if tensor is None or not _is_plain(tensor):
-        return None
-    if not LEAST_ELEMENTS <= tensor.numel() <= MOST_ELEMENTS or tensor.is_complex():
-        return None
-    flat = tensor.detach().reshape(-1).double().nan_to_num(0.123, 4.56, 7.89)
-    return float(flat @ torch.arange(len(flat), dtype=torch.float64).mul_(0.7).cos_())
+    """Weights are changed in place on purpose."""
+    return mark_of(tensor) if tensor is not None and not tensor.requires_grad else None

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from whence.ledgers.marks import mark_of
 from whence.source.sites import Site
 from whence.tape.tape import Call, Value, flatten
 
@@ -16,8 +17,6 @@ DRAWS = frozenset(
     {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "normal_", "uniform_"}
 )
 MOST_SITES = 64
-MOST_ELEMENTS = 1_000_000
-LEAST_ELEMENTS = 8
 ENOUGH = 5
 
 
@@ -73,12 +72,7 @@ class DrawLedger:
 
 
 def _mark(tensor: torch.Tensor | None) -> float | None:
-    """A number that tells what was drawn apart from anything else; None for what may be equal by chance."""
-    if tensor is None or tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_complex():
-        return None
-    if not LEAST_ELEMENTS <= tensor.numel() <= MOST_ELEMENTS:
-        return None
-    flat = tensor.detach().reshape(-1).double().nan_to_num(0.123, 4.56, 7.89)
-    if bool((flat == flat[0]).all()):
-        return None
-    return float(flat @ torch.arange(len(flat), dtype=torch.float64).mul_(0.7).cos_())
+    """Numbers that are all the same were not drawn."""
+    mark = mark_of(tensor)
+    flat = tensor.detach().reshape(-1) if tensor is not None and mark is not None else None
+    return mark if flat is not None and not bool((flat == flat[0]).all()) else None
