@@ -28,9 +28,10 @@ from whence.lineage.graph import call_of, is_spoilt, last_backward, nodes_of
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
 from whence.rules.telling import describe, tell
+from whence.source.definitions import own_nodes
 from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
-from whence.source.text import statement_of
+from whence.source.text import function_node, statement_of
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, Value
 
@@ -42,7 +43,7 @@ def double_backward(failed: FailedCall) -> Finding | None:
         return None
     carried, user = _carried(failed, loss, before)
     made = carried.call if carried is not None else None
-    spot = _where_kept(failed, carried, user) if carried is not None else None
+    spot = (_handed_on(user) or _where_kept(failed, carried, user)) if carried is not None else None
     earlier = Spot.of_site(before.site) if before.site is not None else None
     where = f" at {earlier.file}:{earlier.line}" if earlier is not None else ""
     return tell(
@@ -86,6 +87,31 @@ def _carried(failed: FailedCall, loss: torch.Tensor, before: Call) -> tuple[Valu
     return (value if value.call is not None and value.call.number < before.number else None), None
 
 
+def _handed_on(user: Call | None) -> Spot | None:
+    """`state = h.detach(), c` after its use: the line that keeps it for the next step under the name that is read there."""
+    site = user.site if user is not None else None
+    node, scope = (site.node(), function_node(site)) if site is not None else (None, None)
+    statement = statement_of(node) if node is not None else None
+    if site is None or scope is None or statement is None or not isinstance(node, ast.Call):
+        return None
+    assigns = [
+        each for each in own_nodes(scope) if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
+    ]
+    made = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    read = {each.id for each in node.args if isinstance(each, ast.Name)}
+    # Names that only stand for another: `river = memory`.
+    read |= {each.value.id for each in assigns if isinstance(each.value, ast.Name) and _target(each) in read}
+    for each in assigns:
+        used = {name.id for name in ast.walk(each.value) if isinstance(name, ast.Name)}
+        if each.lineno > statement.lineno and _target(each) in read and used & made:
+            return Spot.of_node(site.filename, each)
+    return None
+
+
+def _target(assign: ast.Assign) -> str:
+    return assign.targets[0].id if isinstance(assign.targets[0], ast.Name) else ""
+
+
 def _where_kept(failed: FailedCall, carried: Value, user: Call | None) -> Spot | None:
     """The line of the loop that got it, if the loop carries it over; where it was made, if a module keeps it."""
     stack = carried.call.stack if carried.call is not None else ()
@@ -100,6 +126,8 @@ def _detach_patch(spot: Spot | None) -> str | None:
     """`out, h = model(x, h)`: hand over h.detach()."""
     node = spot.node() if spot is not None else None
     statement = statement_of(node) if node is not None else None
+    if spot is not None and isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+        return diff_of(insert_after(spot.filename, node.value, ".detach()"))
     if spot is None or not isinstance(node, ast.Call) or not isinstance(statement, ast.Assign):
         return None
     bound = {each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
