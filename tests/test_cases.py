@@ -26,9 +26,9 @@ def _named(case: Case, ran: Ran) -> dict[str, Any]:
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.name)
 def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> None:
     script = copied(case, tmp_path) / "broken.py"
-    ran = whence_run(_probe(script, tmp_path) if _is_silent(case) else script, cwd=tmp_path)
+    ran = whence_run(_probe(script, tmp_path) if _runs_on(case) else script, cwd=tmp_path)
     finding = _named(case, ran)
-    if _is_silent(case):
+    if _runs_on(case):
         assert ran.stdout == plain_run(_probe(script, tmp_path), cwd=tmp_path).stdout
     origin = finding["origin"]
     assert (Path(origin["file"]).name, origin["line"]) == (case.origin_file, case.origin_line), ran.stderr
@@ -51,11 +51,9 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
         _patch_mends(script, finding, tmp_path)
 
 
-def _is_silent(case: Case) -> bool:
-    """It runs to its end, with numbers that can be compared: one watched run shows what is said and that it is left alone."""
-    return "exception" not in case.expected and not case.expected["rule"].startswith(
-        ("nonfinite/", "data/nonfinite", "data/zero-variance", "compile/")
-    )
+def _runs_on(case: Case) -> bool:
+    """It runs to its end: one watched run shows what is said, and that what it leaves behind is the same as without Whence."""
+    return "exception" not in case.expected or case.expected.get("caught", False)
 
 
 def _repro_fails_in_the_same_way(case: Case, finding: dict[str, Any], folder: Path) -> None:
@@ -70,18 +68,6 @@ def _repro_fails_in_the_same_way(case: Case, finding: dict[str, Any], folder: Pa
     if finding["rule"] in ("nonfinite/forward", "nonfinite/backward", "nonfinite/overflow"):
         named = finding["origin"]["op"] in ran.stderr
         assert named or "autograd.Function" in (case.folder / "broken.py").read_text()
-
-
-def _goes_on(case: Case) -> bool:
-    """It fails and runs on: what it leaves behind is compared. Of one that dies, what it said is compared where it is named."""
-    return not _is_silent(case) and ("exception" not in case.expected or case.expected.get("caught", False))
-
-
-@pytest.mark.parametrize("case", list(filter(_goes_on, BROKEN)), ids=lambda case: case.name)
-def test_broken_program_behaves_as_without_whence(case: Case, tmp_path: Path) -> None:
-    script = case.folder / "broken.py"
-    probe = _probe(script, tmp_path)
-    assert whence_run(probe, cwd=tmp_path).stdout == plain_run(probe, cwd=tmp_path).stdout
 
 
 def _patch_mends(script: Path, finding: dict[str, Any], folder: Path) -> None:
