@@ -84,6 +84,8 @@ class Tripwires:
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
         self._poisoned: list[weakref.ref[torch.Tensor]] = []
         """Weights that a bad gradient was applied to: what follows from that is not told again."""
+        self._got_over_it = False
+        """Whether there were losses that are finite after the one that is not."""
         self._told_update = self._told_state = self._told_end = self._told_scale = False
         self._cause: Finding | None = None
         """What was told already, and ends in something that is not finite: an explosion, memory that nobody wrote."""
@@ -184,7 +186,9 @@ class Tripwires:
             self.host.say(self._held)
             return self._held
         if bad is not None and self._diagnosed is None:
-            return self._tell(self._trip(Notice.LOSS, Consequence.ENDED, bad[0], bad[1], frames, exception=exception))
+            # A program without modules and optimizers is one long pass: it has not stopped there if it had good losses since.
+            consequence = Consequence.REPORTED if self._got_over_it else Consequence.ENDED
+            return self._tell(self._trip(Notice.LOSS, consequence, bad[0], bad[1], frames, exception=exception))
         now = self.passes.current
         if now.trained and not now.backwards and self._diagnosed is None:
             found = self._abandoned(Consequence.ENDED, frames, exception)
@@ -230,12 +234,13 @@ class Tripwires:
             number = _number(loss)
             self._loss = loss
             if number is not None:
+                self._got_over_it = self._got_over_it or number - number == 0
                 self._jumped = self._jumps(number)
                 self.losses.append(number)
                 self._start = abs(number) if self._start is None else self._start
             # A number minus itself is zero unless it is NaN or Inf.
             if (number is None or number - number != 0) and self._bad_loss is None and trouble_in(loss):
-                self._bad_loss = loss, user_stack(sys._getframe(1))
+                self._bad_loss, self._got_over_it = (loss, user_stack(sys._getframe(1))), False
                 if not now.recorded and not self._poisoned and self._count < MOST_DIAGNOSES:
                     self._live = live_birth(loss)
         if now.recorded:

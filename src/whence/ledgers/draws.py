@@ -39,11 +39,14 @@ class DrawLedger:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Site, ...], Draw | None] = {}
+        self._step = -1
+        """The last in which something was drawn."""
 
     def note(self, call: Call) -> None:
         """A call of these has been made. Those of a model's own forward, and of an evaluation, are left alone."""
         if call.phase != "program" or not call.grad_mode or call.inner or not call.outputs:
             return
+        self._step = call.step
         known = self._known.get(call.stack)
         if known is None and (call.stack in self._known or len(self._known) >= MOST_SITES):
             return
@@ -58,6 +61,8 @@ class DrawLedger:
 
     def given(self, args: Iterable[Any], step: int) -> None:
         """A model is given something: what was drawn for each of its rows goes with it."""
+        if step != self._step:
+            return
         drawn = [each for each in self._known.values() if each is not None and each.step == step]
         first = next((each for each in flatten(tuple(args)) if isinstance(each, torch.Tensor)), None) if drawn else None
         mark = _mark(first)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Any
 
 import torch
 
@@ -20,6 +19,7 @@ from whence.lineage.looking import Unknown
 from whence.lineage.postmortem import evaluated
 from whence.lineage.properties import NotFinite
 from whence.source.definitions import is_bound_after
+from whence.source.operands import operands_of
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import function_node, last_name, site_of_node, statement_of
@@ -70,7 +70,7 @@ def _first(parts: Sequence[ast.AST], frame: FrameType) -> tuple[int, LiveBirth] 
         for number, part in enumerate(parts):
             try:
                 output = evaluated(part, frame)  # type: ignore[arg-type]
-                given = {each: evaluated(node, frame) for each, node in _operands(part).items()}
+                given = {f"argument {place}": evaluated(node, frame) for place, node in enumerate(operands_of(part))}
             except Unknown:
                 continue
             if not isinstance(output, torch.Tensor) or not trouble_in(output):
@@ -90,15 +90,3 @@ def _name(part: ast.AST) -> str:
         if isinstance(part, ast.Call)
         else ""
     )
-
-
-def _operands(part: ast.AST) -> dict[str, Any]:
-    if isinstance(part, ast.BinOp):
-        return {"self": part.left, "other": part.right}
-    if not isinstance(part, ast.Call):
-        return {}
-    is_method = isinstance(part.func, ast.Attribute) and not (
-        isinstance(part.func.value, ast.Name) and part.func.value.id in ("torch", "F", "nn")
-    )
-    subject = [part.func.value] if is_method and isinstance(part.func, ast.Attribute) else []
-    return {f"argument {number}": each for number, each in enumerate([*subject, *part.args])}

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from whence.rules.nonfinite.naming import operand_nodes
+from whence.rules.source_operands import operand_nodes
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.tape.tape import Call
 
