@@ -51,10 +51,12 @@ from whence.source.sites import (
 from whence.source.suppressions import is_suppressed
 from whence.stopping import Stop
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost, is_from_a_signal, leaves_of, signature_of
+from whence.tape.hand import weights_under
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook, structure_of
+from whence.tape.replay import trouble_in
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
-from whence.tripwires import Tripwires, is_new_pass, refused_operands, weights_of
+from whence.tripwires import Tripwires, refused_operands, weights_of
 from whence.updates import is_torchs
 
 RECORDED_STEPS = 3
@@ -127,6 +129,7 @@ class Session:
         )
         self._step_began = 0.0
         self._dear_steps = 0
+        self._paced = 0
         self._has_new_loss = False
         self._hooks_off = False
         """The module sensor is on for one pass only."""
@@ -178,6 +181,8 @@ class Session:
         if transforming():
             self.tape.has_gaps = True
         elif not call.inner:
+            if self.passes.current.backwards and self.passes.hand.on:
+                self._look_at_weights(call)
             self.passes.note_operands(call, tensors)
             if call.name in CHANGES and self.auditor.changes.is_open():
                 with self.looking():
@@ -236,22 +241,14 @@ class Session:
         outermost = outermost or (self.scope is not None and self.scope.parent is None)
         if outermost and not transforming():
             with self.looking():
-                now = self.passes.current
-                trial = not torch.is_grad_enabled() and len(now.entries) >= MOST_DELIVERIES
-                by_hand = is_new_pass(module, self.passes)
-                if by_hand:
-                    self._stepped_by_hand()
-                if (
-                    self.tripwires.asked
-                    or self.passes.begun == 0
-                    or by_hand
-                    or trial
-                    or len(now.entries) >= MOST_ENTRIES
-                ):
+                self._look_for_update()
+                entries = len(self.passes.current.entries)
+                trial = not torch.is_grad_enabled() and entries >= MOST_DELIVERIES
+                if self.tripwires.asked or self.passes.begun == 0 or trial or entries >= MOST_ENTRIES:
                     self.tripwires.next_pass()
                 if self.auditor.rounds.open:
                     self._goes_by()
-                self.passes.enter(module, args)
+                self.passes.enter(args)
                 self.tripwires.module_given(args)
                 current = self.loaders.current
                 self.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
@@ -404,12 +401,9 @@ class Session:
             with self.looking():
                 if self.auditor.rounds.open:
                     self._goes_by()
-                if kind is Kind.CLEAR and self.passes.by_hand:
-                    model = self.passes.current.model() if self.passes.current.model is not None else None
-                    if model is not None and is_new_pass(model, self.passes):
-                        # The update was made before this, and nobody said so.
-                        self._stepped_by_hand()
-                        self.tripwires.next_pass()
+                if kind is Kind.CLEAR:
+                    # The update was made before this, and nobody said so.
+                    self._look_for_update()
                 if kind is Kind.RESCALE:
                     self.tripwires.scale_ends(args[0], stack)
                 else:
@@ -430,7 +424,7 @@ class Session:
 
     def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
         if not self._looking_now:
-            self.passes.by_hand = False
+            self.passes.hand.on = False
             self.auditor.forget_hand()
             self.auditor.optimizer_built(optimizer, stack)
             sizes = tuple(len(group["params"]) for group in optimizer.param_groups)
@@ -445,9 +439,9 @@ class Session:
             self.auditor.step_began(optimizer)
         else:
             with self.looking():
-                if self.passes.by_hand:
+                if self.passes.hand.on:
                     # Built before the watch began.
-                    self.passes.by_hand = False
+                    self.passes.hand.on = False
                     self.auditor.forget_hand()
                 self.tripwires.step_began(optimizer)
                 if self.order.on or self.calls.on:
@@ -491,14 +485,62 @@ class Session:
         if self.module_sensor.on:
             self._judge_hooks()
 
+    def _look_at_weights(self, call: Call) -> None:
+        """A call is about to use the weights of the next step."""
+        is_use = call.phase == "program" and call.grad_mode and not call.name.endswith("__")
+        weight = next(filter(self.passes.hand.is_next, call.operands), None) if is_use else None
+        if weight is not None:
+            with self.looking():
+                self._stepped_by_hand()
+                self.tripwires.next_pass(spoilt=bool(trouble_in(weight.tensor)))
+            call.step = self.step
+
+    def _look_for_update(self) -> None:
+        """Where no optimizer says so: has the program changed its weights since the last backward?"""
+        if self.passes.hand.on and self.passes.hand.has_moved():
+            self._stepped_by_hand()
+            if self.passes.current.backwards:
+                self.tripwires.next_pass()
+
+    def _look_under(self, loss: torch.Tensor) -> None:
+        """Backward begins. What is not recorded, and has no modules, shows only now that it is a step of its own."""
+        hand, now = self.passes.hand, self.passes.current
+        shows_late = bool(now.backwards) and not now.recorded and not now.trained
+        has_moved = shows_late and hand.has_moved()
+        weights = hand.weights() if has_moved else weights_under(loss)
+        if has_moved or (shows_late and hand.are_others(weights)):
+            self._stepped_by_hand()
+            self.tripwires.next_pass(late=True, spoilt=bool(trouble_in(loss)))
+        hand.note(weights, self.tape.count)
+        if self._paced < self.step:
+            self._paced = self.step
+            self._pace()
+            self.passes.current.recorded = self.passes.current.recorded and self.recording()
+
     def _stepped_by_hand(self) -> None:
         """The program has changed its weights, and no optimizer did."""
+        self.passes.hand.forget()
         self.step += 1
         self.auditor.stepped_by_hand(self.step)
         if self.step in AUDITS:
             frame = sys._getframe(2)
             self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
-        self._slow_down()
+
+    def _pace(self) -> None:
+        """A step was made: is the next one to be recorded?"""
+        if self._slow_down():
+            if self._hooks_off:
+                self.module_sensor.stop()
+                self.scope = None
+        elif not self.calls.on:
+            self._judge_hooks()
+        self._hooks_off = False
+        wanted, self._has_new_loss = self.step in AUDITS or self._has_new_loss, False
+        if wanted and not self.calls.on and self.scope is None:
+            # What this pass looks like is of interest, whatever it costs: there are few of these.
+            self._hooks_off = not self.module_sensor.on
+            self.module_sensor.start()
+            self.calls.start()
 
     def _slow_down(self) -> bool:
         """After a step: what is no longer of interest, or too dear, is no longer looked at. True if recording ends here."""
@@ -524,19 +566,7 @@ class Session:
             self.tripwires.step_ended(optimizer)
             self.step = steps
             self._audited(self.auditor.step_ended, optimizer, steps)
-            if self._slow_down():
-                if self._hooks_off:
-                    self.module_sensor.stop()
-                    self.scope = None
-            elif not self.calls.on:
-                self._judge_hooks()
-            self._hooks_off = False
-            wanted, self._has_new_loss = steps in AUDITS or self._has_new_loss, False
-            if wanted and not self.calls.on and self.scope is None:
-                # What this pass looks like is of interest, whatever it costs: there are few of these.
-                self._hooks_off = not self.module_sensor.on
-                self.module_sensor.start()
-                self.calls.start()
+            self._pace()
             self.tripwires.next_pass()
         self._stop_if_asked()
         if self.config.steps is not None and steps >= self.config.steps:
@@ -594,6 +624,9 @@ class Session:
             return
         if self.loaders.current is not None:
             self.loaders.current.info.trained = True
+        if self.passes.hand.on and losses:
+            with self.looking():
+                self._look_under(losses[0])
         if self.calls.on or not self.tripwires.glance_at_loss(losses):
             with self.looking():
                 self.tripwires.backward_began(losses)
@@ -608,13 +641,14 @@ class Session:
             return
         if self._phases and self._phases[-1] == "backward":
             self._phases.pop()
+        self.passes.backward_ended()
         if not raised and (inputs or not self.optimizers.count):
             with self.looking():
                 self.tripwires.backward_ended(inputs, gradients)
             self._stop_if_asked()
         if not raised and not inputs and self.order.on:
             with self.looking():
-                if self.passes.by_hand and not self.optimizers.count:
+                if self.passes.hand.on and not self.optimizers.count:
                     self._audited(self.auditor.before_update_by_hand)
                 self.auditor.backward_ended()
 
@@ -709,6 +743,8 @@ class Session:
     def _end(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """The program is over: what it left behind, looked at once."""
         over, self._over = self._over, True
+        if not over:
+            self._look_for_update()
         found = [] if over else self.tripwires.program_ended(frames, exception)
         if not over and not found and exception is not None:
             sites = tuple(sites_in(exception.__traceback__))

@@ -27,7 +27,7 @@ from whence.lineage.births import mended
 from whence.lineage.live import LiveBirth, live_birth
 from whence.lineage.looking import names_of
 from whence.source.sites import Site, is_library, user_frames, user_stack, variables
-from whence.tape.passes import PassBook, version_of
+from whence.tape.passes import PassBook
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, flatten
 from whence.tape.trial import try_values
@@ -131,9 +131,10 @@ class Tripwires:
 
     # passes
 
-    def next_pass(self) -> None:
-        """The pass under way is over: what was bad in it and not used was skipped."""
-        self._settle(everything=False)
+    def next_pass(self, late: bool = False, spoilt: bool = False) -> None:
+        """The pass under way is over: what was bad in it and not used was skipped. `late` if it was over before now;
+        `spoilt` if the next one's weights, or its loss, are not finite."""
+        self._settle(everything=False, spoilt=spoilt)
         told = self._look_at_buffers()
         bad, self._bad_loss = self._bad_loss, None
         held, self._held = self._held, None
@@ -146,7 +147,7 @@ class Tripwires:
         elif self.passes.current.trained and not self.passes.current.backwards:
             self._abandoned(Consequence.SKIPPED, user_frames(sys._getframe(1)))
         self._loss = self._diagnosed = self._live = None
-        self.passes.begin(self.host.step, self.host.recording())
+        self.passes.begin(self.host.step, self.host.recording(), late)
 
     def _look_at_buffers(self) -> bool:
         """Running statistics that the pass has made not finite: they outlive it, whatever becomes of its loss."""
@@ -256,8 +257,9 @@ class Tripwires:
             if bad:
                 self._suspect(bad, [each for each in gradients if trouble_in(each)])
         elif not inputs and not self._optimizers and not self.host.optimizer_count():
-            bad = [each for each in self._leaves() if each.grad is not None and trouble_in(each.grad)]
-            if bad:
+            weights = self._leaves()
+            if not all_finite([each.grad for each in weights]):
+                bad = [each for each in weights if trouble_in(each.grad)]
                 self._suspect(bad, gradients_of(bad))
 
     def _leaves(self) -> list[torch.Tensor]:
@@ -726,15 +728,3 @@ def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
         # Sparse or complex ones, several devices, an expanded gradient that shares its memory. Some may have been read already.
         _signal.cache_clear()
         return not any(trouble_in(each) for each in plain)
-
-
-def is_new_pass(module: nn.Module, passes: PassBook) -> bool:
-    """Weights have changed since the last forward pass, and no optimizer said so: the program updates them by itself."""
-    now = passes.current
-    return (
-        passes.by_hand
-        and bool(now.backwards)
-        and now.model is not None
-        and now.model() is module
-        and now.version != version_of(module)
-    )

@@ -7,17 +7,16 @@ state are kept until the next one begins.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
-from torch import nn
 
-from whence.source.sites import variables
 from whence.tape.batches import Batch, BatchLeaf, leaves_of
+from whence.tape.hand import Hand
+from whence.tape.handles import Handle, handles_in
 from whence.tape.slices import BACKWARDS, may_draw, needed_calls
 from whence.tape.tape import Call, Tape, Value, flatten
 
@@ -57,8 +56,6 @@ class Pass:
     backwards: int = 0
     trained: bool = False
     """An outermost module ran in it with gradients on."""
-    version: Any = -1
-    model: weakref.ref[nn.Module] | None = None
 
     def is_leaf(self, value: Value) -> bool:
         """True for what the pass was given and did not compute."""
@@ -90,7 +87,7 @@ class Score:
     marks: tuple[Mark, ...]
     batches: tuple[Batch, ...]
     entries: tuple[tuple[Value | None, ...], ...]
-    handles: dict[Value, tuple[CodeType, str]]
+    handles: dict[Value, Handle]
     """Variables of the program that held a value when backward began."""
     signature: tuple[Any, ...]
     changed: list[Value]
@@ -106,14 +103,15 @@ class PassBook:
         self.current = Pass(0, 0, True)
         self.begun = 0
         self._draws = False
-        self.by_hand = True
-        """No optimizer was seen yet: the program may change its weights by itself."""
+        self.hand = Hand()
+        self._after_backward: torch.Tensor | None = None
         self.watched = False
         """Whether recorded passes change tensors from outside, such as running statistics."""
-        self._handles: dict[Value, tuple[CodeType, str]] = {}
+        self._handles: dict[Value, Handle] = {}
 
-    def begin(self, step: int, recording: bool) -> Pass:
-        """End the pass under way, keep it as a score if it was recorded and trained, and begin the next."""
+    def begin(self, step: int, recording: bool, late: bool = False) -> Pass:
+        """End the pass under way, keep it as a score if it was recorded and trained, and begin the next. It may have begun
+        already, with the end of the last backward."""
         ended = self.current
         if ended.recorded and ended.backwards and recording:
             self._keep(ended)
@@ -126,7 +124,7 @@ class PassBook:
                 for _, tensor in self.changed_leaves()
                 if _bytes(tensor) < LARGEST_COPY
             }
-        self.mark("start")
+        self.mark("start", self._after_backward if late else None)
         return self.current
 
     def forget(self) -> None:
@@ -149,25 +147,27 @@ class PassBook:
             self.current.recorded = self.current.late = True
             self.current.first = self.tape.count
 
-    def mark(self, kind: str) -> None:
+    def mark(self, kind: str, state: torch.Tensor | None = None) -> None:
         """Keep the random state, unless the passes that can be replayed draw no random numbers."""
         if not self.current.recorded and not self._draws:
             return
-        self.current.marks.append(Mark(kind, self.tape.count, torch.get_rng_state()))
+        state = torch.get_rng_state() if state is None else state
+        self.current.marks.append(Mark(kind, self.tape.count, state))
+
+    def backward_ended(self) -> None:
+        """Where no optimizer says when its gradients are used, what comes from here on may be the next pass."""
+        if self.hand.on and self._draws:
+            self._after_backward = torch.get_rng_state()
 
     def deliver(self, batch: Batch, data: Any) -> None:
         self.current.deliveries.append((batch, data))
         if self.current.recorded or self._draws:
             self.mark("batch")
 
-    def enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def enter(self, args: tuple[Any, ...]) -> None:
         now = self.current
         now.entries.append(tuple(each if is_data(each) else None for each in flatten(args)))
         now.trained = now.trained or torch.is_grad_enabled()
-        if next(nn.Module.parameters(module), None) is not None:
-            # A loss is a module too, and has no weights.
-            now.model = weakref.ref(module)
-            now.version = version_of(module) if self.by_hand else -1
         self.mark("entry")
 
     def note_operands(self, call: Call, tensors: list[torch.Tensor]) -> None:
@@ -192,9 +192,9 @@ class PassBook:
                 wanted.update((id(value.tensor), value) for value in call.outputs if not value.requires_grad)
         wanted.pop(id(None), None)
         for frame in frames:
-            for name, thing in variables(frame).items():
-                if isinstance(thing, torch.Tensor) and id(thing) in wanted:
-                    self._handles.setdefault(wanted[id(thing)], (frame.f_code, name))
+            for handle, tensor in handles_in(frame):
+                if id(tensor) in wanted:
+                    self._handles.setdefault(wanted[id(tensor)], handle)
 
     def calls(self) -> list[Call]:
         """The calls of the pass under way that are on the tape."""
@@ -262,15 +262,6 @@ def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value
 def is_data(thing: Any) -> bool:
     """A tensor that hangs on no graph: keeping it keeps no activation alive."""
     return isinstance(thing, torch.Tensor) and not thing.requires_grad
-
-
-def version_of(module: nn.Module) -> Any:
-    """Something that changes when the module's weights are changed in place, `.data` included."""
-    weights = [each for each in nn.Module.parameters(module) if each.requires_grad]
-    try:
-        return tuple((each._version, float(each.detach().reshape(-1)[0])) for each in (*weights[:1], *weights[-1:]))
-    except (RuntimeError, ValueError, IndexError):
-        return -1
 
 
 def changes_something(name: str) -> bool:

@@ -12,12 +12,11 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
 
-from whence.source.sites import variables
 from whence.tape.batches import BatchLeaf
 from whence.tape.passes import Mark, Pass, Score, delivered
 from whence.tape.slices import BACKWARDS, is_random, needed_calls
@@ -124,7 +123,7 @@ def plan_from(
             if number < len(now.entries) and place < len(now.entries[number]):
                 return now.entries[number][place]
         if value in score.handles:
-            return _variable(score.handles[value], frames)
+            return score.handles[value].follow(frames)
         return None
 
     for value in {*score.handles, *entered, *(each for call in score.calls for each in call.operands)}:
@@ -146,15 +145,6 @@ def plan_from(
 
     calls = needed_calls(score.calls, targets, is_given, backward=backward)
     return Plan(calls, resolve, _aligned(score.marks, now.marks), own=False, recorded_at=score.step, is_given=is_given)
-
-
-def _variable(handle: tuple[CodeType, str], frames: Sequence[FrameType]) -> torch.Tensor | None:
-    code, name = handle
-    for frame in frames:
-        if frame.f_code is code:
-            thing = variables(frame).get(name)
-            return thing if isinstance(thing, torch.Tensor) else None
-    return None
 
 
 def _aligned(recorded: Sequence[Mark], now: Sequence[Mark]) -> tuple[Mark, ...]:

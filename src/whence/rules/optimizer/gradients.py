@@ -10,12 +10,13 @@ from torch.optim import Optimizer
 
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
+from whence.ledgers.facts import all_weights_of
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.ledgers.study import Study
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.edits import diff_of, insert_before
-from whence.source.sites import Site
+from whence.source.sites import Site, variables
 from whence.source.spots import Spot
 from whence.tape.replay import plan_for, replay
 
@@ -70,8 +71,10 @@ def missing_zero_grad(study: Study) -> Finding | None:
         verdict="gradients are not cleared between steps: each update uses the sum of all gradients so far",
         what=f"what is left of earlier steps is {share:.2g} times this step's own gradient",
         why="backward adds to .grad, and nothing cleared it after the last update.",
-        fix="Call optimizer.zero_grad() before backward, in every step.",
-        patch=_inserted(backward.site, story[steps[-1]]),
+        fix="Call optimizer.zero_grad() before backward, in every step."
+        if study.entry.stack
+        else "Clear the gradients before backward, in every step: the model's zero_grad(), or grad = None for each weight.",
+        patch=_inserted(backward.site, _clearing(study, story[steps[-1]], backward.site)),
         replay="bit-identical",
         counterfactual="with the gradients cleared, the same step gives other gradients",
     )
@@ -104,17 +107,31 @@ def _carried(study: Study, optimizer: Optimizer) -> float | None:
     return float((there / alone) ** 0.5)
 
 
-def _inserted(backward: Site, step: Event) -> str | None:
-    """`optimizer.zero_grad()` in front of backward, in the words in which the step is made."""
+def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
+    """Lines that clear the gradients, in the words of the program; none if there are no words for it."""
+    frame = next((each for each in study.frames if each.f_code is backward.f_code), None)
+    if frame is None:
+        return []
+    if not study.entry.stack:
+        held = {id(each): name for name, each in variables(frame).items()}
+        names = [held.get(id(each)) for each in all_weights_of(study.optimizer)]
+        if all(names):
+            return [f"for weight in [{', '.join(map(str, names))}]:", "    weight.grad = None"]
+    node = step.site.node() if step.site is not None and step.site.f_code is backward.f_code else None
+    if not isinstance(node, ast.Call):
+        return []
+    # An optimizer's step, or a model's call.
+    owner = ast.unparse(node.func.value if study.entry.stack and isinstance(node.func, ast.Attribute) else node.func)
+    return [f"{owner}.zero_grad()"] if owner.isidentifier() or study.entry.stack else []
+
+
+def _inserted(backward: Site, lines: list[str]) -> str | None:
+    """Lines in front of backward."""
     statement = backward.statement()
-    node = step.site.node() if step.site is not None else None
-    if not isinstance(statement, ast.Expr) or step.site is None or not isinstance(node, ast.Call):
+    if not isinstance(statement, ast.Expr) or not lines:
         return None
-    if not isinstance(node.func, ast.Attribute) or step.site.f_code is not backward.f_code:
-        return None
-    name = ast.unparse(node.func.value)
     indent = " " * statement.col_offset
-    return diff_of(insert_before(backward.filename, statement, f"{name}.zero_grad()\n{indent}"))
+    return diff_of(insert_before(backward.filename, statement, "".join(f"{each}\n{indent}" for each in lines)))
 
 
 @audit_rule("optimizer/discarded-gradient", Rank.CAUSE)

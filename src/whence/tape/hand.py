@@ -1,0 +1,105 @@
+"""Updates by hand: how a step is known where no optimizer says that it was made.
+
+A program without an optimizer changes its weights in place, or makes new ones from their gradients. Either shows when they
+are used again: a weight is no longer what it was when backward began, or there are only weights that nobody has seen.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from whence.tape.slices import BACKWARDS
+from whence.tape.tape import Call, Value
+
+MOST_NODES = 500
+MOST_CALLS_UP = 24
+
+
+class Hand:
+    """The weights that gradients were computed for since the last step, as they were then."""
+
+    def __init__(self) -> None:
+        self.on = True
+        """No optimizer was seen yet: the program may change its weights by itself."""
+        self.since = 0
+        """The first call of the tape after the last backward began."""
+        self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Any]] = {}
+
+    def note(self, weights: Iterable[torch.Tensor], count: int) -> None:
+        """Backward begins."""
+        for each in weights:
+            if self._mark_of(each) is None:
+                self._marks[id(each)] = weakref.ref(each), _state(each)
+        self.since = count
+
+    def forget(self) -> None:
+        self._marks = {}
+
+    def weights(self) -> list[torch.Tensor]:
+        return [each for ref, _ in self._marks.values() if (each := ref()) is not None]
+
+    def has_moved(self) -> bool:
+        """Whether one of the weights was changed since."""
+        known = ((ref(), mark) for ref, mark in self._marks.values())
+        return any(weight is not None and mark != _state(weight) for weight, mark in known)
+
+    def are_others(self, weights: Sequence[torch.Tensor]) -> bool:
+        """Whether these are none of them, and stand in their place."""
+        return bool(self._marks and weights) and not any(self._mark_of(each) is not None for each in weights)
+
+    def is_next(self, weight: Value) -> bool:
+        """Whether a weight that is about to be used is one of them, changed, or was made of their gradients."""
+        tensor = weight.tensor
+        if tensor is None or not self._marks or not is_weight(tensor):
+            return False
+        mark = self._mark_of(tensor)
+        return mark != _state(tensor) if mark is not None else _is_made_of_gradients(weight, self.since)
+
+    def _mark_of(self, weight: torch.Tensor) -> Any:
+        ref, mark = self._marks.get(id(weight), (None, None))
+        return mark if ref is not None and ref() is weight else None
+
+
+def is_weight(tensor: torch.Tensor) -> bool:
+    return tensor.requires_grad and tensor.is_leaf
+
+
+def weights_under(loss: torch.Tensor) -> list[torch.Tensor]:
+    """The weights that a loss hangs on, as far as its graph is small."""
+    found: list[torch.Tensor] = []
+    pending, seen = [loss.grad_fn], {loss.grad_fn}
+    while pending and len(seen) < MOST_NODES:
+        node = pending.pop()
+        weight = getattr(node, "variable", None)
+        if isinstance(weight, torch.Tensor) and is_weight(weight):
+            found.append(weight)
+        below = [each for each, _ in getattr(node, "next_functions", ()) if each is not None and each not in seen]
+        seen.update(below)
+        pending += below
+    return found
+
+
+def _is_made_of_gradients(weight: Value, since: int) -> bool:
+    pending: list[Call | None] = [weight.call]
+    seen = 0
+    while pending and seen < MOST_CALLS_UP:
+        call = pending.pop()
+        seen += 1
+        if call is None or call.number < since:
+            continue
+        if call.name in (*BACKWARDS, "grad.__get__"):
+            return True
+        pending += [each.call for each in call.operands]
+    return False
+
+
+def _state(weight: torch.Tensor) -> Any:
+    """Something that changes when a weight is changed in place, `.data` included."""
+    try:
+        return weight._version, float(weight.detach().reshape(-1)[0])
+    except (RuntimeError, ValueError, IndexError):
+        return -1

@@ -1,0 +1,59 @@
+"""Handles: by which variable of the program, and by which key in it, a tensor of one step is found again in another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.source.sites import variables
+
+DEEPEST = 3
+MOST_ENTRIES = 256
+CLOSED = (torch.Tensor, nn.Module, torch.optim.Optimizer, type, ModuleType)
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    code: CodeType
+    name: str
+    path: tuple[Any, ...] = ()
+    """Keys, positions and names of attributes, from the variable to the tensor."""
+
+    def follow(self, frames: Iterable[FrameType]) -> torch.Tensor | None:
+        """The tensor that is there now."""
+        frame = next((each for each in frames if each.f_code is self.code), None)
+        thing = variables(frame).get(self.name) if frame is not None else None
+        for key in self.path:
+            thing = next((each for known, each in _entries(thing) if known == key), None)
+        return thing if isinstance(thing, torch.Tensor) else None
+
+
+def handles_in(frame: FrameType) -> Iterator[tuple[Handle, torch.Tensor]]:
+    """The tensors that a frame's variables hold, those that they hold directly first."""
+    level: list[tuple[Handle, Any]] = [(Handle(frame.f_code, name), each) for name, each in variables(frame).items()]
+    for _ in range(DEEPEST + 1):
+        yield from ((handle, thing) for handle, thing in level if isinstance(thing, torch.Tensor))
+        level = [
+            (Handle(handle.code, handle.name, (*handle.path, key)), each)
+            for handle, thing in level
+            for key, each in _entries(thing)
+        ][:MOST_ENTRIES]
+
+
+def _entries(thing: Any) -> Iterable[tuple[Any, Any]]:
+    """What a container holds, or an object of the program's own has as attributes."""
+    found: Iterable[tuple[Any, Any]]
+    if isinstance(thing, Mapping):
+        found = thing.items() if type(thing).__module__ in ("builtins", "collections") else ()
+    elif isinstance(thing, Sequence):
+        found = enumerate(thing) if isinstance(thing, list | tuple) else ()
+    elif isinstance(thing, CLOSED) or not hasattr(thing, "__dict__") or callable(thing):
+        found = ()
+    else:
+        found = vars(thing).items()
+    return list(found)[:MOST_ENTRIES]
