@@ -31,7 +31,8 @@ ARROWS = {
     "diagnosing": {"finding", "source", "tape", "lineage", "rules", "repro"},
     "updates": {"tape"},
     "auditing": {"finding", "source", "tape", "ledgers", "rules", "updates"},
-    "tripwires": {"finding", "source", "tape", "lineage", "diagnosing", "updates"},
+    "tripwires": {"finding", "source", "tape", "lineage", "diagnosing", "repro", "updates"},
+    "functional": {"finding", "tape", "lineage", "repro", "tripwires"},
     "session": {
         "finding",
         "source",
@@ -43,6 +44,7 @@ ARROWS = {
         "explaining",
         "diagnosing",
         "tripwires",
+        "functional",
         "auditing",
         "ledgers",
         "updates",

@@ -214,7 +214,7 @@ class Diagnoser:
             site = only_site(trip.live.name, {each.filename for each in sites})
             trip.born = as_born(trip.live, site, self.tape, trip.step)
             trip.could_not += "; read from what autograd still held of it"
-        elif trip.notice is Notice.LOSS and trip.observed is not None:
+        elif trip.notice in (Notice.LOSS, Notice.INPUT) and trip.observed is not None:
             found = birth_in_variables(trip.observed, trip.frames, self.tape)
             if found is not None:
                 trip.live = found[0]

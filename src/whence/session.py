@@ -22,6 +22,7 @@ from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report, described
+from whence.functional import FunctionalSteps
 from whence.ledgers.changes import CHANGES
 from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
@@ -35,6 +36,7 @@ from whence.sensors.loader import LoaderSensor
 from whence.sensors.loop import LoopSensor, OrderSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
+from whence.sensors.transforms import TransformSensor
 from whence.sensors.watchdog import Watchdog
 from whence.source.sites import (
     Site,
@@ -56,6 +58,7 @@ from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook, structur
 from whence.tape.replay import trouble_in
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
+from whence.tape.transform import Transform
 from whence.tripwires import Tripwires, refused_operands, weights_of
 from whence.updates import is_torchs
 
@@ -96,6 +99,7 @@ class Session:
         self.explainer = Explainer(self.tape, *books)
         self.diagnoser = Diagnoser(self.tape, self.passes, *books)
         self.tripwires = Tripwires(self, self.passes, self.diagnoser)
+        self.functional = FunctionalSteps(self, self.passes, self.tripwires)
         self.auditor = Auditor(self, self.passes)
         self.scope: Scope | None = None
         self.step = 0
@@ -118,6 +122,7 @@ class Session:
         self.loader_sensor = LoaderSensor(self)
         self.watchdog = Watchdog(self, config.hang_after)
         self.loop_sensor = LoopSensor(self)
+        self.transforms = TransformSensor(self)
         self.sensors = (
             self.module_sensor,
             self.loader_sensor,
@@ -125,6 +130,7 @@ class Session:
             CompileSensor(self),
             self.optimizers,
             self.loop_sensor,
+            self.transforms,
             self.order,
         )
         self._step_began = 0.0
@@ -297,7 +303,10 @@ class Session:
         self.module_sensor.stop()
         self.calls.stop()
         # A compiled function may be a whole step, with zero_grad and all; a compiled model has none of that in it.
-        loop = [] if isinstance(target, nn.Module) else [each for each in (self.loop_sensor, self.order) if each.on]
+        within = (
+            (self.transforms,) if isinstance(target, nn.Module) else (self.transforms, self.loop_sensor, self.order)
+        )
+        loop = [each for each in within if each.on]
         for sensor in loop:
             sensor.stop()
         return call, hooks, calls, loop
@@ -491,14 +500,14 @@ class Session:
         weight = next(filter(self.passes.hand.is_next, call.operands), None) if is_use else None
         if weight is not None:
             with self.looking():
-                self._stepped_by_hand()
+                self.stepped_by_hand()
                 self.tripwires.next_pass(spoilt=bool(trouble_in(weight.tensor)))
             call.step = self.step
 
     def _look_for_update(self) -> None:
         """Where no optimizer says so: has the program changed its weights since the last backward?"""
         if self.passes.hand.on and self.passes.hand.has_moved():
-            self._stepped_by_hand()
+            self.stepped_by_hand()
             if self.passes.current.backwards:
                 self.tripwires.next_pass()
 
@@ -509,7 +518,7 @@ class Session:
         has_moved = shows_late and hand.has_moved()
         weights = hand.weights() if has_moved else weights_under(loss)
         if has_moved or (shows_late and hand.are_others(weights)):
-            self._stepped_by_hand()
+            self.stepped_by_hand()
             self.tripwires.next_pass(late=True, spoilt=bool(trouble_in(loss)))
         hand.note(weights, self.tape.count)
         if self._paced < self.step:
@@ -517,7 +526,7 @@ class Session:
             self._pace()
             self.passes.current.recorded = self.passes.current.recorded and self.recording()
 
-    def _stepped_by_hand(self) -> None:
+    def stepped_by_hand(self) -> None:
         """The program has changed its weights, and no optimizer did."""
         self.passes.hand.forget()
         self.step += 1
@@ -616,6 +625,30 @@ class Session:
         finally:
             let_go()
             self._diagnosing += perf_counter() - began
+
+    # what the transform sensor reports
+
+    def transform_began(self, transform: Transform) -> None:
+        if not self._looking_now:
+            with self.looking():
+                self.functional.began(transform)
+            self._stop_if_asked()
+
+    def transform_ended(self, transform: Transform, result: Any) -> None:
+        if not self._looking_now:
+            with self.looking():
+                self.functional.ended(transform, result)
+            self._stop_if_asked()
+
+    @contextmanager
+    def recording_eagerly(self) -> Iterator[None]:
+        """Record what is called within as a step of the program. For child processes."""
+        sensor = CallSensor(_Eagerly(self))
+        sensor.start()
+        try:
+            yield
+        finally:
+            sensor.stop()
 
     # what the backward sensor reports
 
@@ -745,6 +778,7 @@ class Session:
         over, self._over = self._over, True
         if not over:
             self._look_for_update()
+            self.step += self.functional.open
         found = [] if over else self.tripwires.program_ended(frames, exception)
         if not over and not found and exception is not None:
             sites = tuple(sites_in(exception.__traceback__))
@@ -873,6 +907,15 @@ class _Aside:
     def call_made(self, call: Call, result: Any) -> None: ...
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
+
+
+class _Eagerly(_Aside):
+    def current(self) -> dict[str, Any]:
+        return {"module": None, "step": self._session.step, "phase": "program"}
+
+    def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None:
+        if not call.inner:
+            self._session.passes.note_operands(call, tensors)
 
 
 def running() -> Session | None:

@@ -26,7 +26,9 @@ from whence.finding import Finding, Severity
 from whence.lineage.births import mended
 from whence.lineage.live import LiveBirth, live_birth
 from whence.lineage.looking import names_of
+from whence.repro import Repro
 from whence.source.sites import Site, is_library, user_frames, user_stack, variables
+from whence.tape.handles import handles_in
 from whence.tape.passes import PassBook
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, flatten
@@ -64,6 +66,8 @@ class Bad:
     weights: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
     waits_for: weakref.ref[Optimizer] | None = None
     """The optimizer that will use them, where another one steps first."""
+    is_functional: bool = False
+    """No backward and no optimizer will tell what became of them."""
 
 
 class Tripwires:
@@ -104,6 +108,10 @@ class Tripwires:
         """What the program's own check has brought up in this pass."""
         self._read: list[Finding] | None = None
         """The same in a program that has not trained."""
+        self.labels: dict[int, str] = {}
+        """Names of weights that no module has, by identity."""
+        self.manner = ""
+        """How the step under way differs from the program's."""
 
     @property
     def asked(self) -> bool:
@@ -181,6 +189,10 @@ class Tripwires:
 
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""
+        if self._pending is not None and self._pending.is_functional:
+            found, self._pending = self._as_skipped(self._pending.findings), None
+            self.host.say(found)
+            return found
         self._settle()
         bad, self._bad_loss = self._bad_loss, None
         if self._held is not None and not self.passes.current.backwards:
@@ -247,7 +259,7 @@ class Tripwires:
         if now.recorded:
             self.passes.note_handles(user_frames(sys._getframe(1)))
 
-    def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor]) -> None:
+    def backward_ended(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
         """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
         if self._diagnosed is not None:
             return
@@ -255,7 +267,7 @@ class Tripwires:
         if inputs and len(weights) == len(inputs):
             bad = [weight for weight, each in zip(weights, gradients, strict=False) if trouble_in(each)]
             if bad:
-                self._suspect(bad, [each for each in gradients if trouble_in(each)])
+                self._suspect(bad, [each for each in gradients if each is not None and trouble_in(each)])
         elif not inputs and not self._optimizers and not self.host.optimizer_count():
             weights = self._leaves()
             if not all_finite([each.grad for each in weights]):
@@ -309,6 +321,30 @@ class Tripwires:
                 self.host.say(pending.findings)
                 if spoilt and pending.findings:
                     self._cause, self._told_end = pending.findings[0], True
+
+    # what torch.func computes
+
+    def may_ask(self) -> bool:
+        return self._pending is None and self._count < MOST_DIAGNOSES and not self._told_end
+
+    def suspected(self) -> list[Finding]:
+        return self._pending.findings if self._pending is not None else []
+
+    def hold(self, findings: list[Finding], repros: list[Repro | None]) -> None:
+        """What was found out about results that are not finite. It is told if the next step has them in its weights."""
+        self._count += 1
+        self._diagnosed, self._pending = findings, Bad(findings, is_functional=True)
+        self.diagnoser.repros.update(zip(findings, repros, strict=True))
+
+    def input_spoilt(self, tensors: list[torch.Tensor]) -> None:
+        """Gradients are computed for weights, or from data, that are not finite, and nothing was suspected."""
+        if self._pending is not None:
+            self._settle(spoilt=True)
+        elif not self._told_end:
+            frames, stack = user_frames(sys._getframe(1)), user_stack(sys._getframe(1))
+            names = [handle.text for frame in frames for handle, each in handles_in(frame) if each is tensors[0]]
+            trip = self._trip(Notice.INPUT, Consequence.APPLIED, tensors[0], stack, frames, weights=names[:1])
+            self._told_end = bool(self._tell(trip))
 
     # the gradients
 
@@ -590,6 +626,7 @@ class Tripwires:
             frames=frames,
             observed=observed,
             live=self._live if notice is Notice.LOSS else None,
+            manner=self.manner,
             losses=tuple(self.losses),
             **more,
         )
@@ -598,7 +635,8 @@ class Tripwires:
         """Weights as the user knows them: by their place in a model, or by a variable."""
         frames = user_frames(sys._getframe(1))
         return [
-            self.diagnoser.modules.name_of(each)
+            self.labels.get(id(each))
+            or self.diagnoser.modules.name_of(each)
             or next((name for name, _ in names_of(each, frames)), "")
             or f"a weight of shape {tuple(each.shape)}"
             for each in weights

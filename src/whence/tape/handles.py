@@ -24,6 +24,10 @@ class Handle:
     path: tuple[Any, ...] = ()
     """Keys, positions and names of attributes, from the variable to the tensor."""
 
+    @property
+    def text(self) -> str:
+        return self.name + "".join(f"[{each!r}]" for each in self.path)
+
     def follow(self, frames: Iterable[FrameType]) -> torch.Tensor | None:
         """The tensor that is there now."""
         frame = next((each for each in frames if each.f_code is self.code), None)

@@ -130,6 +130,8 @@ class Trip(Scene):
     run: Run | None = None
     could_not: str = ""
     """Why the step could not be replayed."""
+    manner: str = ""
+    """How what was replayed differs from what the program ran."""
     born: Born | None = None
     gradient: GradientBirth | None = None
     weights: list[str] = field(default_factory=list)

@@ -73,7 +73,7 @@ def replay_text(trip: Trip) -> str | None:
         how += f", from the recording of step {trip.plan.recorded_at}"
     if trip.plan is not None and any(isinstance(call.func, CompiledRegion) for call in trip.plan.calls):
         how += "; compiled code was run eagerly"
-    return how
+    return f"{how}; {trip.manner}" if trip.manner else how
 
 
 def operand_hops(calls: tuple[Call, ...], skip: Spot | None, most: int = 4) -> tuple[Hop, ...]:

@@ -16,7 +16,7 @@ from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Call
-from whence.tape.trip import BadUpdate, Notice, Trip
+from whence.tape.trip import BadUpdate, Consequence, Notice, Trip
 
 
 @trip_rule("nonfinite/update", Rank.CAUSE)
@@ -77,6 +77,8 @@ def _tell(trip: Trip, bad: BadUpdate) -> Finding | None:
 def _found_later(trip: Trip) -> Finding | None:
     """The forward pass began with weights that were not finite."""
     born = trip.born
+    if born is None and trip.notice is Notice.INPUT and trip.consequence is Consequence.APPLIED:
+        return _by_hand(trip)
     if born is None or born.leaf is None or trip.notice is Notice.GRADIENT or isinstance(born.leaf.leaf, BatchLeaf):
         return None
     tensor = born.leaf.tensor
@@ -110,6 +112,21 @@ def _found_later(trip: Trip) -> Finding | None:
         verdict=f"{name} was not finite any more before this step, although every gradient was",
         why="The gradients of all steps before were looked at and finite: the update itself, or code that writes weights, did it.",
         fix="Look at what the update divides by and at its types; print the weights around `step()`.",
+        phase="optimizer",
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _by_hand(trip: Trip) -> Finding | None:
+    """Gradients are computed with `torch.func`, and the program makes the new weights itself."""
+    name = trip.weights[0] if trip.weights else "what they are computed from"
+    return tell_trip(
+        trip,
+        "nonfinite/update",
+        spot=None,
+        verdict=f"{name} is not finite when gradients are computed in this step; the last ones were finite",
+        why="What comes out of torch.func was looked at in every step and was finite: what the program did with it since was not.",
+        fix="Look at what the update divides by: a norm of a gradient that is zero, a second moment.",
         phase="optimizer",
         confidence=Confidence.LIKELY,
     )

@@ -1,0 +1,116 @@
+"""Steps that `torch.func` makes: no loss is given to backward there, and no optimizer uses the gradients.
+
+What a transform gives is looked at as it comes out. If that is not finite and what went in was, the same function is run
+once more without the transform, in a child process, as a step that is recorded from its start.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from whence.finding import Finding
+from whence.lineage.eagerly import Eagerly
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.repro import Repro
+from whence.tape.passes import PassBook
+from whence.tape.replay import trouble_in
+from whence.tape.transform import Transform
+from whence.tripwires import Tripwires, all_finite
+
+PATIENCE_SECONDS = 30.0
+
+
+class Host(Protocol):
+    step: int
+
+    def stepped_by_hand(self) -> None: ...
+    def recording_eagerly(self) -> AbstractContextManager[None]: ...
+
+
+class Found(Exception):
+    """There is no need to go on."""
+
+
+class FunctionalSteps:
+    """One for each watch."""
+
+    def __init__(self, host: Host, passes: PassBook, tripwires: Tripwires) -> None:
+        self.host = host
+        self.passes = passes
+        self.tripwires = tripwires
+        self._bad_inputs: list[torch.Tensor] = []
+        self.open = False
+        """Gradients were computed for the step under way."""
+
+    def began(self, transform: Transform) -> None:
+        inputs = _tensors((transform.args, transform.kwargs))
+        self._bad_inputs = [] if all_finite(inputs) else [each for each in inputs if trouble_in(each)]
+        if self.open and self.passes.hand.on:
+            self.open = False
+            self.host.stepped_by_hand()
+            self.tripwires.next_pass(spoilt=bool(self._bad_inputs))
+
+    def ended(self, transform: Transform, result: Any) -> None:
+        bad_inputs, self._bad_inputs = self._bad_inputs, []
+        if not transform.gradients:
+            return
+        if self.passes.hand.on:
+            self.open = self.tripwires.trained = True
+        results = _tensors(result)
+        if all_finite(results):
+            return
+        if bad_inputs:
+            self.tripwires.input_spoilt(bad_inputs)
+        elif self.tripwires.may_ask():
+            try:
+                findings, repros = run_elsewhere(lambda: self._diagnose(transform), PATIENCE_SECONDS)
+            except NotPossible:
+                findings, repros = [], []
+            self.tripwires.hold(findings, repros)
+
+    def _diagnose(self, transform: Transform) -> tuple[list[Finding], list[Repro | None]]:
+        torch.set_rng_state(transform.state)
+        self.tripwires.manner = "the function was run again without torch.func"
+        watch = _Watch(self.tripwires, self.passes, self.host.step)
+        with self.host.recording_eagerly():
+            try:
+                Eagerly(watch).run(transform.name, transform.args, transform.kwargs)
+            except Found:
+                pass
+        findings = self.tripwires.suspected()
+        return findings, [self.tripwires.diagnoser.repros.get(each) for each in findings]
+
+
+class _Watch:
+    def __init__(self, tripwires: Tripwires, passes: PassBook, step: int) -> None:
+        self._tripwires = tripwires
+        self._passes = passes
+        self._step = step
+
+    def begins(self, weights: dict[str, torch.Tensor]) -> None:
+        self._tripwires.next_pass()
+        self._tripwires.labels = {id(each): name for name, each in weights.items()}
+        self._passes.begin(self._step, recording=True)
+
+    def has_loss(self, loss: torch.Tensor) -> None:
+        self._tripwires.backward_began([loss])
+
+    def has_gradients(self, weights: list[torch.Tensor], gradients: list[torch.Tensor | None]) -> None:
+        self._tripwires.backward_ended(weights, gradients)
+        if self._tripwires.suspected():
+            raise Found
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [
+        each
+        for each in tree_leaves(tree)
+        if isinstance(each, torch.Tensor)
+        and each.is_floating_point()
+        and each.layout is torch.strided
+        and not each.is_meta
+    ]

@@ -1,0 +1,68 @@
+"""Sees what `torch.func` computes: gradients and batches of functions, within which tensors have no values of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch._functorch import apis, eager_transforms
+
+from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
+from whence.tape.transform import Transform
+
+PLACES = ((eager_transforms, "grad_and_value_impl"), (apis, "vmap_impl"))
+"""Where `torch.func.grad` and its like end up, however they were imported."""
+
+
+class Listener(Complaints, Protocol):
+    def transform_began(self, transform: Transform) -> None: ...
+    def transform_ended(self, transform: Transform, result: Any) -> None: ...
+
+
+class TransformSensor(Sensor):
+    name = "transforms"
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener)
+        self.listener = listener
+        self._running: Transform | None = None
+
+    def _attach(self) -> None:
+        for owner, name in PLACES:
+            if name in vars(owner):
+                self._wrap(owner, name, partial(self._watched, name))
+
+    def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def transform(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self._run(name, original, args, kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+
+        return transform
+
+    def _run(self, name: str, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        gradients = name == PLACES[0][1]
+        within = self._running is not None or torch._C._are_functorch_transforms_active()
+        if within or torch.compiler.is_compiling():
+            if self._running is not None:
+                self._running.gradients = self._running.gradients or gradients
+            try:
+                return original(*args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+        now = self._running = Transform(name, args, kwargs, torch.get_rng_state(), gradients)
+        self._guarded(self.listener.transform_began, now)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as exception:
+            hide_this_frame(exception)
+            raise
+        finally:
+            self._running = None
+        self._guarded(self.listener.transform_ended, now, result)
+        return result
