@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -117,11 +117,27 @@ class Study(Scene):
         """The pass with something changed. Of what it computes only what is wanted is kept."""
         if self.plan is None:
             return None
-        try:
-            run = replay(self.plan, only=set(wanted), gradients=gradients, **changes)
-        except (Unreplayable, RuntimeError):
+        calls = needed_calls(self.plan.calls, wanted, self.plan.is_given, backward=False)
+        return _run(replace(self.plan, calls=calls), only=set(wanted), gradients=gradients, **changes)
+
+    def with_content(self, value: Value, content: torch.Tensor, wanted: Value) -> torch.Tensor | None:
+        """What a value would be if another had this content: only what comes after that is run, unless it is random."""
+        if self.plan is None:
             return None
-        return run if run.raised is None else None
+        is_given = self.plan.is_given
+        later = needed_calls(
+            self.plan.calls, [wanted], lambda each: each is value or is_given(each), backward=False, draws=False
+        )
+        if any(may_draw(call) for call in later):
+            later = self.plan.calls
+
+        def amend(call: Call, run: Run) -> None:
+            if call is value.call:
+                run.contents[value] = content.detach().clone()
+
+        plan = replace(self.plan, calls=later)
+        run = _run(plan, only={wanted}, gradients=False, substitute={value: content}, amend=amend)
+        return run.contents.get(wanted) if run is not None else None
 
     def content(self, value: Value) -> torch.Tensor | None:
         """What a value was in this pass: as it still stands, or else out of a replay."""
@@ -168,3 +184,11 @@ def _is(tensor: torch.Tensor, number: float) -> bool:
         return True
     found = float(tensor.detach().item())
     return found == number or (found != found and number != number)
+
+
+def _run(plan: Plan, **how: Any) -> Run | None:
+    try:
+        run = replay(plan, **how)
+    except (Unreplayable, RuntimeError):
+        return None
+    return run if run.raised is None else None

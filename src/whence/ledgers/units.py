@@ -15,7 +15,7 @@ from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.replay import Run, is_weight, leaving_no_trace
 from whence.tape.scopes import Scope
-from whence.tape.tape import Call, Value, flatten, map_leaves
+from whence.tape.tape import Call, Value, flatten, map_leaves, storage_of
 
 RELUS = frozenset({"relu", "relu_", "relu6"})
 DEEP = 4
@@ -114,6 +114,20 @@ class Backward:
         return max((each for each in found if each is not None), key=lambda each: each.factor, default=None)
 
 
+def _coarse_graph(study: Study) -> torch.autograd.graph.saved_tensors_hooks:
+    """A graph that keeps results in half their size: only the sizes of gradients are asked of it."""
+    weights = {storage_of(each) for each in study.now.held.values()}
+
+    def pack(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
+        halves = tensor.dtype is torch.float32 and storage_of(tensor) not in weights
+        return (tensor.detach().bfloat16() if halves else tensor), tensor.dtype
+
+    def unpack(packed: tuple[torch.Tensor, torch.dtype]) -> torch.Tensor:
+        return packed[0].to(packed[1])
+
+    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
+
+
 def _chain(study: Study) -> list[Call]:
     """The layers that lead to the one nearest to the loss, that first: a second pass through the model is another chain."""
     last = next((call for _, call in study.loss_calls() if _is_layer(call)), None)
@@ -209,7 +223,9 @@ class UnitLedger:
 
         run = None
         if units or losses or layers:
-            run = study.again(*wanted, gradients=bool(backward.sources), towards=backward.sources, amend=amend)
+            graph = bool(backward.sources)
+            coarse = _coarse_graph(study) if graph else None
+            run = study.again(*wanted, gradients=graph, towards=backward.sources, amend=amend, during=coarse)
         if run is None:
             return
         self._predictions(losses, run)

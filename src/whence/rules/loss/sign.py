@@ -28,7 +28,6 @@ from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import place_of, spot_at, tell_silent
-from whence.tape.replay import Run
 from whence.tape.slices import is_random
 from whence.tape.tape import Call, Value
 
@@ -111,19 +110,12 @@ def _perfect(study: Study, call: Call, prediction: Value, target: Value) -> torc
         return None
     unsure = math.log((1 - NEARLY_SURE) / (classes - 1))
     sure = torch.full(prediction.shape, unsure, dtype=prediction.dtype, device=prediction.device)
-    return sure.scatter(1, index.long().unsqueeze(1), math.log(NEARLY_SURE))
+    return sure.scatter_(1, index.long().unsqueeze(1), math.log(NEARLY_SURE))
 
 
 def _with(study: Study, loss: Loss, prediction: Value, content: torch.Tensor | None) -> float | None:
-    maker = prediction.call
-    if maker is None or content is None:
+    if prediction.call is None or content is None:
         return None
-
-    def amend(call: Call, run: Run) -> None:
-        if call is maker:
-            run.contents[prediction] = content.detach().clone()
-
-    run = study.again(loss.value, amend=amend)
-    found = run.contents.get(loss.value) if run is not None else None
+    found = study.with_content(prediction, content, loss.value)
     number = float(found.detach()) if found is not None and found.numel() == 1 else math.nan
     return number if math.isfinite(number) else None
