@@ -28,9 +28,10 @@ from workloads import WORKLOADS, Step, Workload
 
 from whence.auditing import LEDGER_STEPS
 from whence.config import Config
+from whence.pacing import GRACE_CALLS
 from whence.record import Record
 from whence.report.live import LiveReport
-from whence.session import GRACE_CALLS, Session
+from whence.session import Session
 
 Way = Callable[[nn.Module], contextlib.AbstractContextManager[None]]
 

@@ -32,6 +32,8 @@ ARROWS = {
     "updates": {"tape"},
     "auditing": {"finding", "source", "tape", "ledgers", "rules", "updates"},
     "tripwires": {"finding", "source", "tape", "lineage", "diagnosing", "repro", "updates"},
+    "pacing": {"tape", "sensors", "auditing"},
+    "stepping": {"tape", "tripwires", "pacing"},
     "functional": {"finding", "tape", "lineage", "repro", "tripwires"},
     "session": {
         "finding",
@@ -45,6 +47,8 @@ ARROWS = {
         "diagnosing",
         "tripwires",
         "functional",
+        "pacing",
+        "stepping",
         "auditing",
         "ledgers",
         "updates",

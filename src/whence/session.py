@@ -17,7 +17,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import dataloader
 
-from whence.auditing import AUDITS, LEDGER_STEPS, Auditor
+from whence.auditing import AUDITS, Auditor
 from whence.config import Config
 from whence.diagnosing import Diagnoser
 from whence.explaining import Explainer
@@ -27,6 +27,7 @@ from whence.ledgers.changes import CHANGES
 from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
 from whence.ledgers.loop import Kind
+from whence.pacing import Pace
 from whence.record import Record
 from whence.rules.rule import call_rules
 from whence.sensors.backward import BackwardSensor
@@ -51,25 +52,19 @@ from whence.source.sites import (
     user_stack,
 )
 from whence.source.suppressions import is_suppressed
+from whence.stepping import HandSteps
 from whence.stopping import Stop
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost, is_from_a_signal, leaves_of, signature_of
-from whence.tape.hand import weights_under
-from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook, structure_of
-from whence.tape.replay import trouble_in
+from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
 from whence.tape.transform import Transform
 from whence.tripwires import Tripwires, refused_operands, weights_of
 from whence.updates import is_torchs
 
-RECORDED_STEPS = 3
 RECORDED_FETCHES = 12
-MOST_SIGNATURES = 24
 SOME_CALLS = 512
-GRACE_CALLS = 6_000
 READINGS = frozenset({"item", "__float__", "tolist", "isnan", "isfinite", "isinf"})
-HOOK_SECONDS = 4e-6
-PATIENT_STEPS = 20
 EVALUATION = "evaluation"
 """A closure that an optimizer calls: not the optimizer's own doing."""
 
@@ -103,13 +98,9 @@ class Session:
         self.auditor = Auditor(self, self.passes)
         self.scope: Scope | None = None
         self.step = 0
-        self._began = perf_counter()
         self._seconds = 0.0
-        self._diagnosing = 0.0
-        """Of these, what diagnoses took: they do not count against the budget of recording."""
         self._looking_now = False
         self._phases: list[str] = []
-        self._signatures: set[Any] = set()
         self._explained: BaseException | None = None
         self._said: list[Finding] = []
         self._noticed: set[Site | None] = set()
@@ -133,18 +124,15 @@ class Session:
             self.transforms,
             self.order,
         )
-        self._step_began = 0.0
-        self._dear_steps = 0
-        self._paced = 0
-        self._has_new_loss = False
-        self._hooks_off = False
-        """The module sensor is on for one pass only."""
+        sensors = self.calls, self.module_sensor, self.order
+        self.pace = Pace(self, config.budget, self.tape, self.passes, *sensors)
+        self.hand = HandSteps(self, self.passes, self.tripwires, self.pace)
         self._fetches = 0
 
     # its life
 
     def start(self) -> None:
-        self._began = perf_counter()
+        self.pace.began = perf_counter()
         _watching.add(self)
         for sensor in self.sensors:
             sensor.start()
@@ -167,7 +155,7 @@ class Session:
         self.passes.forget()
         self.tripwires.forget()
         self.auditor.weights.forget()
-        total = perf_counter() - self._began
+        total = perf_counter() - self.pace.began
         ratio = total / max(total - self.cost(), 1e-9)
         return self.record.close(outcome=outcome, steps=self.step, overhead=Overhead(ratio, self.cost()))
 
@@ -188,7 +176,8 @@ class Session:
             self.tape.has_gaps = True
         elif not call.inner:
             if self.passes.current.backwards and self.passes.hand.on:
-                self._look_at_weights(call)
+                with self.looking():
+                    self.hand.call_begins(call)
             self.passes.note_operands(call, tensors)
             if call.name in CHANGES and self.auditor.changes.is_open():
                 with self.looking():
@@ -196,7 +185,7 @@ class Session:
 
     def call_made(self, call: Call, _result: Any) -> None:
         if call.number % SOME_CALLS == 0:
-            self._leave_off()
+            self.pace.leave_off()
         if call.site not in self._noticed:
             for notice in call_rules():
                 if (finding := notice(call)) is not None:
@@ -247,7 +236,7 @@ class Session:
         outermost = outermost or (self.scope is not None and self.scope.parent is None)
         if outermost and not transforming():
             with self.looking():
-                self._look_for_update()
+                self.hand.look()
                 entries = len(self.passes.current.entries)
                 trial = not torch.is_grad_enabled() and entries >= MOST_DELIVERIES
                 if self.tripwires.asked or self.passes.begun == 0 or trial or entries >= MOST_ENTRIES:
@@ -259,7 +248,7 @@ class Session:
                 current = self.loaders.current
                 self.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
             mode = module.training, torch.is_grad_enabled()
-            self._note_signature(("module", id(module), mode, signature_of(leaves_of(args))))
+            self.pace.note_signature(("module", id(module), mode, signature_of(leaves_of(args))))
 
     def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
         if is_from_a_signal(exception):
@@ -352,7 +341,7 @@ class Session:
                 self.auditor.batches.note(batch, data)
         if batch.signature is not batch.info.noted:
             batch.info.noted = batch.signature
-            self._note_signature(("batch", id(batch.info), batch.signature))
+            self.pace.note_signature(("batch", id(batch.info), batch.signature))
 
     def epoch_began(self, info: LoaderInfo) -> None:
         with self.looking():
@@ -412,7 +401,7 @@ class Session:
                     self._goes_by()
                 if kind is Kind.CLEAR:
                     # The update was made before this, and nobody said so.
-                    self._look_for_update()
+                    self.hand.look()
                 if kind is Kind.RESCALE:
                     self.tripwires.scale_ends(args[0], stack)
                 else:
@@ -485,46 +474,13 @@ class Session:
         while self._phases:
             if self._phases.pop() == "optimizer":
                 break
-        looks = self.calls.on or self.order.on or steps in AUDITS or self._has_new_loss
-        if looks or self.config.steps is not None or not self.tripwires.is_idle():
+        if self.pace.is_due(steps) or self.config.steps is not None or not self.tripwires.is_idle():
             self._end_step(optimizer, steps)
             return
         self.step = steps
         self.passes.renew(steps)
         if self.module_sensor.on:
-            self._judge_hooks()
-
-    def _look_at_weights(self, call: Call) -> None:
-        """A call is about to use the weights of the next step."""
-        is_use = call.phase == "program" and call.grad_mode and not call.name.endswith("__")
-        weight = next(filter(self.passes.hand.is_next, call.operands), None) if is_use else None
-        if weight is not None:
-            with self.looking():
-                self.stepped_by_hand()
-                self.tripwires.next_pass(spoilt=bool(trouble_in(weight.tensor)))
-            call.step = self.step
-
-    def _look_for_update(self) -> None:
-        """Where no optimizer says so: has the program changed its weights since the last backward?"""
-        if self.passes.hand.on and self.passes.hand.has_moved():
-            self.stepped_by_hand()
-            if self.passes.current.backwards:
-                self.tripwires.next_pass()
-
-    def _look_under(self, loss: torch.Tensor) -> None:
-        """Backward begins. What is not recorded, and has no modules, shows only now that it is a step of its own."""
-        hand, now = self.passes.hand, self.passes.current
-        shows_late = bool(now.backwards) and not now.recorded and not now.trained
-        has_moved = shows_late and hand.has_moved()
-        weights = hand.weights() if has_moved else weights_under(loss)
-        if has_moved or (shows_late and hand.are_others(weights)):
-            self.stepped_by_hand()
-            self.tripwires.next_pass(late=True, spoilt=bool(trouble_in(loss)))
-        hand.note(weights, self.tape.count)
-        if self._paced < self.step:
-            self._paced = self.step
-            self._pace()
-            self.passes.current.recorded = self.passes.current.recorded and self.recording()
+            self.pace.judge_hooks()
 
     def stepped_by_hand(self) -> None:
         """The program has changed its weights, and no optimizer did."""
@@ -534,34 +490,6 @@ class Session:
         if self.step in AUDITS:
             frame = sys._getframe(2)
             self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
-
-    def _pace(self) -> None:
-        """A step was made: is the next one to be recorded?"""
-        if self._slow_down():
-            if self._hooks_off:
-                self.module_sensor.stop()
-                self.scope = None
-        elif not self.calls.on:
-            self._judge_hooks()
-        self._hooks_off = False
-        wanted, self._has_new_loss = self.step in AUDITS or self._has_new_loss, False
-        if wanted and not self.calls.on and self.scope is None:
-            # What this pass looks like is of interest, whatever it costs: there are few of these.
-            self._hooks_off = not self.module_sensor.on
-            self.module_sensor.start()
-            self.calls.start()
-
-    def _slow_down(self) -> bool:
-        """After a step: what is no longer of interest, or too dear, is no longer looked at. True if recording ends here."""
-        if self.step >= LEDGER_STEPS:
-            self.order.stop()
-        ends = self.calls.on and (self.calls.resting or (self.step >= RECORDED_STEPS and self._is_dear()))
-        if ends:
-            self.calls.stop()
-            self.tape.has_gaps = True
-            self._step_began = perf_counter()
-            self.module_sensor.calls = 0
-        return ends
 
     def _note_update(self, optimizer: Optimizer) -> None:
         """An optimizer of torch's own is one entry of the tape: it changed its weights."""
@@ -575,23 +503,11 @@ class Session:
             self.tripwires.step_ended(optimizer)
             self.step = steps
             self._audited(self.auditor.step_ended, optimizer, steps)
-            self._pace()
+            self.pace.step_made()
             self.tripwires.next_pass()
         self._stop_if_asked()
         if self.config.steps is not None and steps >= self.config.steps:
             self._retire()
-
-    def _leave_off(self) -> None:
-        """A long evaluation, or a rollout: what it repeats is not recorded to its end."""
-        if not self.calls.resting and self._is_dear():
-            self.calls.resting = self.tape.has_gaps = True
-            self.passes.current.recorded = False
-
-    def _is_dear(self) -> bool:
-        """Recording goes on for so many calls, less than a second of it, and for as long as it keeps within the budget."""
-        waits = self.step < PATIENT_STEPS and self.auditor.has_newcomer()
-        allowed = self.config.budget * (perf_counter() - self._began)
-        return self.tape.count > GRACE_CALLS * (2 if waits else 1) and self.cost() - self._diagnosing > allowed
 
     def _retire(self) -> None:
         """The watch has seen the steps it was asked to see: tell what there is to tell, and leave the program alone."""
@@ -603,20 +519,6 @@ class Session:
             if sensor is not self.optimizers:
                 sensor.stop()
 
-    def _judge_hooks(self) -> None:
-        """Hooks on every module are dear where steps are short: take them off if loaders show new shapes as well."""
-        sensor = self.module_sensor
-        now = perf_counter()
-        if sensor.on and sensor.calls:
-            share = sensor.calls * HOOK_SECONDS / max(now - self._step_began, 1e-9)
-            # A step that took long by accident does not make the hooks cheap.
-            self._dear_steps = max(self._dear_steps + (1 if share > self.config.budget else -1), 0)
-            if self._dear_steps >= PATIENT_STEPS:
-                sensor.stop()
-                self.scope = None
-        sensor.calls = 0
-        self._step_began = now
-
     def _audited(self, look: Callable[..., None], *args: Any) -> None:
         """What audits take does not count against the budget of recording."""
         began = perf_counter()
@@ -624,7 +526,7 @@ class Session:
             look(*args)
         finally:
             let_go()
-            self._diagnosing += perf_counter() - began
+            self.pace.diagnosing += perf_counter() - began
 
     # what the transform sensor reports
 
@@ -659,14 +561,14 @@ class Session:
             self.loaders.current.info.trained = True
         if self.passes.hand.on and losses:
             with self.looking():
-                self._look_under(losses[0])
+                self.hand.backward_begins(losses[0])
         if self.calls.on or not self.tripwires.glance_at_loss(losses):
             with self.looking():
                 self.tripwires.backward_began(losses)
                 if self.calls.on:
                     self.auditor.backward_began(losses)
-        if losses and self._is_new(("loss", structure_of(losses[0]))):
-            self._has_new_loss = not self.calls.on
+        if losses:
+            self.pace.note_loss(losses[0])
         self._phases.append("backward")
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
@@ -688,7 +590,10 @@ class Session:
     # what the tripwires ask for
 
     def recording(self) -> bool:
-        return self.calls.on and not self.calls.resting
+        return self.pace.recording()
+
+    def has_newcomer(self) -> bool:
+        return self.auditor.has_newcomer()
 
     def losses(self) -> Sequence[float]:
         return self.tripwires.losses
@@ -729,7 +634,7 @@ class Session:
             return ask()
         finally:
             let_go()
-            self._diagnosing += perf_counter() - began
+            self.pace.diagnosing += perf_counter() - began
 
     def say(self, findings: list[Finding]) -> None:
         said = self._say(findings)
@@ -742,8 +647,7 @@ class Session:
 
     def record_next_step(self, why: str) -> None:
         self.record.not_watched(f"step {self.step} could not be replayed ({why}); the next one is recorded")
-        self.module_sensor.start()
-        self.calls.start()
+        self.pace.record()
 
     def _stop_if_asked(self) -> None:
         if self._to_stop:
@@ -777,7 +681,7 @@ class Session:
         """The program is over: what it left behind, looked at once."""
         over, self._over = self._over, True
         if not over:
-            self._look_for_update()
+            self.hand.look()
             self.step += self.functional.open
         found = [] if over else self.tripwires.program_ended(frames, exception)
         if not over and not found and exception is not None:
@@ -800,25 +704,6 @@ class Session:
             self.fetch_ended()
         what = f"{type(error).__name__}: {error}"
         self.record.not_watched(f"the {sensor} sensor failed ({what}) and switched itself off")
-
-    def _note_signature(self, signature: Any) -> None:
-        """A batch or an input unlike all before: what comes next is recorded from its first call."""
-        if self._is_new(signature) and not self.recording():
-            self.module_sensor.start()
-            self.calls.start()
-            self.passes.record_from_here()
-
-    def _is_new(self, signature: Any) -> bool:
-        """Whether a signature is unlike all before, and there have not been too many."""
-        try:
-            is_new = signature not in self._signatures
-        except TypeError:
-            # Symbolic sizes, while a program is exported: there is no step to record.
-            return False
-        if is_new:
-            self._signatures.add(signature)
-        # A program in which every sentence has a length of its own is not recorded for ever.
-        return is_new and (len(self._signatures) <= MOST_SIGNATURES or not self._is_dear())
 
     def _explain(self, exception: Exception, ask: Callable[[], list[Finding]]) -> None:
         if exception is self._explained or self._looking_now:

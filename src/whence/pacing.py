@@ -1,0 +1,159 @@
+"""What is recorded, and for how long: the first steps, then what is new, and a few steps further and further apart.
+
+Recording goes on for so many calls, less than a second of it, and after that for as long as it keeps within the budget.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any, Protocol
+
+import torch
+
+from whence.auditing import AUDITS, LEDGER_STEPS
+from whence.sensors.calls import CallSensor
+from whence.sensors.loop import OrderSensor
+from whence.sensors.modules import ModuleSensor
+from whence.tape.passes import PassBook, structure_of
+from whence.tape.scopes import Scope
+from whence.tape.tape import Tape
+
+RECORDED_STEPS = 3
+MOST_SIGNATURES = 24
+GRACE_CALLS = 6_000
+HOOK_SECONDS = 4e-6
+PATIENT_STEPS = 20
+
+
+class Host(Protocol):
+    """Whom the sensors belong to."""
+
+    step: int
+    scope: Scope | None
+
+    def cost(self) -> float: ...
+    def has_newcomer(self) -> bool: ...
+
+
+class Pace:
+    """One for each watch. It takes sensors off, and puts them on again."""
+
+    def __init__(
+        self,
+        host: Host,
+        budget: float,
+        tape: Tape,
+        passes: PassBook,
+        calls: CallSensor,
+        modules: ModuleSensor,
+        order: OrderSensor,
+    ) -> None:
+        self.host = host
+        self.budget = budget
+        self.tape = tape
+        self.passes = passes
+        self.calls = calls
+        self.modules = modules
+        self.order = order
+        self.began = perf_counter()
+        self.diagnosing = 0.0
+        """Of the watch's cost, what diagnoses took: it does not count against the budget of recording."""
+        self._signatures: set[Any] = set()
+        self._step_began = 0.0
+        self._dear_steps = 0
+        self._has_new_loss = False
+        self._hooks_off = False
+        """The module sensor is on for one pass only."""
+
+    def recording(self) -> bool:
+        return self.calls.on and not self.calls.resting
+
+    # steps
+
+    def is_due(self, step: int) -> bool:
+        """Whether something is to be looked at when this step ends."""
+        return self.calls.on or self.order.on or step in AUDITS or self._has_new_loss
+
+    def step_made(self) -> None:
+        """Is the next one to be recorded?"""
+        if self._slow_down():
+            if self._hooks_off:
+                self._take_hooks_off()
+        elif not self.calls.on:
+            self.judge_hooks()
+        self._hooks_off = False
+        wanted, self._has_new_loss = self.host.step in AUDITS or self._has_new_loss, False
+        if wanted and not self.calls.on and self.host.scope is None:
+            # What this pass looks like is of interest, whatever it costs: there are few of these.
+            self._hooks_off = not self.modules.on
+            self.record()
+
+    def record(self) -> None:
+        self.modules.start()
+        self.calls.start()
+
+    def _slow_down(self) -> bool:
+        """What is no longer of interest, or too dear, is no longer looked at. True if recording ends here."""
+        if self.host.step >= LEDGER_STEPS:
+            self.order.stop()
+        ends = self.calls.on and (self.calls.resting or (self.host.step >= RECORDED_STEPS and self._is_dear()))
+        if ends:
+            self.calls.stop()
+            self.tape.has_gaps = True
+            self._step_began = perf_counter()
+            self.modules.calls = 0
+        return ends
+
+    def judge_hooks(self) -> None:
+        """Hooks on every module are dear where steps are short: take them off if loaders show new shapes as well."""
+        now = perf_counter()
+        if self.modules.on and self.modules.calls:
+            share = self.modules.calls * HOOK_SECONDS / max(now - self._step_began, 1e-9)
+            # A step that took long by accident does not make the hooks cheap.
+            self._dear_steps = max(self._dear_steps + (1 if share > self.budget else -1), 0)
+            if self._dear_steps >= PATIENT_STEPS:
+                self._take_hooks_off()
+        self.modules.calls = 0
+        self._step_began = now
+
+    def _take_hooks_off(self) -> None:
+        self.modules.stop()
+        self.host.scope = None
+
+    # calls
+
+    def leave_off(self) -> None:
+        """A long evaluation, or a rollout: what it repeats is not recorded to its end."""
+        if not self.calls.resting and self._is_dear():
+            self.calls.resting = self.tape.has_gaps = True
+            self.passes.current.recorded = False
+
+    def _is_dear(self) -> bool:
+        waits = self.host.step < PATIENT_STEPS and self.host.has_newcomer()
+        allowed = self.budget * (perf_counter() - self.began)
+        return self.tape.count > GRACE_CALLS * (2 if waits else 1) and self.host.cost() - self.diagnosing > allowed
+
+    # what is new
+
+    def note_signature(self, signature: Any) -> None:
+        """A batch or an input unlike all before: what comes next is recorded from its first call."""
+        if self._is_new(signature) and not self.recording():
+            self.record()
+            self.passes.record_from_here()
+
+    def note_loss(self, loss: torch.Tensor) -> None:
+        """A loss that is put together in another way: the next step is recorded."""
+        if self._is_new(("loss", structure_of(loss))):
+            self._has_new_loss = not self.calls.on
+
+    def _is_new(self, signature: Any) -> bool:
+        """Whether a signature is unlike all before, and there have not been too many."""
+        try:
+            is_new = signature not in self._signatures
+        except TypeError:
+            # Symbolic sizes, while a program is exported: there is no step to record.
+            return False
+        if is_new:
+            self._signatures.add(signature)
+        # A program in which every sentence has a length of its own is not recorded for ever.
+        return is_new and (len(self._signatures) <= MOST_SIGNATURES or not self._is_dear())

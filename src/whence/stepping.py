@@ -1,0 +1,63 @@
+"""Steps that no optimizer announces: the program changes its weights in place, or makes new ones from their gradients."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from whence.pacing import Pace
+from whence.tape.hand import weights_under
+from whence.tape.passes import PassBook
+from whence.tape.replay import trouble_in
+from whence.tape.tape import Call, Tape
+from whence.tripwires import Tripwires
+
+
+class Host(Protocol):
+    step: int
+    tape: Tape
+
+    def stepped_by_hand(self) -> None: ...
+
+
+class HandSteps:
+    """One for each watch. Each look may find that the step before is over, and begins the next pass then."""
+
+    def __init__(self, host: Host, passes: PassBook, tripwires: Tripwires, pace: Pace) -> None:
+        self.host = host
+        self.passes = passes
+        self.tripwires = tripwires
+        self.pace = pace
+        self._paced = 0
+
+    def call_begins(self, call: Call) -> None:
+        """While calls are recorded: this one may be the first to use the weights of the next step."""
+        is_use = call.phase == "program" and call.grad_mode and not call.name.endswith("__")
+        weight = next(filter(self.passes.hand.is_next, call.operands), None) if is_use else None
+        if weight is not None:
+            self.host.stepped_by_hand()
+            self.tripwires.next_pass(spoilt=bool(trouble_in(weight.tensor)))
+            call.step = self.host.step
+
+    def look(self) -> None:
+        """At any other time: have weights changed since the last backward?"""
+        if self.passes.hand.on and self.passes.hand.has_moved():
+            self.host.stepped_by_hand()
+            if self.passes.current.backwards:
+                self.tripwires.next_pass()
+
+    def backward_begins(self, loss: torch.Tensor) -> None:
+        """What is not recorded, and has no modules, shows only now that it is a step of its own."""
+        hand, now = self.passes.hand, self.passes.current
+        shows_late = bool(now.backwards) and not now.recorded and not now.trained
+        has_moved = shows_late and hand.has_moved()
+        weights = hand.weights() if has_moved else weights_under(loss)
+        if has_moved or (shows_late and hand.are_others(weights)):
+            self.host.stepped_by_hand()
+            self.tripwires.next_pass(late=True, spoilt=bool(trouble_in(loss)))
+        hand.note(weights, self.host.tape.count)
+        if self._paced < self.host.step:
+            self._paced = self.host.step
+            self.pace.step_made()
+            self.passes.current.recorded = self.passes.current.recorded and self.pace.recording()
