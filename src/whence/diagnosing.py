@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -15,8 +16,8 @@ import torch
 from whence.finding import Finding, described
 from whence.lineage.births import Contents, attempt, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
-from whence.lineage.live import as_born, only_site
-from whence.lineage.variables import birth_in_variables
+from whence.lineage.live import LiveBirth, as_born, only_site
+from whence.lineage.variables import birth_before, birth_in_variables
 from whence.repro import Repro, repro_of
 from whence.rules.rule import trip_rules
 from whence.source.sites import Site
@@ -131,7 +132,7 @@ class Diagnoser:
                 # Eager and compiled differ: there is nothing to find in the replay.
                 return
             if trip.born is not None or trip.gradient is not None:
-                trip.could_not = ""
+                trip.could_not = "" if trip.run is not None else "what it was given has gone"
                 return
 
     def _ways(self, trip: Trip) -> list[Callable[[], tuple[Value, Plan]]]:
@@ -157,8 +158,10 @@ class Diagnoser:
         assert trip.plan is not None
         assert trip.target is not None
         if trip.target in run.troubles:
-            trip.born = self._birth(trip.target, run, trip.plan.calls)
-            if trip.born is not None and trip.born.call is not None and trip.born.call.name in BACKWARDS:
+            trip.born = self._birth(trip.target, run, trip.plan)
+            if trip.born is not None and trip.born.leaf is not None and _is_new(trip.born.leaf, trip.plan):
+                self._made_before(trip, trip.born)
+            elif trip.born is not None and trip.born.call is not None and trip.born.call.name in BACKWARDS:
                 self._within_backward(trip, trip.born.call)
         elif trip.notice is Notice.GRADIENT:
             trip.gradient = watch.find(run)
@@ -172,7 +175,7 @@ class Diagnoser:
         assert trip.plan is not None
         for value in call.operands:
             if value in run.troubles and not value.requires_grad:
-                born = self._birth(value, run, trip.plan.calls)
+                born = self._birth(value, run, trip.plan)
                 if born is not None and born.call is not None and not is_deliberate(born.call):
                     trip.born, trip.gradient, trip.target = born, None, value
                     trip.notice, trip.observed = Notice.LOSS, run.contents[value]
@@ -199,7 +202,7 @@ class Diagnoser:
                 continue
             if value in run.troubles:
                 trip.target, trip.plan, trip.run, trip.observed = value, plan, run, tensor
-                trip.born = self._birth(value, run, plan.calls)
+                trip.born = self._birth(value, run, plan)
                 return
 
     def _look_without_replay(self, trip: Trip) -> None:
@@ -207,23 +210,40 @@ class Diagnoser:
         for tensor in (*trip.bad_gradients, trip.observed):
             value = self.tape.known_value(tensor) if tensor is not None else None
             if value is not None and trouble_in(tensor):
-                trip.born = self._birth(value, Run(), ())
+                trip.born = self._birth(value, Run(), None)
                 return
-        if trip.live is not None:
-            sites = [*trip.stack, *(site for call in self.tape.calls for site in call.stack)]
-            site = only_site(trip.live.name, {each.filename for each in sites})
-            trip.born = as_born(trip.live, site, self.tape, trip.step)
-            trip.could_not += "; read from what autograd still held of it"
+        found: tuple[LiveBirth, Site | None] | None = None
+        live, how = trip.live, "read from the program's variables"
+        files = {each.filename for each in (*trip.stack, *(site for call in self.tape.calls for site in call.stack))}
+        if live is not None and not live.entered:
+            found, how = (live, only_site(live.name, files)), "read from what autograd still held of it"
         elif trip.notice in (Notice.LOSS, Notice.INPUT) and trip.observed is not None:
             found = birth_in_variables(trip.observed, trip.frames, self.tape)
-            if found is not None:
-                trip.live = found[0]
-                trip.born = as_born(*found, self.tape, trip.step)
-                trip.could_not += "; read from the program's variables"
+        if found is None and live is not None:
+            found, how = birth_before(live, files, self.tape), f"{live.name} was given it, and got it from there"
+        if found is not None:
+            trip.live = found[0]
+            trip.born = as_born(*found, self.tape, trip.step)
+            trip.could_not += f"; {how}"
 
-    def _birth(self, value: Value, run: Run, calls: tuple[Call, ...]) -> Born | None:
+    def _made_before(self, trip: Trip, born: Born) -> None:
+        """It came into the replayed calls from a variable. The recording has the line, and the numbers of another step."""
+        assert trip.plan is not None
+        assert born.leaf is not None
+        tensor, made = trip.plan.resolve(born.leaf), born.leaf.call
+        found = birth_in_variables(tensor, trip.frames, self.tape)
+        if found is None and made is not None:
+            found = LiveBirth(made.name, {}, tensor), made.site
+        if found is None:
+            return
+        trip.live = found[0]
+        at = as_born(*found, self.tape, trip.step)
+        trip.born = replace(at, path=born.path)
+        trip.plan = trip.run = None
+
+    def _birth(self, value: Value, run: Run, plan: Plan | None) -> Born | None:
         """Back over the replayed calls, and on over earlier ones as far as their operands can be had again."""
-        contents, replayed = Contents(self.tape, run), set(calls)
+        contents, replayed = Contents(self.tape, run), set(plan.calls if plan is not None else ())
 
         def is_leaf(value: Value) -> bool:
             call = value.call
@@ -231,10 +251,13 @@ class Diagnoser:
                 call is None
                 or isinstance(value.leaf, BatchLeaf)
                 or call.phase == "optimizer"
+                or (plan is not None and value in run.leaves and _is_new(value, plan))
                 or (call not in replayed and (call.has_foreign or call.inner or not contents.knows_operands(call)))
             )
 
         born = find_birth(value, contents, is_leaf)
+        if born.leaf is not None and plan is not None and _is_new(born.leaf, plan):
+            return born
         if born.leaf is not None and not _from_outside(born.leaf):
             return _by_what_is_left(born, contents)
         return born
@@ -254,6 +277,11 @@ def _by_what_is_left(born: Born, contents: Contents) -> Born | None:
     result = attempt(call, content, leaf)
     is_bad = result is not None and trouble_in(result)
     return Born(born.trouble, call=call, output=leaf, path=born.path) if is_bad else None
+
+
+def _is_new(leaf: Value, plan: Plan) -> bool:
+    """Whether this step has another tensor there than the recorded one, which was made by a call."""
+    return not plan.own and not _from_outside(leaf) and plan.resolve(leaf) is not leaf.tensor
 
 
 def _is_compiled(plan: Plan) -> bool:

@@ -123,7 +123,7 @@ def _ways(trip: Trip, finding: Finding) -> Iterator[Callable[[], Repro]]:
         yield partial(_Writer(trip, finding).forward, born.call, born.output)
     if born is not None and born.leaf is not None:
         yield partial(_Writer(trip, finding).leaf, born.leaf)
-    if trip.optimizer is not None:
+    if trip.optimizer is not None and (born is None or born.call is None):
         yield _Writer(trip, finding).update
 
 

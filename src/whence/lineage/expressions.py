@@ -93,6 +93,10 @@ class SourceTrace:
             return Found()
         return self.follow_path(node, ground, ())
 
+    def follow_node(self, node: ast.AST, filename: str) -> Found:
+        """Begin with an expression of a file, whoever runs it."""
+        return self.follow(node, self._ground_of_node(node, filename))
+
     def follow_path(self, node: ast.expr, ground: Ground, path: tuple[Any, ...]) -> Found:
         """Begin with a part of what an expression makes: element 1 of a tuple, key "image" of a dict."""
         try:

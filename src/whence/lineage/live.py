@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.source.operands import operands_of
 from whence.source.sites import Site
 from whence.source.text import site_of_node, tree_of
 from whence.tape.replay import leaving_no_trace, trouble_in
@@ -34,6 +35,8 @@ class LiveBirth:
     name: str
     arguments: dict[str, Any]
     output: torch.Tensor
+    entered: str = ""
+    """The argument that was not finite already and hangs on no graph: it came in there."""
 
 
 def live_birth(loss: torch.Tensor) -> LiveBirth | None:
@@ -54,9 +57,24 @@ def _search(loss: torch.Tensor) -> LiveBirth | None:
         for node in _from_below(loss.grad_fn):
             born = _look(node)
             if born is not None:
-                # If it was given one, the operation that made that could not be run again.
-                return born if not any(map(trouble_in, born.arguments.values())) else None
+                # If it was given one by another operation, that could not be run again.
+                return _entered(node, born) if any(map(trouble_in, born.arguments.values())) else born
     return None
+
+
+def _entered(node: Any, born: LiveBirth) -> LiveBirth | None:
+    """The operation that was given something that is not finite and that no operation of the graph has made."""
+    tensors = [(name, each) for name, each in born.arguments.items() if _is_tensor(each)]
+    if len(tensors) != len(node.next_functions):
+        return None
+    for (name, each), (maker, _) in zip(tensors, node.next_functions, strict=True):
+        if trouble_in(each):
+            return replace(born, entered=name) if maker is None else None
+    return None
+
+
+def _is_tensor(thing: Any) -> bool:
+    return isinstance(thing, torch.Tensor) or thing is NOT_KEPT
 
 
 def _from_below(root: Any) -> Iterator[Any]:
@@ -158,9 +176,26 @@ def as_born(live: LiveBirth, site: Site | None, tape: Tape, step: int) -> Born:
     return Born(trouble_in(live.output), call, output=call.outputs[0])
 
 
+def places_entered(birth: LiveBirth, files: Iterable[str]) -> Iterator[tuple[str, ast.expr | None]]:
+    """Wherever a program has the operation: the file, and the expression for what was not finite already."""
+    name = birth.name.removesuffix("_backward")
+    packet = getattr(torch.ops.aten, name, None)
+    arguments = [each.name for each in getattr(packet, packet.overloads()[0])._schema.arguments] if packet else []
+    place = arguments.index(birth.entered) if birth.entered in arguments else len(arguments)
+    for file, node in places_of(name, files):
+        given = operands_of(node)
+        yield file, given[place] if place < len(given) else None
+
+
 def only_site(name: str, files: Iterable[str]) -> Site | None:
     """The place in a program that has an operation, if there is just one."""
-    found = []
+    found = places_of(name, files)
+    return site_of_node(*found[0]) if len(found) == 1 else None
+
+
+def places_of(name: str, files: Iterable[str]) -> list[tuple[str, ast.AST]]:
+    """All places in a program that have an operation: the file, and the expression."""
+    found: list[tuple[str, ast.AST]] = []
     for file in sorted(set(files)):
         tree = tree_of(file)
         for node in ast.walk(tree) if tree is not None else ():
@@ -168,4 +203,4 @@ def only_site(name: str, files: Iterable[str]) -> Site | None:
             is_call = getattr(called, "attr", getattr(called, "id", None)) == name
             if is_call or (isinstance(node, ast.BinOp) and isinstance(node.op, OPERATORS.get(name, ast.MatMult))):
                 found.append((file, node))
-    return site_of_node(*found[0]) if len(found) == 1 else None
+    return found

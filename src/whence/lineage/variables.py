@@ -7,14 +7,15 @@ where none has is read once more, part by part, in a child process.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 
 import torch
 
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.expressions import SourceTrace
-from whence.lineage.live import LiveBirth
+from whence.lineage.lines import operation_in
+from whence.lineage.live import LiveBirth, places_entered
 from whence.lineage.looking import Unknown
 from whence.lineage.postmortem import evaluated
 from whence.lineage.properties import NotFinite
@@ -44,6 +45,20 @@ def birth_in_variables(loss: torch.Tensor, frames: list[FrameType], tape: Tape) 
     except NotPossible:
         return None
     return (found[1], site_of_node(spot.filename, parts[found[0]])) if found is not None else None
+
+
+def birth_before(entered: LiveBirth, files: Iterable[str], tape: Tape) -> tuple[LiveBirth, Site] | None:
+    """The line that gave an operation something that is not finite, if all places of that operation lead to the same one."""
+    found: list[Spot] = []
+    for file, given in places_entered(entered, files):
+        spot = SourceTrace(NotFinite(tape), []).follow_node(given, file).spot if given is not None else None
+        if spot is None or (found and (found[0].filename, found[0].line) != (spot.filename, spot.line)):
+            return None
+        found.append(spot)
+    node = found[0].node() if found else None
+    name = operation_in(node) if node is not None else None
+    site = site_of_node(found[0].filename, node) if node is not None else None
+    return (LiveBirth(name, {}, entered.arguments[entered.entered]), site) if name and site is not None else None
 
 
 def _frame_of(line: ast.AST, spot: Spot, frames: list[FrameType]) -> FrameType | None:

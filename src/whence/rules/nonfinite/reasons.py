@@ -64,13 +64,23 @@ def reason_of(facts: Facts) -> Reason:
     )
 
 
+SUSPECTS = {
+    "div": "a divisor of zero (a spread, a norm, a count)",
+    "log": "a zero, or a negative number",
+    "sqrt": "a negative number",
+    "exp": "numbers above 88",
+    "std": "a single element",
+}
+
+
 def _not_kept(facts: Facts) -> Reason | None:
     if facts.call.args or facts.call.kwargs:
         return None
+    suspects = SUSPECTS.get(facts.call.name, "negative numbers, a row of -inf, numbers that overflow")
     return Reason(
-        verdict=f"the first {facts.gave} that autograd still held of this step is the result of {facts.call.name}",
+        verdict=f"the first {facts.gave} of this step that is still there is the result of {facts.call.name}",
         why=f"What {facts.call.name} was given was not kept: it made the {facts.gave} itself, or a call shortly before it did.",
-        fix=f"Look at what goes into {facts.call.name}: negative numbers, a row of -inf, numbers that overflow.",
+        fix=f"Look at what goes into {facts.call.name}: {suspects}.",
     )
 
 
