@@ -228,6 +228,41 @@ def test_training_gives_the_same_weights_random_numbers_and_stdout(tmp_path: Pat
     assert watched.document["steps"] == 12
 
 
+WARNS = """
+    import numpy as np
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    fixed = np.ones((4, 3), dtype=np.float32)
+    fixed.setflags(write=False)
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        out = model(torch.from_numpy(fixed))
+        shares = F.softmax(out) + nn.Softmax()(out)
+        loss = F.mse_loss(shares, torch.zeros(4, 1)) + nn.MSELoss()(shares, torch.zeros(2))
+        turned = torch.zeros(2, 3, 4).T
+        again = torch.zeros(2, 3, 4).T
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_torchs_warnings_name_the_lines_that_they_name_without_the_watch(tmp_path: Path) -> None:
+    script = str(write(tmp_path, WARNS))
+    shown = [
+        subprocess.run(
+            [sys.executable, *words, script], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stderr
+        for words in ([], ["-m", "whence", "run", "--ignore", "loss/broadcast"])
+    ]
+    plain, watched = shown
+    assert "Implicit dimension" in plain
+    assert watched.rpartition("whence 3 steps")[0] == plain
+
+
 CATCHES = """
     import traceback
     import torch

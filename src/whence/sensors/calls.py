@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 
 from whence.sensors.sensor import Complaints, hide_this_frame
+from whence.sensors.warned import Warned
 from whence.source.sites import user_stack
 from whence.tape.batches import is_from_a_signal
 from whence.tape.tape import Call, CustomFunction, Tape
@@ -56,6 +57,7 @@ class CallSensor(TorchFunctionMode):
         self.resting = False
         """The same, until the sensor is taken off or started again: enough of this was seen."""
         self.seconds = 0.0
+        self._warned = Warned()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -144,12 +146,14 @@ class CallSensor(TorchFunctionMode):
             self._shown = torch.from_numpy = self._seen(torch.from_numpy)
             self._apply = vars(Function)["apply"]
             self._shown_apply = Function.apply = self._whole(self._apply)  # type: ignore[method-assign]
+            self._warned.start()
             self.on = True
 
     def stop(self) -> None:
         """Take the mode off, also from below modes of the program's own."""
         if not self.on:
             return
+        self._warned.stop()
         if torch.from_numpy is self._shown:
             torch.from_numpy = self._from_numpy
         if vars(Function)["apply"] is self._shown_apply:
