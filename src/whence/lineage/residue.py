@@ -6,6 +6,7 @@ So it is read with some numbers, and again with these after it was read with oth
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -35,7 +36,8 @@ def residue_of(
         fetched(dataset, index, seed)
     # A cache is filled once; what is kept of other samples is not where this one is.
     moving = [name for name, each in prints.items() if print_of(changed[name]) != each]
-    if not moving or not all(_is_one_place(changed[name], kept[name]) for name in moving):
+    places = {place for name in moving for place in _places(name, changed[name], kept[name])}
+    if not moving or len(places) > 1:
         return None
     if alike(straight, fetched(dataset, index, ASKED)):
         return None
@@ -61,9 +63,11 @@ def _restore(thing: Any, kept: Any) -> None:
         thing[...] = kept
 
 
-def _is_one_place(now: Any, kept: Any) -> bool:
-    """Whether two states of a thing differ in one of its rows; where it has rows."""
+def _places(name: str, now: Any, kept: Any) -> list[int]:
+    """Which elements of a list, or rows of an array, are another than before."""
+    if (element := re.search(r"\[(\d+)\]", name)) is not None:
+        return [int(element[1])]
     if isinstance(now, list) or len(now.shape) < 2:
-        return True
+        return []
     rows = (now != kept).reshape(len(now), -1).any(1)
-    return int(rows.sum()) == 1
+    return [number for number, differs in enumerate(rows.tolist()) if differs]
