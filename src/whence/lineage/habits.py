@@ -80,7 +80,11 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
         found.mutates = line_of(lambda: dataset[index], lambda: print_of(stored[changed[0]]))
         return found
     found.is_random = not alike(fetched(dataset, index, 1), fetched(dataset, index, 2))
-    if (changed or found.is_random) and not moved and (residue := residue_of(dataset, index, stored, before)) is not None:
+    if (
+        (changed or found.is_random)
+        and not moved
+        and (residue := residue_of(dataset, index, stored, before)) is not None
+    ):
         found.mutated, found.mutates = residue
         return found
     for name, generator in _generators(dataset, collate):
