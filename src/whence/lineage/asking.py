@@ -34,6 +34,19 @@ def set_seeds(seed: int) -> None:
         numpy.random.seed(seed)
 
 
+def random_states() -> tuple[Any, ...]:
+    """Where the random streams of the whole program are."""
+    numpy = sys.modules.get("numpy")
+    return random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy is not None else None
+
+
+def set_random_states(states: tuple[Any, ...]) -> None:
+    random.setstate(states[0])
+    torch.set_rng_state(states[1])
+    if states[2] is not None:
+        sys.modules["numpy"].random.set_state(states[2])
+
+
 def kept_leaves(sample: Any) -> list[tuple[str, Any]]:
     """As they are now: what is done to the sample later on does not change them."""
     return [(path, leaf.clone() if isinstance(leaf, torch.Tensor) else leaf.copy() if is_array(leaf) else leaf)
