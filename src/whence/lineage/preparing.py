@@ -26,6 +26,11 @@ def other_preparation(trained: Any, evaluated: Any, frames: list[FrameType]) -> 
     return None
 
 
+def has_no_code(dataset: Any) -> bool:
+    """Whether a dataset only gives what it was made with: a list, a TensorDataset."""
+    return type(_innermost(dataset)).__module__.startswith(("torch.", "builtins", "numpy"))
+
+
 def _innermost(dataset: Any) -> Any:
     """The dataset that subsets stand for."""
     for _ in range(DEEPEST):
