@@ -58,6 +58,8 @@ class LoaderEntry:
     parting: Parting | None = None
     """How its collate function parts what belongs together, once that was tried."""
     was_paired: bool = False
+    was_compared: bool = False
+    """Whether a sheet beside its files was held against its labels."""
     was_ended: bool = False
     """Whether the ends of its samples were looked for among the labels."""
 

@@ -152,7 +152,7 @@ def _stored(dataset: Any, index: Any) -> dict[str, Any]:
                 thing if not large else thing[index] if isinstance(index, int) and index < len(thing) else None
             )
         elif isinstance(thing, list) and len(thing) > 16:
-            numbers = [each for each in _places(dataset, index) if isinstance(each, int) and each < len(thing)]
+            numbers = [each for each in places_of(dataset, index) if isinstance(each, int) and each < len(thing)]
             found.update({f"{name}[{number}]": thing[number] for number in numbers})
             for number in numbers:
                 inner = thing[number]
@@ -162,7 +162,7 @@ def _stored(dataset: Any, index: Any) -> dict[str, Any]:
     return {name: thing for name, thing in found.items() if thing is not None}
 
 
-def _places(dataset: Any, index: Any) -> Iterator[Any]:
+def places_of(dataset: Any, index: Any) -> Iterator[Any]:
     """The index, and what it becomes in the datasets that a subset stands for."""
     while True:
         yield index
