@@ -19,6 +19,7 @@ from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightEntry, WeightLedger
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.endings import Ending, masked_ending
 from whence.lineage.habits import Habits, habits_of
 from whence.lineage.pairing import Parting, parting_of
 from whence.source.sites import Site
@@ -77,12 +78,26 @@ class Audit(Scene):
     def parting_of(self, entry: LoaderEntry) -> Parting | None:
         """Whether a collate function of the program's leaves together what belongs together: tried once, in a child process."""
         info, indices = entry.info, entry.indices
-        own = not getattr(info.collate, "__module__", type(info.collate).__module__).startswith("torch.")
-        if not entry.was_paired and indices and own and info.dataset is not None and info.collate is not None:
+        if not entry.was_paired and indices and _collates_itself(info) and info.dataset is not None:
             entry.was_paired = True
             with contextlib.suppress(NotPossible):
                 entry.parting = run_elsewhere(lambda: parting_of(info, indices), PATIENCE)
         return entry.parting
+
+    def ending_of(self, entry: LoaderEntry, ignored: list[int]) -> Ending | None:
+        """Whether the symbol that ends each sample is masked as padding is: tried once, in a child process."""
+        info, indices = entry.info, entry.indices
+        if not entry.was_ended and indices and _collates_itself(info) and info.dataset is not None:
+            entry.was_ended = True
+            with contextlib.suppress(NotPossible):
+                return run_elsewhere(lambda: masked_ending(info, indices, ignored), PATIENCE)
+        return None
+
+
+def _collates_itself(info: LoaderInfo) -> bool:
+    """The program has a collate function of its own."""
+    module = getattr(info.collate, "__module__", type(info.collate).__module__)
+    return info.collate is not None and not module.startswith("torch.")
 
 
 def _is_of_interest(info: LoaderInfo) -> bool:

@@ -53,9 +53,15 @@ class LoaderEntry:
     """What its dataset does when it is asked for a sample, once that was tried."""
     indices: list[Any] = field(default_factory=list)
     """Of the samples of the first batch."""
+    labelled: str = ""
+    """Where in a batch its labels are."""
     parting: Parting | None = None
     """How its collate function parts what belongs together, once that was tried."""
     was_paired: bool = False
+    was_compared: bool = False
+    """Whether a sheet beside its files was held against its labels."""
+    was_ended: bool = False
+    """Whether the ends of its samples were looked for among the labels."""
 
 
 class BatchLedger:
@@ -113,8 +119,12 @@ class BatchLedger:
         ]
         if not tensors:
             return
-        labels = next((leaf for _, leaf in reversed(tensors) if leaf.dim() == 1 and len(leaf) <= MOST_LABELS), None)
+        path, labels = next(
+            ((path, leaf) for path, leaf in reversed(tensors) if leaf.dim() == 1 and len(leaf) <= MOST_LABELS),
+            ("", None),
+        )
         if labels is not None:
+            entry.labelled = path
             epoch.labels.append(labels.detach().clone())
         marks = _marks([leaf for _, leaf in tensors])
         if batch.indices is not None and len(batch.indices) == len(marks):

@@ -17,6 +17,7 @@ from whence.finding import Hop
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import Unknown, look, names_of
+from whence.lineage.overwritten import held_before
 from whence.lineage.properties import Property
 from whence.source.classes import method_of
 from whence.source.definitions import (
@@ -234,9 +235,11 @@ class SourceTrace:
             try:
                 value = self._look(part, ground)
             except Unknown:
-                if not isinstance(part, ast.Name | ast.Constant) and any(
-                    True for _ in self._live_carriers(part, ground)
-                ):
+                if isinstance(part, ast.Name):
+                    held = held_before(self.prop, part, ground.scope, ground.frame)
+                else:
+                    held = not isinstance(part, ast.Constant) and self._carried_into(part, ground)
+                if held:
                     yield part
                 continue
             if self.prop.holds(value):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import os
 import random
 import sys
@@ -18,16 +19,17 @@ from typing import Any
 
 import torch
 
+from whence.lineage.asking import MOST_ELEMENTS, MOST_EVENTS, alike, fetched, line_of, print_of, streams
 from whence.lineage.lines import operation_in
 from whence.lineage.looking import is_array
+from whence.lineage.residue import residue_of
+from whence.lineage.workers import alike_in_workers
 from whence.source.sites import Site, is_library, user_stack
 from whence.source.spots import Spot
 from whence.source.text import statement_at
-from whence.tape.batches import LoaderInfo, leaves_of
+from whence.tape.batches import LoaderInfo
 
-MOST_EVENTS = 20_000
 MOST_THINGS = 400
-MOST_ELEMENTS = 4_000_000
 DEEPEST = 4
 SAMPLES = 3
 MORE_SAMPLES = 8
@@ -51,6 +53,8 @@ class Habits:
     """Other seeds give other samples."""
     draws_anew: Spot | None = None
     """Where it draws from a stream of the whole program."""
+    workers_seed: Spot | None = None
+    """Where the function that each worker begins with seeds them all alike."""
     wraps: Spot | None = None
     wrapped: tuple[str, int] = ("", 0)
     """The operator that wrapped around, and in how many elements."""
@@ -67,15 +71,22 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     stored = _stored(dataset, index)
     before = {name: print_of(thing) for name, thing in stored.items()}
     states = [_state(each) for _, each in _generators(dataset, collate)]
-    first = _fetch(dataset, index, 1)
-    second = _fetch(dataset, index, 1)
+    first = fetched(dataset, index, 1)
+    second = fetched(dataset, index, 1)
     changed = [name for name, thing in stored.items() if print_of(thing) != before[name]]
     moved = states != [_state(each) for _, each in _generators(dataset, collate)]
-    if changed and not moved and not _alike(first, second):
+    if changed and not moved and not alike(first, second):
         found.mutated = changed[0]
-        found.mutates = _line(lambda: dataset[index], lambda: print_of(stored[changed[0]]))
+        found.mutates = line_of(lambda: dataset[index], lambda: print_of(stored[changed[0]]))
         return found
-    found.is_random = not _alike(_fetch(dataset, index, 1), _fetch(dataset, index, 2))
+    found.is_random = not alike(fetched(dataset, index, 1), fetched(dataset, index, 2))
+    if (
+        (changed or found.is_random)
+        and not moved
+        and (residue := residue_of(dataset, index, stored, before)) is not None
+    ):
+        found.mutated, found.mutates = residue
+        return found
     for name, generator in _generators(dataset, collate):
         states = _state(generator)
         samples = [dataset[each] for each in indices[:SAMPLES]]
@@ -83,16 +94,20 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
             collate(samples)
         if _state(generator) != states:
             found.generator = name
-            found.draws = _line(lambda: _deliver(dataset, collate, indices), lambda one=generator: _state(one))  # type: ignore[misc]
+            found.draws = line_of(lambda: _deliver(dataset, collate, indices), lambda one=generator: _state(one))  # type: ignore[misc]
             break
     if found.is_random:
-        found.draws_anew = _line(lambda: dataset[index], _global_state)
+        found.draws_anew = line_of(lambda: dataset[index], streams)
     _ask_for_seeds(found, dataset, indices)
     watch = WrapWatch()
     watch.run(lambda: [dataset[each] for each in indices[:MORE_SAMPLES]])
     if watch.found is not None:
         found.wraps, found.wrapped = watch.found
     found.files = [_files(dataset, each) for each in found.indices]
+    if info.worker_init is not None and info.workers > 1 and (found.is_random or found.generator):
+        # The last question: this function may do whatever it likes to the dataset.
+        with contextlib.suppress(Exception):
+            found.workers_seed = alike_in_workers(info, indices[:SAMPLES])
     return found
 
 
@@ -100,38 +115,6 @@ def _deliver(dataset: Any, collate: Any, indices: list[Any]) -> None:
     samples = [dataset[each] for each in indices[:SAMPLES]]
     if collate is not None:
         collate(samples)
-
-
-def _fetch(dataset: Any, index: Any, seed: int) -> Any:
-    random.seed(seed)
-    torch.manual_seed(seed)
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed(seed)
-    sample = dataset[index]
-    return [(path, leaf.clone() if isinstance(leaf, torch.Tensor) else leaf.copy() if is_array(leaf) else leaf)
-            for path, leaf in leaves_of(sample)]  # fmt: skip
-
-
-def _alike(one: Any, other: Any) -> bool:
-    return [(path, print_of(leaf)) for path, leaf in one] == [(path, print_of(leaf)) for path, leaf in other]
-
-
-def print_of(thing: Any) -> Any:
-    """A few numbers that change when a thing does."""
-    if isinstance(thing, torch.Tensor):
-        if thing.is_meta or thing.is_sparse or thing.numel() == 0:
-            return tuple(thing.shape)
-        flat = thing.detach().reshape(-1)[:MOST_ELEMENTS].double().nan_to_num(0.123, 4.56, 7.89)
-        return tuple(thing.shape), float(flat.sum()), float((flat * torch.arange(len(flat)).cos()).sum())
-    if is_array(thing):
-        if thing.dtype.kind in "iufb":
-            return print_of(torch.as_tensor(thing.astype("float64")))
-        return repr(thing)[:2000]
-    if isinstance(thing, list | tuple):
-        return len(thing), tuple(print_of(each) for each in thing[:64])
-    if isinstance(thing, int | float | str | bool | bytes | type(None)):
-        return repr(thing)
-    return type(thing).__name__
 
 
 def _reachable(*roots: tuple[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -169,7 +152,7 @@ def _stored(dataset: Any, index: Any) -> dict[str, Any]:
                 thing if not large else thing[index] if isinstance(index, int) and index < len(thing) else None
             )
         elif isinstance(thing, list) and len(thing) > 16:
-            numbers = [each for each in _places(dataset, index) if isinstance(each, int) and each < len(thing)]
+            numbers = [each for each in places_of(dataset, index) if isinstance(each, int) and each < len(thing)]
             found.update({f"{name}[{number}]": thing[number] for number in numbers})
             for number in numbers:
                 inner = thing[number]
@@ -179,7 +162,7 @@ def _stored(dataset: Any, index: Any) -> dict[str, Any]:
     return {name: thing for name, thing in found.items() if thing is not None}
 
 
-def _places(dataset: Any, index: Any) -> Iterator[Any]:
+def places_of(dataset: Any, index: Any) -> Iterator[Any]:
     """The index, and what it becomes in the datasets that a subset stands for."""
     while True:
         yield index
@@ -207,54 +190,6 @@ def _state(generator: Any) -> Any:
         return print_of(generator.get_state())
     bits = getattr(generator, "bit_generator", None)
     return repr(bits.state if bits is not None else generator.get_state())
-
-
-def _global_state() -> Any:
-    numpy = sys.modules.get("numpy")
-    return (
-        print_of(torch.get_rng_state()),
-        hash(random.getstate()),
-        repr(numpy.random.get_state()[1:3]) if numpy is not None else None,
-    )
-
-
-def _line(ask: Callable[[], Any], state: Callable[[], Any]) -> Spot | None:
-    """The line of the program after which a state is another."""
-    last = [state()]
-    where: dict[FrameType, int] = {}
-    found: list[tuple[FrameType, int]] = []
-    events = [0]
-
-    def step(frame: FrameType, _event: str, _value: Any) -> Any:
-        events[0] += 1
-        if found or events[0] > MOST_EVENTS:
-            return None
-        now = state()
-        if now != last[0]:
-            found.append((frame, where.get(frame, frame.f_lineno)))
-            return None
-        where[frame] = frame.f_lineno
-        return step
-
-    def enter(frame: FrameType, event: str, value: Any) -> Any:
-        if is_library(frame.f_code.co_filename) or found:
-            return None
-        return step(frame, event, value)
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
-        ask()
-    finally:
-        sys.settrace(before)
-    return _spot(*found[0]) if found else None
-
-
-def _spot(frame: FrameType, line: int) -> Spot | None:
-    statement = statement_at(frame.f_code.co_filename, line)
-    value = getattr(statement, "value", None)
-    node = value if isinstance(value, ast.expr) else statement
-    return Spot.of_node(frame.f_code.co_filename, node) if node is not None else None
 
 
 def _ask_for_seeds(found: Habits, dataset: Any, indices: list[Any]) -> None:

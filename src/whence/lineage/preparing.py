@@ -17,7 +17,7 @@ DEEPEST = 4
 
 def other_preparation(trained: Any, evaluated: Any, frames: list[FrameType]) -> Spot | None:
     """Where the transform of an evaluated dataset is made, if it is not that of the one trained on."""
-    one, other = _innermost(trained), _innermost(evaluated)
+    one, other = innermost(trained), innermost(evaluated)
     if one is other or type(one) is not type(other) or not hasattr(other, "__dict__"):
         return None
     for name, thing in vars(other).items():
@@ -26,7 +26,12 @@ def other_preparation(trained: Any, evaluated: Any, frames: list[FrameType]) -> 
     return None
 
 
-def _innermost(dataset: Any) -> Any:
+def has_no_code(dataset: Any) -> bool:
+    """Whether a dataset only gives what it was made with: a list, a TensorDataset."""
+    return type(innermost(dataset)).__module__.startswith(("torch.", "builtins", "numpy"))
+
+
+def innermost(dataset: Any) -> Any:
     """The dataset that subsets stand for."""
     for _ in range(DEEPEST):
         dataset = getattr(dataset, "dataset", dataset)

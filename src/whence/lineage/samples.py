@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from whence.finding import Sample
+from whence.lineage.asking import random_states, set_random_states
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.lines import LineWatch
@@ -161,17 +162,32 @@ def _by_lines(info: LoaderInfo, index: Any, leaf: BatchLeaf, prop: Property, sce
 
 
 def _in_stream(info: LoaderInfo, leaf: BatchLeaf, prop: Property) -> Trail | None:
-    """The stream, read anew from its beginning to the first sample that has it: the last line before that which made it."""
-    watch = LineWatch(prop, keeps_on=True)
-
-    def read() -> bool:
-        return any(prop.holds(dict(leaves_of(each)).get(leaf.path)) for each in islice(info.dataset, MOST_STREAMED))
-
-    found = watch.spot(leaf.path) if watch.during(read) else None
-    if found is None:
+    """The stream, read anew to the first sample that has it: the line that made it, while that sample was read or before."""
+    states = random_states()
+    number = next((k for k, each in enumerate(islice(info.dataset, MOST_STREAMED)) if _has(each, leaf, prop)), None)
+    if number is None:
         return None
-    sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
-    return Trail(Birth.SAMPLE, found[0], op=found[1], phase="data", sample=sample)
+    for skipped in (number, 0):
+        set_random_states(states)
+        found = _read_with_care(info.dataset, skipped, leaf, prop)
+        if found is not None:
+            sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
+            return Trail(Birth.SAMPLE, found[0], op=found[1], phase="data", sample=sample)
+    return None
+
+
+def _has(sample: Any, leaf: BatchLeaf, prop: Property) -> bool:
+    return bool(prop.holds(dict(leaves_of(sample)).get(leaf.path)))
+
+
+def _read_with_care(stream: Any, skipped: int, leaf: BatchLeaf, prop: Property) -> tuple[Spot, str | None] | None:
+    """Read a stream with an eye on every line, once some samples have gone by. The last line that made one so counts."""
+    watch = LineWatch(prop, keeps_on=True)
+    reading = iter(stream)
+    for _ in islice(reading, skipped):
+        pass
+    given = watch.during(lambda: any(_has(each, leaf, prop) for each in islice(reading, MOST_STREAMED)))
+    return watch.spot(leaf.path) if given else None
 
 
 def _only_together(sample: torch.Tensor, collated: Any, prop: Property) -> bool:

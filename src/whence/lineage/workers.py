@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
+from whence.lineage.asking import alike, kept_leaves, line_of, set_seeds, streams
 from whence.lineage.elsewhere import begin_quietly
 from whence.source.sites import is_library, sites_in
 from whence.source.spots import Spot
@@ -23,6 +24,7 @@ from whence.source.text import statement_at
 from whence.tape.batches import LoaderInfo
 
 PATIENCE_SECONDS = 4.0
+BASE = 4242
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,23 @@ def be_worker(info: LoaderInfo, number: int | None) -> None:
         torch_worker._worker_info = torch_worker.WorkerInfo(
             id=number, num_workers=info.workers, seed=seed, dataset=info.dataset
         )
+
+
+def alike_in_workers(info: LoaderInfo, indices: list[Any]) -> Spot | None:
+    """Where the program's own function for a worker's beginning makes all workers draw the same numbers.
+
+    Only ever in a child process: it becomes one worker after the other, as torch seeds them, and asks for the same samples.
+    """
+    made = []
+    for number in range(2):
+        set_seeds(BASE + number)
+        be_worker(info, number)
+        info.worker_init(number)
+        made.append([kept_leaves(info.dataset[index]) for index in indices])
+    if not all(alike(one, other) for one, other in zip(*made, strict=True)):
+        return None
+    set_seeds(BASE)
+    return line_of(lambda: info.worker_init(0), streams, outermost=True) or info.built
 
 
 def fetch_until_it_ends(

@@ -41,7 +41,7 @@ class LoaderInfo:
         """The last one that the watch took notice of."""
         self.trained = False
         """Whether backward was called while one of its batches was the last to arrive."""
-        self.has_worker_init = getattr(loader, "worker_init_fn", None) is not None
+        self.worker_init: Any = getattr(loader, "worker_init_fn", None)
         self.is_iterable = isinstance(getattr(loader, "dataset", None), IterableDataset)
         self.sampler = _weakly(getattr(loader, "sampler", None))
         sampler = getattr(loader, "sampler", None)

@@ -1,18 +1,19 @@
 """All, or the essential, labels are masked away.
 
 What happened
-    Every label of a batch is the one that the loss ignores.
+    Every label of a batch is the one that the loss ignores; or every label that says where a sample ends.
 Why it matters
     Nothing, or not what matters, is learnt from such a batch: its loss is a mean over nothing.
 How it is detected
     The target of a cross entropy is nothing but ignore_index in a recorded step, and the step's gradients are zero; or the loss
-    is NaN because of that, as most losses before.
+    is NaN because of that, as most losses before. The ends: a batch is put together again from its samples, in a child process;
+    the symbol that ends each of them pads it, too, and is left out of the labels.
 How to fix it
-    Mask less: leave the answer in.
+    Mask less: leave the answer in, and its end.
 When it stays silent
     Masked prompts and padding, as long as something is left; a batch of many whose gradients are added up.
 Cost
-    A look at the target in a few recorded steps.
+    A look at the target in a few recorded steps. With a collate function of the program's own, one batch is fetched again once.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from typing import Any
 
 import torch
 
-from whence.finding import Finding, Operand
+from whence.finding import Finding, Operand, Severity
+from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.lineage.births import Contents
 from whence.lineage.properties import Shows
 from whence.lineage.trail import trace
 from whence.rules.loss.probabilities import argument
 from whence.rules.operations import CLASS_LOSSES
-from whence.rules.rule import Rank, study_rule, trip_rule
+from whence.rules.rule import Rank, audit_rule, study_rule, trip_rule
 from whence.rules.telling import describe, spot_at, tell_silent
 from whence.tape.scene import Scene
 from whence.tape.tape import Call, Value
@@ -71,6 +73,34 @@ def no_labels_mostly(trip: Trip) -> Finding | None:
     if target is None or labels is None or labels.is_floating_point() or labels.numel() < ENOUGH:
         return None
     return _told(trip, trip.step, call, target, labels) if bool((labels == _ignored(call)).all()) else None
+
+
+@audit_rule("data/labels-masked", Rank.CALL)
+def end_masked(audit: Audit) -> Finding | None:
+    """The symbol that ends each sample is masked, because the padding is the same symbol."""
+    losses = [each for each in audit.tape.calls if each.name in CLASS_LOSSES and each.grad_mode]
+    if not losses:
+        return None
+    for entry in audit.batches.trained():
+        ending = audit.ending_of(entry, list(dict.fromkeys(map(_ignored, losses))))
+        if ending is None:
+            continue
+        loss = next(each for each in losses if _ignored(each) == ending.ignored)
+        return tell_silent(
+            audit,
+            "data/labels-masked",
+            spot=ending.spot or spot_at(loss.site),
+            symptom=spot_at(loss.site),
+            step=audit.step,
+            phase="data",
+            severity=Severity.WARNING,
+            verdict=f"{ending.symbol} ends every sample and is the padding, too: no end is left among the labels",
+            what=f"what equals ignore_index, {ending.ignored}, takes no part in this loss",
+            why="A mask of the padding's symbol takes the end of each sample with it. The model never learns to stop.",
+            fix="Pad with a symbol of its own, or mask by the length of each sample.",
+            counterfactual="samples were fetched one by one, in a child process: each has this symbol at its end, and its labels have not",
+        )
+    return None
 
 
 def _told(scene: Scene, step: int, call: Call, target: Value, labels: torch.Tensor) -> Finding | None:

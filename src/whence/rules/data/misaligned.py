@@ -11,6 +11,8 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.labels import Stream
+from whence.lineage.habits import places_of
+from whence.lineage.preparing import innermost
 from whence.lineage.reordering import (
     Apart,
     Manner,
@@ -23,6 +25,7 @@ from whence.lineage.reordering import (
     pairings_in,
     scopes_in,
 )
+from whence.lineage.sheets import mixed_up
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of
@@ -32,6 +35,7 @@ from whence.source.spots import Spot
 from whence.source.text import function_node, last_name, statement_of, tree_of
 
 ENOUGH_STEPS = 6
+ENOUGH_SAMPLES = 16
 DEEPEST = 8
 
 
@@ -45,7 +49,8 @@ def misaligned(audit: Audit) -> Finding | None:
     Why it matters
         Every input has another one's label. The model learns the mean of the labels.
     How it is detected
-        The files that are read for some samples: their names have numbers or stems in common, but not for the same sample. A batch
+        The files that are read for some samples: their names have numbers or stems in common, but not for the same sample. A sheet
+        beside the files that the labels were read from: it names another file for them. A batch
         is put together again from its samples, in a child process, and their parts are looked for in it. In memory, the
         program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own.
     How to fix it
@@ -57,7 +62,7 @@ def misaligned(audit: Audit) -> Finding | None:
         A child process and a few samples, once in a run.
     """
     for entry in audit.batches.trained():
-        found = _files(audit, entry) or _collated(audit, entry)
+        found = _files(audit, entry) or _sheet(audit, entry) or _collated(audit, entry)
         if found is not None:
             return found
     return _in_memory(audit)
@@ -87,6 +92,42 @@ def _files(audit: Audit, entry: LoaderEntry) -> Finding | None:
         why="Two listings are in different orders: sorted as text, 10 comes before 2.",
         fix="Sort both in the same way, or make the second name from the first.",
     )
+
+
+def _sheet(audit: Audit, entry: LoaderEntry) -> Finding | None:
+    """Labels in the order of a sheet's rows, beside files in another order."""
+    delivered = _delivered(entry) if not entry.was_compared else {}
+    if len(delivered) < ENOUGH_SAMPLES:
+        return None
+    entry.was_compared = True
+    dataset = innermost(entry.info.dataset)
+    mixed = mixed_up(dataset, delivered)
+    if mixed is None:
+        return None
+    name, sheet = os.path.basename(mixed.file), os.path.basename(mixed.sheet)
+    return tell_silent(
+        audit,
+        "data/misaligned",
+        spot=attribute_of(type(dataset), mixed.attribute) or entry.info.built,
+        symptom=entry.info.built,
+        step=audit.step,
+        phase="data",
+        verdict=f"{name} has the label {mixed.label!r}, and {sheet} says {mixed.told} of it",
+        what=f"{mixed.wrong} of {mixed.size} files have another one's label",
+        why="The labels are in the order of the rows of the sheet, the files are not: sorted as text, 10 comes before 2.",
+        fix="Take the name of each file from the sheet's row, or look its label up by its name.",
+        counterfactual=f"{sheet} was read: row by row its labels are those of the dataset, file by file they are not",
+    )
+
+
+def _delivered(entry: LoaderEntry) -> dict[int, float]:
+    """The labels that some samples came with, by their index in the innermost dataset."""
+    for epoch in entry.epochs:
+        labels = [each for batch in epoch.labels for each in batch.tolist()]
+        if labels and len(labels) == len(epoch.marks):
+            places = [list(places_of(entry.info.dataset, each))[-1] for each in epoch.marks]
+            return {place: label for place, label in zip(places, labels, strict=True) if isinstance(place, int)}
+    return {}
 
 
 def _collated(audit: Audit, entry: LoaderEntry) -> Finding | None:

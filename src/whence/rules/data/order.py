@@ -10,6 +10,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.lineage.looking import Unknown, look
+from whence.rules.data.blocks import ordered_within, stored_by_class
 from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
@@ -139,7 +140,8 @@ def sorted_labels(audit: Audit) -> Finding | None:
     Why it matters
         Each batch pulls the model towards its own class, and what the last one taught is undone by the next.
     How it is detected
-        The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes. Without a
+        The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes, as they come;
+        or as they lie in the dataset, where whole blocks of them come in another order and batches still have one class. Without a
         loader, the labels that reach a loss: all of one class, then all of the next, and the same again in the next epoch.
     How to fix it
         shuffle=True, or a sampler that mixes; without a loader, another random order for each epoch.
@@ -159,12 +161,15 @@ def sorted_labels(audit: Audit) -> Finding | None:
         alone = sum(_different(each) == 1 for each in epoch.labels) / len(epoch.labels)
         if len(labels) < ENOUGH_SAMPLES or not whole or not 2 <= classes <= min(MOST_CLASSES, len(labels) // 8):
             continue
-        if runs > 1.5 * classes or alone < 0.6:
+        if alone < 0.6:
+            continue
+        in_blocks = runs > 1.5 * classes
+        if in_blocks and not stored_by_class(audit, entry, epoch, labels, most=1.5 * classes):
             continue
         return tell_silent(
             audit,
             "data/sorted",
-            spot=_ordered_by(entry) or entry.info.built,
+            spot=(ordered_within(entry) if in_blocks else _ordered_by(entry)) or entry.info.built,
             step=audit.step,
             phase="data",
             severity=Severity.WARNING,

@@ -45,8 +45,8 @@ def mutated_sample(audit: Audit) -> Finding | None:
     Why it matters
         The data of the tenth epoch are not those of the first, and what is measured on them neither.
     How it is detected
-        One sample is read twice with the same random numbers, in a child process: it differs, and so does what is stored. In a loop
-        of its own: batches that a line changes, a model is given, and the next epoch finds as that line had left them.
+        One sample is read twice with the same random numbers, in a child process, and again after others: it differs, and so does
+        what is stored. In a loop of its own: batches that a line changes, a model is given, and the next epoch finds as that line had left them.
     How to fix it
         Work on a copy: .copy(), .clone(), or arithmetic that makes a new array.
     When it stays silent
@@ -66,10 +66,10 @@ def mutated_sample(audit: Audit) -> Finding | None:
             step=audit.step,
             phase="data",
             verdict=f"reading a sample changes it: {habits.mutated} is written in place",
-            what=f"sample {habits.indices[0]} read twice with the same random numbers differs",
+            what=f"sample {habits.indices[0]} is another one, with the same random numbers, after it was read before",
             why="What the dataset has stored is changed, not a copy of it: each epoch begins where the last one left the data.",
             fix="Change a copy: .copy() of an array, .clone() of a tensor, list(...) of a list, or an expression that makes a new one.",
-            counterfactual="the same sample was fetched twice, with the same random numbers, in a child process",
+            counterfactual="the same sample was fetched again, with the same random numbers, in a child process",
         )
     return _changed_by_hand(audit)
 
@@ -101,18 +101,19 @@ def repeated_randomness(audit: Audit) -> Finding | None:
     """Random augmentation repeats across workers or epochs.
 
     What happened
-        A generator that the dataset keeps is copied into every worker, so that all draw the same numbers, and again at each epoch; or a
-        seed is set anew for every sample, or every epoch.
+        A generator that the dataset keeps is copied into every worker, so that all draw the same numbers, and again at each epoch;
+        worker_init_fn gives all workers the same seed; or a seed is set anew for every sample, or every epoch.
     Why it matters
         The augmentation has a fraction of the variety that it seems to have.
     How it is detected
-        Samples are read again in a child process: which generator moves on, which seeds are set. Across epochs, samples that should
+        Samples are read again in a child process: which generator moves on, which seeds are set, whether one worker begins as the
+        other. Across epochs, samples that should
         differ are compared with what they were in the epoch before. In a loop of its own: lines that draw the same numbers step
         after step, with a seed that is set on the way to them.
     How to fix it
         Draw from torch's or numpy's own stream, which torch seeds for each worker, or seed the generator in worker_init_fn.
     When it stays silent
-        Loaders that are only evaluated, a worker_init_fn, datasets without randomness. In a loop of its own: an evaluation, the
+        Loaders that are only evaluated, a worker_init_fn that tells workers apart, datasets without randomness. In a loop of its own: an evaluation, the
         closure of an optimizer, a projection that is made anew from its seed.
     Cost
         A child process and a few samples, once in a run.
@@ -122,13 +123,20 @@ def repeated_randomness(audit: Audit) -> Finding | None:
         if habits is None:
             continue
         info = entry.info
-        if habits.generator and info.workers > 1 and not info.has_worker_init:
+        if habits.generator and info.workers > 1 and info.worker_init is None:
             told = (
                 f"{info.workers} workers draw the same random numbers: each has a copy of {habits.generator}",
                 "A worker is a copy of the program as it was when the epoch began, and the generator is copied with it.",
                 "Draw from torch's stream (torch.rand), or give each worker its own seed in worker_init_fn.",
             )
             spot = habits.draws
+        elif habits.workers_seed is not None:
+            told = (
+                f"{info.workers} workers draw the same random numbers: worker_init_fn gives them all the same seed",
+                "torch gives each worker a seed of its own, another one in each epoch; this puts one and the same in its place.",
+                "Make the seed from torch.initial_seed() % 2**32, which is another in each worker and epoch, or leave the function out.",
+            )
+            spot = habits.workers_seed
         elif habits.seeds is not None:
             told = (
                 f"the seed {habits.seed} is set for every sample: all get the same random numbers",

@@ -13,6 +13,7 @@ import torch
 
 from whence.finding import Finding, Operand, Sample
 from whence.lineage.ancestry import ancestors
+from whence.lineage.cuts import late_start
 from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis, axis_source
 from whence.lineage.samples import Callers, file_of, trace_returned
@@ -178,7 +179,8 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
         The message counts entries; what helps is the dataset index, the file, and the line that made it so.
     How it is detected
         The batch is fetched again in a child process; the sample whose shape differs from most is followed back. Where the others
-        were of different size, too, the line that makes them alike is told: a padding that leaves the longest as they are.
+        were of different size, too, the line that makes them alike is told: a padding that leaves the longest as they are. Where a
+        stretch was cut out too late of something that is long enough, the line that draws where to begin.
     How to fix it
         Convert, resize or pad it in the dataset, or write a collate_fn that can take ragged samples.
     When it stays silent
@@ -199,6 +201,14 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     leaf = dict(leaves_of(fetching.samples[position]))[path]
     trail = _trail(failed, fetching, position, leaf, shape, usual)
     axis = _differing_axis(shape, usual)
+    frames = (
+        [frame for frame, _ in fetching.returns[position]] if axis is not None and shape[axis] < usual[axis] else []
+    )
+    if axis is not None and trail.spot is not None:
+        begin = late_start(trail.spot, axis, usual[axis], frames)
+        trail = (
+            replace(trail, spot=begin, hops=(trail.spot.hop("cut here"), *trail.hops)) if begin is not None else trail
+        )
     return tell(
         failed,
         "data/ragged-samples",

@@ -18,7 +18,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.inputs import Given
 from whence.lineage.ancestry import ancestors
-from whence.lineage.preparing import other_preparation
+from whence.lineage.preparing import has_no_code, other_preparation
 from whence.lineage.properties import Shows
 from whence.lineage.samples import trace_into_batch
 from whence.lineage.trail import Birth, Trail, border, trace
@@ -46,8 +46,8 @@ def train_eval_skew(audit: Audit) -> Finding | None:
         It is measured on inputs that it has never seen the like of. The metric is bad, and training is blamed.
     How it is detected
         A contract is learned from the model's first inputs in training and held against the first ones in evaluation: a map
-        value = a * x + b explains the difference, and it is far from none. Or every column of the evaluation data, which are none
-        of the training data, has mean 0 and spread 1 to the last digit: a scaler was fitted on them.
+        value = a * x + b, or a logarithm, explains the difference, and it is far from none. Or every column of the evaluation data,
+        which are none of the training data, has mean 0 and spread 1 to the last digit: a scaler was fitted on them.
     How to fix it
         Share one preprocessing; fit scalers on the training data only, and apply the same one to both.
     When it stays silent
@@ -61,7 +61,7 @@ def train_eval_skew(audit: Audit) -> Finding | None:
     if (again := refitted(audit, trained, evaluated)) is not None:
         return _tell_refitted(audit, again)
     result = Contract.of(trained.summary).judge(evaluated.summary)
-    found = next((each for each in result.departures if _is_skew(each)), None)
+    found = next((each for each in result.departures if _is_skew(each, trained, evaluated)), None)
     if found is None:
         return None
     if any(_is_drawn(audit, each) for each in evaluated.inputs):
@@ -116,14 +116,28 @@ def _tell_refitted(audit: Audit, trail: Trail) -> Finding | None:
     )
 
 
-def _is_skew(found: Departure) -> bool:
-    """A map that no drift makes: by a large factor, or by several spreads."""
+def _is_skew(found: Departure, trained: Given, evaluated: Given) -> bool:
+    """A map that no drift makes: by a large factor, by several spreads, or a logarithm that one of them has and the other has not."""
     if found.kind is Kind.ORDER:
         return True
     if found.kind is not Kind.SCALE:
         return False
+    if "function" in found.numbers:
+        pairs = zip(_spreads(trained, found), _spreads(evaluated, found), strict=False)
+        return any(one and other and not 1 / FACTOR < other / one < FACTOR for one, other in pairs)
     factors, moved = (_numbers(found.numbers.get(each)) for each in ("a", "moved"))
     return any(not 1 / FACTOR < abs(each) < FACTOR for each in factors) or any(abs(each) > SPREADS for each in moved)
+
+
+def _spreads(given: Given, found: Departure) -> list[float | None]:
+    """The standard deviations of the columns that a departure tells of."""
+    leaf = given.summary.leaves.get(found.leaf)
+    facts = (
+        leaf.array.numbers.facts()
+        if leaf is not None and leaf.array is not None and leaf.array.numbers is not None
+        else []
+    )
+    return [facts[each].std for each in found.columns if isinstance(each, int) and each < len(facts)]
 
 
 def _is_drawn(audit: Audit, ref: weakref.ref[torch.Tensor]) -> bool:
@@ -156,7 +170,25 @@ def _born(audit: Audit, trained: Given, evaluated: Given, found: Departure) -> T
         return None
     trail = trace(value, Shows(beyond, audit.tape), audit)
     # How the numbers came to be is not what is wrong with them: where they became the input is.
-    return trail if trail.sample is not None else replace(trail, spot=border(trail), op=None)
+    now = audit.loaders.current
+    made_before = trail.birth is Birth.SOURCE or (now is not None and has_no_code(now.info.dataset))
+    if trail.sample is not None and not made_before:
+        return trail
+    return replace(trail, spot=_apart_from_training(audit, border(trail)), op=None)
+
+
+def _apart_from_training(audit: Audit, spot: Spot | None) -> Spot | None:
+    """Where a function that builds both loaders is called for the evaluation's: what comes before may well be the same for both."""
+    now = audit.loaders.current
+    evaluated = now.info.stack if now is not None else ()
+    for entry in audit.batches.trained():
+        trained = entry.info.stack
+        apart = (
+            next((each for each in evaluated if each not in trained), None) if trained[:1] == evaluated[:1] else None
+        )
+        if apart is not None and (spot is None or (spot.filename, spot.function) != (apart.filename, apart.function)):
+            return Spot.of_site(apart)
+    return spot
 
 
 def _reaches_beyond(low: float, high: float, thing: Any) -> bool:

@@ -1,0 +1,59 @@
+"""Data that lie sorted by class and are taken in whole blocks: the blocks come in a random order, what is in them does not."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+
+from whence.ledgers.audit import Audit
+from whence.ledgers.batches import Epoch, LoaderEntry
+from whence.ledgers.labels import LOSSES
+from whence.lineage.ancestry import ancestors
+from whence.rules.loss.probabilities import argument
+from whence.source.classes import method_of
+from whence.source.spots import Spot
+from whence.source.text import enclosing
+from whence.tape.batches import BatchLeaf
+
+MOST_STEPS_BACK = 8
+
+
+def stored_by_class(audit: Audit, entry: LoaderEntry, epoch: Epoch, labels: torch.Tensor, most: float) -> bool:
+    """Whether the samples of an epoch, in the order in which the dataset has them, are in few runs of equal labels.
+
+    Samples that come bucket by bucket have one length each, or one speaker: only what a loss of classes aims at is meant.
+    """
+    indices = list(epoch.marks)
+    if len(indices) != len(labels) or not all(isinstance(each, int) for each in indices):
+        return False
+    there = labels[torch.tensor(indices).argsort()]
+    return int((there[1:] != there[:-1]).sum()) + 1 <= most and _aims_at(audit, entry)
+
+
+def _aims_at(audit: Audit, entry: LoaderEntry) -> bool:
+    """Whether a loss of classes was given the labels of a loader."""
+    for call in audit.tape.calls:
+        target = argument(call, 1, "target") if call.name in LOSSES else None
+        if target is None:
+            continue
+        before = [
+            each for _, made in zip(range(MOST_STEPS_BACK), ancestors(target), strict=False) for each in made.operands
+        ]
+        for value in (target, *before):
+            leaf = value.leaf
+            if isinstance(leaf, BatchLeaf) and leaf.batch.info is entry.info and leaf.path == entry.labelled:
+                return True
+    return False
+
+
+def ordered_within(entry: LoaderEntry) -> Spot | None:
+    """What a sampler of the program's own goes through in order, where it gives one index after the other."""
+    walk, filename = method_of(type(entry.info.sampler()), "__iter__")
+    given = [each for each in ast.walk(walk) if isinstance(each, ast.Yield | ast.YieldFrom)] if walk is not None else []
+    if not given:
+        return None
+    if isinstance(given[-1], ast.YieldFrom):
+        return Spot.of_node(filename, given[-1].value)
+    loop = enclosing(given[-1], ast.For, ast.FunctionDef)
+    return Spot.of_node(filename, loop.iter) if isinstance(loop, ast.For) else None
