@@ -263,6 +263,9 @@ class Tripwires:
         """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
         if self._diagnosed is not None:
             return
+        if self._jumped and self.passes.hand.on and not self._poisoned and self._cause is None and self._explodes():
+            self._rates_tried.append(self.losses[-1])
+            self._rate = self._rate_probe(None, self.passes.hand.weights())
         weights = [each for each in inputs if each.is_leaf and each.requires_grad]
         if inputs and len(weights) == len(inputs):
             bad = [weight for weight, each in zip(weights, gradients, strict=False) if trouble_in(each)]
@@ -321,6 +324,18 @@ class Tripwires:
                 self.host.say(pending.findings)
                 if spoilt and pending.findings:
                     self._cause, self._told_end = pending.findings[0], True
+
+    def stepped_by_hand(self, weights: Sequence[torch.Tensor]) -> None:
+        """The program has made an update itself, and these are the weights after it."""
+        probe, self._rate = self._rate, None
+        trial = probe.settle(weights) if probe is not None else None
+        if probe is not None and trial is not None:
+            made_at = self.passes.hand.made_at
+            frames = user_frames(sys._getframe(1))
+            trip = self._trip(
+                Notice.RATE, Consequence.APPLIED, probe.observed, made_at, frames, built=made_at, evidence=trial
+            )
+            self._cause = next(iter(self._tell(trip)), None)
 
     # what torch.func computes
 
@@ -417,7 +432,7 @@ class Tripwires:
             self._mark_lost(weights)
         elif self._jumped and self._cause is None and self._explodes():
             self._rates_tried.append(self.losses[-1])
-            self._rate = self._rate_probe(optimizer, weights)
+            self._rate = self._rate_probe(float(optimizer.param_groups[0]["lr"]), weights)
 
     def _explodes(self) -> bool:
         """Whether the rate is to be tried. What grows without end is tried again, ten times further up."""
@@ -438,7 +453,7 @@ class Tripwires:
             BadUpdate(type(optimizer).__name__, (), made[0].dtype, None, in_float32=False, call=call),
         )
 
-    def _rate_probe(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> RateProbe | None:
+    def _rate_probe(self, rate: float | None, weights: list[torch.Tensor]) -> RateProbe | None:
         loss = self._loss
         found = self.diagnoser.plan_of_loss(loss, user_frames(sys._getframe(1))) if loss is not None else None
         if found is None or loss is None:
@@ -446,7 +461,7 @@ class Tripwires:
         target, plan = found
         copies = [(each, each.detach().clone()) for each in weights]
         start = self._start or 0.0
-        return RateProbe(weakref.ref(optimizer), plan, target, loss.detach().clone(), copies, start)
+        return RateProbe(rate, plan, target, loss.detach().clone(), copies, start)
 
     def _update_trip(self, optimizer: Optimizer, notice: Notice, evidence: Any) -> Trip:
         return self._trip(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,47 +109,51 @@ def is_out_of_bounds(losses: Sequence[float], start: float) -> bool:
 class RateProbe:
     """An update that was suspected before it was made: the weights from before it, and the step to run again."""
 
-    optimizer: weakref.ref[Optimizer]
+    rate: float | None
     plan: Plan
     target: Value
     observed: torch.Tensor
     before: list[tuple[torch.Tensor, torch.Tensor]]
+    """Weights, and copies of them."""
     start: float
     """The loss that the run began with."""
 
-    def settle(self) -> RateTrial | None:
-        """The update is made. Does it raise the loss of its own batch, and does a smaller one lower it?"""
-        optimizer = self.optimizer()
-        if optimizer is None:
+    def settle(self, after: Sequence[torch.Tensor] | None = None) -> RateTrial | None:
+        """The update is made: in place, or the weights `after` it stand in the order of those before. Does it raise the
+        loss of its own batch, and does a smaller one lower it?"""
+        new = [weight for weight, _ in self.before] if after is None else after
+        if [each.shape for each in new] != [copy.shape for _, copy in self.before]:
             return None
-        old = {id(live): copy for live, copy in self.before}
+        moves = {id(weight): (copy, now.detach()) for (weight, copy), now in zip(self.before, new, strict=True)}
         try:
-            start = self._loss(old, 0.0)
-            after = self._loss(old, 1.0)
+            start = self._loss(moves, 0.0)
+            raised = self._loss(moves, 1.0)
             if start is None or not same_bits(start, self.observed):
                 return None
-            low, high = float(start.item()), float(after.item()) if after is not None else math.inf
+            low, high = float(start.item()), float(raised.item()) if raised is not None else math.inf
             if math.isfinite(high) and (high < RAISED * abs(low) or high <= low or high < 2 * self.start):
                 return None
             for factor in FACTORS:
-                tried = self._loss(old, factor)
+                tried = self._loss(moves, factor)
                 if tried is not None and float(tried.item()) < low:
-                    return RateTrial(float(optimizer.param_groups[0]["lr"]), low, high, factor, float(tried.item()))
+                    return RateTrial(self.rate, low, high, factor, float(tried.item()))
         except (Unreplayable, RuntimeError, KeyError):
             pass
         return None
 
-    def _loss(self, old: dict[int, torch.Tensor], share: float) -> torch.Tensor | None:
+    def _loss(self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], share: float) -> torch.Tensor | None:
         """The loss of the same step with this share of the update made."""
-        leaves = {
-            value: old[id(live)] + share * (live.detach() - old[id(live)])
-            for call in self.plan.calls
-            for value in call.operands
-            if (live := value.tensor) is not None and id(live) in old
-        }
-        if share == 0.0:
-            leaves = {value: old[id(value.tensor)] for value in leaves}
-        elif share == 1.0:
-            leaves = {value: value.tensor.detach() for value in leaves if value.tensor is not None}
+        leaves: dict[Value, torch.Tensor] = {}
+        for value in {each for call in self.plan.calls for each in call.operands if self.plan.is_given(each)}:
+            weight = value.tensor if value.tensor is not None and id(value.tensor) in moves else self._given(value)
+            if weight is not None and id(weight) in moves:
+                old, new = moves[id(weight)]
+                leaves[value] = old if share == 0.0 else new if share == 1.0 else old + share * (new - old)
         run: Run = replay(self.plan, substitute=leaves)
         return run.contents.get(self.target) if run.raised is None else None
+
+    def _given(self, value: Value) -> torch.Tensor | None:
+        try:
+            return self.plan.resolve(value)
+        except Unreplayable:
+            return None

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from whence.source.sites import Site
 from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call, Value
 
@@ -27,6 +28,8 @@ class Hand:
         """No optimizer was seen yet: the program may change its weights by itself."""
         self.since = 0
         """The first call of the tape after the last backward began."""
+        self.made_at: tuple[Site, ...] = ()
+        """Where the last update was seen to be made."""
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Any]] = {}
 
     def note(self, weights: Iterable[torch.Tensor], count: int) -> None:
@@ -57,7 +60,10 @@ class Hand:
         if tensor is None or not self._marks or not is_weight(tensor):
             return False
         mark = self._mark_of(tensor)
-        return mark != _state(tensor) if mark is not None else _is_made_of_gradients(weight, self.since)
+        is_next = mark != _state(tensor) if mark is not None else _is_made_of_gradients(weight, self.since)
+        if is_next and weight.call is not None and weight.call.number >= self.since:
+            self.made_at = weight.call.stack
+        return is_next
 
     def _mark_of(self, weight: torch.Tensor) -> Any:
         ref, mark = self._marks.get(id(weight), (None, None))

@@ -83,7 +83,8 @@ class BadState:
 class RateTrial:
     """One update, tried at other rates on the same batch."""
 
-    rate: float
+    rate: float | None
+    """None where the program makes its updates itself."""
     before: float
     after: float
     factor: float

@@ -38,6 +38,8 @@ def learning_rate_high(trip: Trip) -> Finding | None:
     trial = trip.evidence
     if not isinstance(trial, RateTrial):
         return None
+    if trial.rate is None:
+        return _by_hand(trip, trial)
     rate = float(f"{trial.rate * trial.factor:.3g}")
     after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
     return tell_trip(
@@ -55,6 +57,26 @@ def learning_rate_high(trip: Trip) -> Finding | None:
         confidence=Confidence.PROVEN,
         severity=Severity.ERROR,
         patch=_patch(trip, rate),
+    )
+
+
+def _by_hand(trip: Trip, trial: RateTrial) -> Finding | None:
+    """The program makes its updates itself: only their size is known."""
+    after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
+    before, smaller = number_text(trial.before), number_text(trial.smaller)
+    return tell_trip(
+        trip,
+        "optimizer/learning-rate-high",
+        spot=Spot.of_site(trip.built[0]) if trip.built else None,
+        verdict=f"the update is too large: it raises the loss from {before} to {after}",
+        why=f"On the same batch, {trial.factor:g} times the same update lowers the loss to {smaller}. "
+        "Each step overshoots further than the one before.",
+        fix=f"Multiply the learning rate by {trial.factor:g}, or less; features of very different size want to be scaled first.",
+        phase="optimizer",
+        counterfactual=f"with {trial.factor:g} times the update the loss of the same batch goes from {before} to {smaller}, "
+        f"with all of it to {after}",
+        confidence=Confidence.PROVEN,
+        severity=Severity.ERROR,
     )
 
 
