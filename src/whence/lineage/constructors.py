@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from torch import nn
 
+from whence.lineage.expressions import Ground
 from whence.source.classes import assignment_of
 from whence.source.definitions import FunctionNode, Kind, argument_for, class_of_method, default_for, find_definition
 from whence.source.sites import Site
@@ -46,6 +47,22 @@ def size_given(call: Call, axis: int) -> Spot | None:
     return spot if outside is not call.stack[0] else None
 
 
+def size_passed(node: ast.expr, ground: Ground, axis: int) -> Spot | None:
+    """The same for an expression that was found in the source: up through the calls that led to it."""
+    size = _size(node, axis) if isinstance(node, ast.Call) else None
+    spot: Spot | None = None
+    while isinstance(size, ast.Name) and isinstance(ground.scope, FunctionNode) and ground.caller is not None:
+        definition = find_definition(size.id, ground.scope, statement_of(size))
+        call, outside = ground.caller
+        passed = argument_for(call, ground.scope, size.id, bound=class_of_method(ground.scope) is not None)
+        if definition is None or definition.kind is not Kind.PARAMETER or passed is None:
+            break
+        if passed is default_for(ground.scope, size.id):
+            break
+        size, spot, ground = passed, Spot.of_node(outside.filename, call), outside
+    return spot
+
+
 def attribute_size(module: nn.Module, name: str, stack: tuple[Site, ...], axis: int) -> Spot | None:
     """The same for a tensor that a module makes for itself when it is built, with what it was given."""
     definition = assignment_of(type(module), name)
@@ -65,8 +82,14 @@ def attribute_size(module: nn.Module, name: str, stack: tuple[Site, ...], axis: 
 
 
 def _size(node: ast.Call, axis: int) -> ast.expr | None:
-    """The expression for the length of an axis, counted from the end, in `torch.zeros(1, length, width)`."""
-    sizes = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple | ast.List) else node.args
+    """The expression for the length of an axis, counted from the end, in `torch.zeros(1, length, width)`, also by way of a variable."""
+    sizes, only = node.args, node.args[0] if len(node.args) == 1 else None
+    scope = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+    if isinstance(only, ast.Name) and scope is not None:
+        known = find_definition(only.id, scope, statement_of(node))
+        only = known.value if known is not None and not known.path else None
+    if isinstance(only, ast.Tuple | ast.List):
+        sizes = only.elts
     return sizes[axis] if -len(sizes) <= axis < 0 else None
 
 

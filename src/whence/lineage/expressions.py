@@ -10,13 +10,14 @@ import copy
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from types import FrameType, FunctionType
 from typing import Any
 
 from whence.finding import Hop
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.lines import LineWatch
-from whence.lineage.looking import Unknown, look, names_of
+from whence.lineage.looking import Unknown, holders_of, look, names_of
 from whence.lineage.properties import Property
 from whence.source.classes import method_of
 from whence.source.definitions import (
@@ -62,6 +63,8 @@ class Ground:
 class Found:
     spot: Spot | None = None
     hops: tuple[Hop, ...] = ()
+    made: tuple[ast.expr, Ground] | None = None
+    """The expression that decided the property by itself, and where it stands."""
 
 
 def ground_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Ground | None:
@@ -87,6 +90,7 @@ class SourceTrace:
     frames: list[FrameType]
     _hops: list[Hop] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
+    _made: tuple[ast.expr, Ground] | None = None
 
     def follow(self, node: ast.AST, ground: Ground | None) -> Found:
         if ground is None or not isinstance(node, ast.expr):
@@ -119,16 +123,18 @@ class SourceTrace:
 
     def follow_object(self, thing: Any) -> Found:
         """Begin with an object: the variable that holds it, and its definition."""
-        for name, frame in names_of(thing, self.frames):
+        direct = ((name, frame, ()) for name, frame in names_of(thing, self.frames))
+        within = ((name, frame, (key,)) for name, frame, key in holders_of(thing, self.frames))
+        for name, frame, path in chain[tuple[str, FrameType, tuple[Any, ...]]](direct, within):
             try:
-                spot = self._named(name, frame)
+                spot = self._named(name, frame, path)
             except Refuted:
                 continue
             if spot is not None:
-                return Found(spot, tuple(reversed(self._hops)))
+                return Found(spot, tuple(reversed(self._hops)), self._made)
         return Found()
 
-    def _named(self, name: str, frame: FrameType) -> Spot | None:
+    def _named(self, name: str, frame: FrameType, path: tuple[Any, ...]) -> Spot | None:
         site = Site.of(frame)
         ground = ground_of((site, *_outer_sites(frame)), self.frames)
         if ground is None:
@@ -138,7 +144,7 @@ class SourceTrace:
         if ground is None:
             return None
         definition = find_definition(name, ground.scope, site.statement() if name in frame.f_locals else None)
-        return self._definition(definition, ground) if definition is not None else None
+        return self._definition(definition, ground, name=name, path=path) if definition is not None else None
 
     # Each of the following returns the spot of the birth, or None where the trail is lost.
 
@@ -169,6 +175,7 @@ class SourceTrace:
         if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
             return found
         if self.prop.is_set_by(node) and not self._carried_into(node, ground):
+            self._made = node, ground
             return here
         if isinstance(node, ast.Attribute) and (found := self._attribute(node, ground)) is not None:
             return found

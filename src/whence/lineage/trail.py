@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from whence.finding import Hop, Sample
-from whence.lineage.constructors import attribute_size, counted_at
+from whence.lineage.constructors import attribute_size, counted_at, size_passed
 from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.properties import HasAxis, Property, axis_source
 from whence.source.classes import attribute_of, class_node
@@ -56,7 +56,7 @@ class Trail:
     counted: Spot | None = None
     """For an axis that a layer made: where the layer's size was computed."""
     sized: Spot | None = None
-    """For an axis of a module's own tensor: the call that says how long it is to be, outside of the module."""
+    """For an axis of a tensor that a module or a function makes for others: the call that says how long it is to be."""
 
 
 def trace(value: Value, prop: Property, scene: Scene) -> Trail:
@@ -164,7 +164,8 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> T
     found = SourceTrace(prop, scene.frames).follow_object(tensor)
     if found.spot is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
-    return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)))
+    sized = size_passed(*found.made, prop.axis) if found.made is not None and isinstance(prop, HasAxis) else None
+    return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)), sized=sized)
 
 
 def where_built(module: nn.Module, name: str, scene: Scene) -> Spot | None:
