@@ -170,6 +170,10 @@ class SourceTrace:
                 return self._expression(value, ground, path[1:])
         if path and isinstance(node, ast.Call) and (field := self._field_given(node, ground, path[0])) is not None:
             return self._expression(field, ground, path[1:])
+        if path and isinstance(node, ast.Call) and (elements := _elements_of(node)) is not None:
+            return self._expression(elements, ground, path) or here
+        if isinstance(node, ast.Attribute) and (number := self._field_number(node, ground)) is not None:
+            return self._expression(node.value, ground, (number, *path)) or here
         if self.prop.contradicts(node):
             raise Refuted
         if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
@@ -177,7 +181,7 @@ class SourceTrace:
         if self.prop.is_set_by(node) and not self._carried_into(node, ground):
             self._made = node, ground
             return here
-        if isinstance(node, ast.Attribute) and (found := self._attribute(node, ground)) is not None:
+        if isinstance(node, ast.Attribute) and (found := self._attribute(node, ground, path)) is not None:
             return found
         for operand in self._live_carriers(node, ground):
             return self._expression(operand, ground) or here
@@ -205,6 +209,39 @@ class SourceTrace:
         given = dict(zip(names, node.args, strict=False)) | {each.arg: each.value for each in node.keywords if each.arg}
         return given.get(names[key])
 
+    def _field_number(self, node: ast.Attribute, ground: Ground) -> int | None:
+        """Which field of a named tuple an attribute is."""
+        try:
+            names = getattr(type(self._look(node.value, ground)), "_fields", ())
+        except Unknown:
+            return None
+        return names.index(node.attr) if node.attr in names else None
+
+    def _filled(self, name: str, scopes: dict[str, ast.AST], path: tuple[Any, ...]) -> Spot | None:
+        """A part of the elements of a list or a deque that begins empty: what is appended to it, if that is done in one place."""
+        found = [
+            (node.args[0], file)
+            for file, scope in scopes.items()
+            for node in ast.walk(scope)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and (node.func.attr, len(node.args)) == ("append", 1)
+            and last_name(node.func.value) == name
+        ]
+        if len(found) != 1:
+            return None
+        given, file = found[0]
+        ground = self._ground_of_node(given, file)
+        if not path or self.part_of(given, ground, path[:1]) is given:
+            # Which part of it that is cannot be told.
+            return None
+        return self._expression(given, ground, path)
+
+    def _files(self, filename: str) -> dict[str, ast.AST]:
+        """The file, and those that are running."""
+        names = dict.fromkeys((filename, *(frame.f_code.co_filename for frame in self.frames)))
+        return {name: tree for name in names if (tree := tree_of(name)) is not None}
+
     def _all_known_not_to_hold(self, node: ast.expr, ground: Ground) -> bool:
         parts = [part for part in _parts(node) if not isinstance(part, ast.Constant)]
         return bool(parts) and self._is_known_not_to_hold(parts[0], ground)
@@ -221,6 +258,8 @@ class SourceTrace:
             try:
                 spot = aside._expression(part, ground)
             except Refuted:
+                return None
+            if self.prop.of_the_whole and spot == Spot.of_node(ground.filename, part):
                 return None
             found = found or Found(spot, tuple(aside._hops))
         self._hops.extend(found.hops if found is not None else ())
@@ -297,8 +336,10 @@ class SourceTrace:
     ) -> Spot | None:
         if definition.kind is Kind.PARAMETER:
             return self._argument(definition, ground, name, path)
-        if definition.value is None or _is_empty(definition.value):
+        if definition.value is None:
             return None
+        if _is_empty(definition.value):
+            return self._filled(name, {ground.filename: ground.scope}, path) if name else None
         spot = Spot.of_node(ground.filename, definition.node)
         value, path = definition.value, (*definition.path, *path)
         if definition.kind is Kind.LOOP:
@@ -392,7 +433,7 @@ class SourceTrace:
                         return self._definition(definition, Ground(filename, found))
         return None
 
-    def _attribute(self, node: ast.Attribute, ground: Ground) -> Spot | None:
+    def _attribute(self, node: ast.Attribute, ground: Ground, path: tuple[Any, ...]) -> Spot | None:
         """`self.x`: what the class puts there."""
         owner = self._class_of(node.value, ground)
         if owner is None:
@@ -404,7 +445,7 @@ class SourceTrace:
         if definition is None or definition.value is None:
             return self._field(node.attr, class_node, filename)
         if _is_empty(definition.value):
-            return None
+            return self._filled(node.attr, self._files(filename), path)
         method = next(
             each for each in class_node.body if isinstance(each, ast.FunctionDef) and definition.node in ast.walk(each)
         )
@@ -592,6 +633,22 @@ def _entries(node: ast.expr) -> Iterator[tuple[Any, ast.expr]]:
         yield from ((each.arg, each.value) for each in node.keywords)
 
 
+# Calls that give some of the elements of what they are given first, or all of them.
+ELEMENTS = {"sample", "choices", "list", "tuple", "sorted", "reversed"}
+
+
+def _elements_of(node: ast.Call) -> ast.expr | None:
+    """Of whose elements a call makes its own: `random.sample(X, 8)`; `zip(*X)` and `Step(*zip(*X))`, where each field stands together."""
+    match node:
+        case ast.Call(args=[ast.Starred(value=ast.Call(func=ast.Name(id="zip")) as inner)], keywords=[]):
+            return _elements_of(inner)
+        case ast.Call(func=ast.Name(id="zip"), args=[ast.Starred(value=held)]):
+            return held
+        case ast.Call(args=[held, *_]) if last_name(node.func) in ELEMENTS:
+            return held
+    return None
+
+
 def _is_empty(node: ast.expr) -> bool:
     """`[]`, `{}`, `list()`, None: what fills it later is what counts."""
     match node:
@@ -600,6 +657,7 @@ def _is_empty(node: ast.expr) -> bool:
             | ast.Dict(keys=[])
             | ast.Constant(value=None)
             | ast.Call(args=[], keywords=[], func=ast.Name(id="list" | "dict"))
+            | ast.Call(args=[], func=ast.Name(id="deque") | ast.Attribute(attr="deque"))
         ):
             return True
     return False
