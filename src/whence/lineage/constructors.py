@@ -37,6 +37,11 @@ def counted_at(stack: tuple[Site, ...], position: int, name: str) -> Spot | None
     return None
 
 
+def argument_given(stack: tuple[Site, ...], position: int, name: str) -> tuple[ast.expr | None, Site | None]:
+    """The expression that an argument of a layer is given as, outermost, and where that stands."""
+    return _given(stack, position, name)[1:]
+
+
 def size_given(call: Call, axis: int) -> Spot | None:
     """Where somebody else said how long an axis of a new tensor is to be: up from the parameter that it was made with."""
     node = call.site.node() if call.site is not None else None
