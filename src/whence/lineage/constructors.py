@@ -42,6 +42,25 @@ def argument_given(stack: tuple[Site, ...], position: int, name: str) -> tuple[a
     return _given(stack, position, name)[1:]
 
 
+def caller_argument(stack: tuple[Site, ...], name: str) -> ast.expr | None:
+    """What the function of the innermost site was given for a parameter, as its caller writes it."""
+    function = function_node(stack[0])
+    call = stack[1].node() if len(stack) > 1 else None
+    if not isinstance(function, FunctionNode) or not isinstance(call, ast.Call):
+        return None
+    passed = argument_for(call, function, name, bound=class_of_method(function) is not None)
+    return passed if passed is not default_for(function, name) else None
+
+
+def layer_argument(stack: tuple[Site, ...], position: int, name: str) -> ast.expr | None:
+    """An argument as the layer's own constructor is given it."""
+    node = stack[0].node() if stack else None
+    if not isinstance(node, ast.Call):
+        return None
+    named = next((each.value for each in node.keywords if each.arg == name), None)
+    return named or (node.args[position] if position < len(node.args) else None)
+
+
 def size_given(call: Call, axis: int) -> Spot | None:
     """Where somebody else said how long an axis of a new tensor is to be: up from the parameter that it was made with."""
     node = call.site.node() if call.site is not None else None
@@ -106,13 +125,9 @@ def _given(stack: tuple[Site, ...], position: int, name: str) -> Given:
     if not stack:
         return None, None, None
     spot = Spot.of_site(stack[0])
-    node = stack[0].node()
-    if not isinstance(node, ast.Call):
+    if not isinstance(stack[0].node(), ast.Call):
         return spot, None, None
-    argument = next((each.value for each in node.keywords if each.arg == name), None)
-    if argument is None:
-        argument = node.args[position] if position < len(node.args) else None
-    return _up(stack, argument, spot)
+    return _up(stack, layer_argument(stack, position, name), spot)
 
 
 def _up(stack: tuple[Site, ...], argument: ast.expr | None, spot: Spot) -> Given:

@@ -129,7 +129,7 @@ class HasDtype(Property):
             return operands[0] is call.operands[0]
         other = torch.float32 if self.dtype != torch.float32 else torch.float64
         outcome = try_shapes(call, dtypes=dict.fromkeys(operands, other))
-        number = call.outputs.index(value) if value in call.outputs else 0
+        number = call.results.index(value) if value in call.results else 0
         results = [each for each in flatten(outcome.result) if isinstance(each, torch.Tensor)]
         return outcome.ran and number < len(results) and results[number].dtype != self.dtype
 
@@ -413,9 +413,9 @@ def axis_source(call: Call, value: Value, axis: int) -> list[tuple[Value, int]] 
     Axes are counted from the end. An empty list: none does, the call decides it (a literal, a weight, a creation).
     None: it cannot be known, as the call does not run without data.
     """
-    if value not in call.outputs:
+    if value not in call.results:
         return None
-    number = call.outputs.index(value)
+    number = call.results.index(value)
     plain = try_shapes(call)
     if not plain.ran or number >= len(plain.shapes()):
         return None
@@ -467,7 +467,7 @@ def _depends(call: Call, positions: dict[Value, int], number: int, axis: int) ->
         }
         outcome = try_shapes(call, shapes)
         if outcome.ran:
-            before, shapes_after = call.outputs[number].shape, outcome.shapes()
+            before, shapes_after = call.results[number].shape, outcome.shapes()
             after = shapes_after[number] if number < len(shapes_after) else ()
             if len(after) >= -axis and after[axis] != before[axis]:
                 return True
