@@ -18,7 +18,9 @@ from whence.source.text import function_node, tree_of
 BUILT_IN = ("builtins", "collections")
 
 
-def counted_before(stack: tuple[Site, ...], position: int, name: str, frames: list[FrameType]) -> tuple[Spot, int] | None:
+def counted_before(
+    stack: tuple[Site, ...], position: int, name: str, frames: list[FrameType]
+) -> tuple[Spot, int] | None:
     """Where an argument of a layer was counted, and how many there are now."""
     argument, site = argument_given(stack, position, name)
     if argument is None or site is None:

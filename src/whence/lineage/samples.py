@@ -179,7 +179,9 @@ def _in_stream(info: LoaderInfo, leaf: BatchLeaf, prop: Property) -> Trail | Non
 def _only_together(sample: Any, collated: Any, prop: Property) -> bool:
     # A number of Python's has a type only in a batch, and that is no doing of the collating.
     may_have = isinstance(sample, torch.Tensor) or prop.singles_out
-    return isinstance(collated, torch.Tensor) and may_have and prop.holds(sample) is False and prop.holds(collated) is True
+    return (
+        isinstance(collated, torch.Tensor) and may_have and prop.holds(sample) is False and prop.holds(collated) is True
+    )
 
 
 _MISSING = object()

@@ -60,10 +60,9 @@ def _named(
 
 def _settings(name: str, number: int) -> Iterator[Spot]:
     """Entries of dicts, keywords and fields of that name with that number, in all files of the program."""
-    for module in list(sys.modules.values()):
-        filename = getattr(module, "__file__", None)
-        tree = tree_of(filename) if filename and filename.endswith(".py") and not is_library(filename) else None
-        for node in ast.walk(tree) if tree is not None else ():
+    files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+    for filename in sorted(each for each in files if each.endswith(".py") and not is_library(each)):
+        for node in ast.walk(tree_of(filename) or ast.Module([], [])):
             for value in _entries(node, name):
                 if isinstance(value, ast.Constant) and type(value.value) is int and value.value == number:
                     yield Spot.of_node(filename, value)

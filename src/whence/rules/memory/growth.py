@@ -87,7 +87,9 @@ def growing_graph(audit: Audit) -> Finding | None:
                 "memory/growing-graph",
                 verdict=f"the graph of {holding.name} grows with every step: it is carried on without detach",
                 why="Each step's graph hangs on the one of the step before; nothing of it can be freed."
-                + ("" if audit.step else " Every gradient was computed with create_graph, and no backward ends a pass."),
+                + (
+                    "" if audit.step else " Every gradient was computed with create_graph, and no backward ends a pass."
+                ),
                 fix=f"Cut it at the start of each step: {holding.name} = {holding.name}.detach()."
                 + ("" if audit.step else " Leave create_graph away where no gradient of a gradient is needed."),
             )

@@ -71,7 +71,9 @@ def linear_features(failed: FailedCall) -> Finding | None:
         built_for = _built_for(failed, needs) if spot is not None else None
         if built_for is not None:
             spot, patch = built_for, _number_patch(built_for, needs)
-            fix = f"The layer is built for pictures of {spot.code} px, and these have {needs.had}: make the two the same."
+            fix = (
+                f"The layer is built for pictures of {spot.code} px, and these have {needs.had}: make the two the same."
+            )
     return tell(
         failed,
         "shape/linear-features",
