@@ -331,9 +331,12 @@ class Auditor:
     def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:
         if final:
             self.rounds.at_the_end()
-        sites = [site for call in list(self.passes.tape.calls)[-100:] for site in call.stack]
-        self.memory.look(self.host.step, frames, sites, self.host.datasets(), self.host.roots())
+        self.look_at_memory(self.host.step, frames)
         self._tell(audit_rules(), self._audit_of(stack, frames, final))
+
+    def look_at_memory(self, step: int, frames: list[FrameType]) -> None:
+        sites = [site for call in list(self.passes.tape.calls)[-100:] for site in call.stack]
+        self.memory.look(step, frames, sites, self.host.datasets(), self.host.roots())
 
     def _audit_of(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> Audit:
         return Audit(

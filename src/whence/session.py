@@ -66,6 +66,8 @@ RECORDED_FETCHES = 12
 SOME_CALLS = 512
 READINGS = frozenset({"item", "__float__", "tolist", "isnan", "isfinite", "isinf"})
 EVALUATION = "evaluation"
+KEPT_LOOKS = frozenset({3, 6, 12, 24})
+"""At which gradients with a graph memory is looked at, where no pass has ended: later the graphs are too large to be counted."""
 """A closure that an optimizer calls: not the optimizer's own doing."""
 
 
@@ -128,6 +130,9 @@ class Session:
         self.pace = Pace(self, config.budget, self.tape, self.passes, *sensors)
         self.hand = HandSteps(self, self.passes, self.tripwires, self.pace)
         self._fetches = 0
+        self._has_ended_a_pass = False
+        self._kept = 0
+        """Gradients that were computed with a graph of their own before that."""
 
     # its life
 
@@ -557,6 +562,10 @@ class Session:
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         if self._looking_now or transforming():
             return
+        if not self._has_ended_a_pass:
+            self._has_ended_a_pass = True
+            if self._kept:
+                self.auditor.memory.clear()
         if self.loaders.current is not None:
             self.loaders.current.info.trained = True
         if self.passes.hand.on and losses:
@@ -570,6 +579,15 @@ class Session:
         if losses:
             self.pace.note_loss(losses[0])
         self._phases.append("backward")
+
+    def graph_kept(self) -> None:
+        """A gradient was computed that has a graph itself: where no pass ever ends, these are all that the program does."""
+        if self._looking_now or transforming() or self._has_ended_a_pass or self.step:
+            return
+        self._kept += 1
+        if self._kept in KEPT_LOOKS:
+            with self.looking():
+                self._audited(self.auditor.look_at_memory, self._kept, user_frames(sys._getframe(1)))
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
         if self._looking_now or transforming():

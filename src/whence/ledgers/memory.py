@@ -16,6 +16,7 @@ from whence.tape.tape import node_of, storage_of
 
 FEWEST = 6
 SAMPLED = 24
+FEW = 16
 MOST_NODES = 4_000
 CONTAINERS = (list, deque, dict)
 LIBRARIES = ("builtins", "torch.utils", "torch.optim", "numpy", "whence", "types", "logging")
@@ -60,6 +61,9 @@ class MemoryLedger:
 
     def holdings(self) -> list[Holding]:
         return list(self._known.values())
+
+    def clear(self) -> None:
+        self._known.clear()
 
     def look(
         self,
@@ -138,6 +142,9 @@ def _reachable(
         if id(thing) in visited or id(thing) in skip:
             continue
         visited.add(id(thing))
+        if type(thing) in (list, tuple) and len(thing) < FEW and depth < 3:
+            tensors = [(n, each) for n, each in enumerate(thing) if issubclass(type(each), torch.Tensor)]
+            objects += [(f"{name}[{n}]", owner, code, each, depth + 1) for n, each in tensors]
         if issubclass(type(thing), CONTAINERS) and type(thing).__module__ in ("builtins", "collections"):
             yield name, owner, code, thing
             if isinstance(thing, dict) and len(thing) < 64 and depth < 3:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from torch import nn
 
+from whence.lineage.expressions import Ground
 from whence.source.classes import assignment_of
 from whence.source.definitions import FunctionNode, Kind, argument_for, class_of_method, default_for, find_definition
 from whence.source.sites import Site
@@ -36,6 +37,30 @@ def counted_at(stack: tuple[Site, ...], position: int, name: str) -> Spot | None
     return None
 
 
+def argument_given(stack: tuple[Site, ...], position: int, name: str) -> tuple[ast.expr | None, Site | None]:
+    """The expression that an argument of a layer is given as, outermost, and where that stands."""
+    return _given(stack, position, name)[1:]
+
+
+def caller_argument(stack: tuple[Site, ...], name: str) -> ast.expr | None:
+    """What the function of the innermost site was given for a parameter, as its caller writes it."""
+    function = function_node(stack[0])
+    call = stack[1].node() if len(stack) > 1 else None
+    if not isinstance(function, FunctionNode) or not isinstance(call, ast.Call):
+        return None
+    passed = argument_for(call, function, name, bound=class_of_method(function) is not None)
+    return passed if passed is not default_for(function, name) else None
+
+
+def layer_argument(stack: tuple[Site, ...], position: int, name: str) -> ast.expr | None:
+    """An argument as the layer's own constructor is given it."""
+    node = stack[0].node() if stack else None
+    if not isinstance(node, ast.Call):
+        return None
+    named = next((each.value for each in node.keywords if each.arg == name), None)
+    return named or (node.args[position] if position < len(node.args) else None)
+
+
 def size_given(call: Call, axis: int) -> Spot | None:
     """Where somebody else said how long an axis of a new tensor is to be: up from the parameter that it was made with."""
     node = call.site.node() if call.site is not None else None
@@ -44,6 +69,22 @@ def size_given(call: Call, axis: int) -> Spot | None:
         return None
     spot, _, outside = _up(call.stack, size, Spot.of_site(call.stack[0]))
     return spot if outside is not call.stack[0] else None
+
+
+def size_passed(node: ast.expr, ground: Ground, axis: int) -> Spot | None:
+    """The same for an expression that was found in the source: up through the calls that led to it."""
+    size = _size(node, axis) if isinstance(node, ast.Call) else None
+    spot: Spot | None = None
+    while isinstance(size, ast.Name) and isinstance(ground.scope, FunctionNode) and ground.caller is not None:
+        definition = find_definition(size.id, ground.scope, statement_of(size))
+        call, outside = ground.caller
+        passed = argument_for(call, ground.scope, size.id, bound=class_of_method(ground.scope) is not None)
+        if definition is None or definition.kind is not Kind.PARAMETER or passed is None:
+            break
+        if passed is default_for(ground.scope, size.id):
+            break
+        size, spot, ground = passed, Spot.of_node(outside.filename, call), outside
+    return spot
 
 
 def attribute_size(module: nn.Module, name: str, stack: tuple[Site, ...], axis: int) -> Spot | None:
@@ -65,8 +106,14 @@ def attribute_size(module: nn.Module, name: str, stack: tuple[Site, ...], axis: 
 
 
 def _size(node: ast.Call, axis: int) -> ast.expr | None:
-    """The expression for the length of an axis, counted from the end, in `torch.zeros(1, length, width)`."""
-    sizes = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple | ast.List) else node.args
+    """The expression for the length of an axis, counted from the end, in `torch.zeros(1, length, width)`, also by way of a variable."""
+    sizes, only = node.args, node.args[0] if len(node.args) == 1 else None
+    scope = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+    if isinstance(only, ast.Name) and scope is not None:
+        known = find_definition(only.id, scope, statement_of(node))
+        only = known.value if known is not None and not known.path else None
+    if isinstance(only, ast.Tuple | ast.List):
+        sizes = only.elts
     return sizes[axis] if -len(sizes) <= axis < 0 else None
 
 
@@ -78,13 +125,9 @@ def _given(stack: tuple[Site, ...], position: int, name: str) -> Given:
     if not stack:
         return None, None, None
     spot = Spot.of_site(stack[0])
-    node = stack[0].node()
-    if not isinstance(node, ast.Call):
+    if not isinstance(stack[0].node(), ast.Call):
         return spot, None, None
-    argument = next((each.value for each in node.keywords if each.arg == name), None)
-    if argument is None:
-        argument = node.args[position] if position < len(node.args) else None
-    return _up(stack, argument, spot)
+    return _up(stack, layer_argument(stack, position, name), spot)
 
 
 def _up(stack: tuple[Site, ...], argument: ast.expr | None, spot: Spot) -> Given:

@@ -10,13 +10,14 @@ import copy
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from types import FrameType, FunctionType
 from typing import Any
 
 from whence.finding import Hop
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.lines import LineWatch
-from whence.lineage.looking import Unknown, look, names_of
+from whence.lineage.looking import Unknown, holders_of, look, names_of
 from whence.lineage.overwritten import held_before
 from whence.lineage.properties import Property
 from whence.source.classes import method_of
@@ -63,6 +64,8 @@ class Ground:
 class Found:
     spot: Spot | None = None
     hops: tuple[Hop, ...] = ()
+    made: tuple[ast.expr, Ground] | None = None
+    """The expression that decided the property by itself, and where it stands."""
 
 
 def ground_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Ground | None:
@@ -88,6 +91,7 @@ class SourceTrace:
     frames: list[FrameType]
     _hops: list[Hop] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
+    _made: tuple[ast.expr, Ground] | None = None
 
     def follow(self, node: ast.AST, ground: Ground | None) -> Found:
         if ground is None or not isinstance(node, ast.expr):
@@ -124,16 +128,18 @@ class SourceTrace:
 
     def follow_object(self, thing: Any) -> Found:
         """Begin with an object: the variable that holds it, and its definition."""
-        for name, frame in names_of(thing, self.frames):
+        direct = ((name, frame, ()) for name, frame in names_of(thing, self.frames))
+        within = ((name, frame, (key,)) for name, frame, key in holders_of(thing, self.frames))
+        for name, frame, path in chain[tuple[str, FrameType, tuple[Any, ...]]](direct, within):
             try:
-                spot = self._named(name, frame)
+                spot = self._named(name, frame, path)
             except Refuted:
                 continue
             if spot is not None:
-                return Found(spot, tuple(reversed(self._hops)))
+                return Found(spot, tuple(reversed(self._hops)), self._made)
         return Found()
 
-    def _named(self, name: str, frame: FrameType) -> Spot | None:
+    def _named(self, name: str, frame: FrameType, path: tuple[Any, ...]) -> Spot | None:
         site = Site.of(frame)
         ground = ground_of((site, *_outer_sites(frame)), self.frames)
         if ground is None:
@@ -143,7 +149,7 @@ class SourceTrace:
         if ground is None:
             return None
         definition = find_definition(name, ground.scope, site.statement() if name in frame.f_locals else None)
-        return self._definition(definition, ground) if definition is not None else None
+        return self._definition(definition, ground, name=name, path=path) if definition is not None else None
 
     # Each of the following returns the spot of the birth, or None where the trail is lost.
 
@@ -169,13 +175,18 @@ class SourceTrace:
                 return self._expression(value, ground, path[1:])
         if path and isinstance(node, ast.Call) and (field := self._field_given(node, ground, path[0])) is not None:
             return self._expression(field, ground, path[1:])
+        if path and isinstance(node, ast.Call) and (elements := _elements_of(node)) is not None:
+            return self._expression(elements, ground, path) or here
+        if isinstance(node, ast.Attribute) and (number := self._field_number(node, ground)) is not None:
+            return self._expression(node.value, ground, (number, *path)) or here
         if self.prop.contradicts(node):
             raise Refuted
         if isinstance(node, ast.Call) and (found := self._returned(node, ground, path)) is not None:
             return found
         if self.prop.is_set_by(node) and not self._carried_into(node, ground):
+            self._made = node, ground
             return here
-        if isinstance(node, ast.Attribute) and (found := self._attribute(node, ground)) is not None:
+        if isinstance(node, ast.Attribute) and (found := self._attribute(node, ground, path)) is not None:
             return found
         for operand in self._live_carriers(node, ground):
             return self._expression(operand, ground) or here
@@ -203,6 +214,39 @@ class SourceTrace:
         given = dict(zip(names, node.args, strict=False)) | {each.arg: each.value for each in node.keywords if each.arg}
         return given.get(names[key])
 
+    def _field_number(self, node: ast.Attribute, ground: Ground) -> int | None:
+        """Which field of a named tuple an attribute is."""
+        try:
+            names = getattr(type(self._look(node.value, ground)), "_fields", ())
+        except Unknown:
+            return None
+        return names.index(node.attr) if node.attr in names else None
+
+    def _filled(self, name: str, scopes: dict[str, ast.AST], path: tuple[Any, ...]) -> Spot | None:
+        """A part of the elements of a list or a deque that begins empty: what is appended to it, if that is done in one place."""
+        found = [
+            (node.args[0], file)
+            for file, scope in scopes.items()
+            for node in ast.walk(scope)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and (node.func.attr, len(node.args)) == ("append", 1)
+            and last_name(node.func.value) == name
+        ]
+        if len(found) != 1:
+            return None
+        given, file = found[0]
+        ground = self._ground_of_node(given, file)
+        if not path or self.part_of(given, ground, path[:1]) is given:
+            # Which part of it that is cannot be told.
+            return None
+        return self._expression(given, ground, path)
+
+    def _files(self, filename: str) -> dict[str, ast.AST]:
+        """The file, and those that are running."""
+        names = dict.fromkeys((filename, *(frame.f_code.co_filename for frame in self.frames)))
+        return {name: tree for name in names if (tree := tree_of(name)) is not None}
+
     def _all_known_not_to_hold(self, node: ast.expr, ground: Ground) -> bool:
         parts = [part for part in _parts(node) if not isinstance(part, ast.Constant)]
         return bool(parts) and self._is_known_not_to_hold(parts[0], ground)
@@ -219,6 +263,8 @@ class SourceTrace:
             try:
                 spot = aside._expression(part, ground)
             except Refuted:
+                return None
+            if self.prop.of_the_whole and spot == Spot.of_node(ground.filename, part):
                 return None
             found = found or Found(spot, tuple(aside._hops))
         self._hops.extend(found.hops if found is not None else ())
@@ -297,8 +343,10 @@ class SourceTrace:
     ) -> Spot | None:
         if definition.kind is Kind.PARAMETER:
             return self._argument(definition, ground, name, path)
-        if definition.value is None or _is_empty(definition.value):
+        if definition.value is None:
             return None
+        if _is_empty(definition.value):
+            return self._filled(name, {ground.filename: ground.scope}, path) if name else None
         spot = Spot.of_node(ground.filename, definition.node)
         value, path = definition.value, (*definition.path, *path)
         if definition.kind is Kind.LOOP:
@@ -392,7 +440,7 @@ class SourceTrace:
                         return self._definition(definition, Ground(filename, found))
         return None
 
-    def _attribute(self, node: ast.Attribute, ground: Ground) -> Spot | None:
+    def _attribute(self, node: ast.Attribute, ground: Ground, path: tuple[Any, ...]) -> Spot | None:
         """`self.x`: what the class puts there."""
         owner = self._class_of(node.value, ground)
         if owner is None:
@@ -404,7 +452,7 @@ class SourceTrace:
         if definition is None or definition.value is None:
             return self._field(node.attr, class_node, filename)
         if _is_empty(definition.value):
-            return None
+            return self._filled(node.attr, self._files(filename), path)
         method = next(
             each for each in class_node.body if isinstance(each, ast.FunctionDef) and definition.node in ast.walk(each)
         )
@@ -592,6 +640,22 @@ def _entries(node: ast.expr) -> Iterator[tuple[Any, ast.expr]]:
         yield from ((each.arg, each.value) for each in node.keywords)
 
 
+# Calls that give some of the elements of what they are given first, or all of them.
+ELEMENTS = {"sample", "choices", "list", "tuple", "sorted", "reversed"}
+
+
+def _elements_of(node: ast.Call) -> ast.expr | None:
+    """Of whose elements a call makes its own: `random.sample(X, 8)`; `zip(*X)` and `Step(*zip(*X))`, where each field stands together."""
+    match node:
+        case ast.Call(args=[ast.Starred(value=ast.Call(func=ast.Name(id="zip")) as inner)], keywords=[]):
+            return _elements_of(inner)
+        case ast.Call(func=ast.Name(id="zip"), args=[ast.Starred(value=held)]):
+            return held
+        case ast.Call(args=[held, *_]) if last_name(node.func) in ELEMENTS:
+            return held
+    return None
+
+
 def _is_empty(node: ast.expr) -> bool:
     """`[]`, `{}`, `list()`, None: what fills it later is what counts."""
     match node:
@@ -600,6 +664,7 @@ def _is_empty(node: ast.expr) -> bool:
             | ast.Dict(keys=[])
             | ast.Constant(value=None)
             | ast.Call(args=[], keywords=[], func=ast.Name(id="list" | "dict"))
+            | ast.Call(args=[], func=ast.Name(id="deque") | ast.Attribute(attr="deque"))
         ):
             return True
     return False

@@ -77,3 +77,18 @@ def names_of(thing: Any, frames: list[FrameType]) -> Iterator[tuple[str, FrameTy
             for name, value in list(names.items()):
                 if not name.startswith("__") and same_object(value, thing):
                     yield name, frame
+
+
+MOST_ENTRIES = 64
+
+
+def holders_of(thing: Any, frames: list[FrameType]) -> Iterator[tuple[str, FrameType, Any]]:
+    """The local variables of functions with a tuple, a list or a dict in which this very object stands, and its place there."""
+    for frame in frames:
+        if frame.f_code.co_flags & inspect.CO_OPTIMIZED == 0:
+            continue
+        for name, value in variables(frame).items():
+            if type(value) in (tuple, list, dict) and len(value) <= MOST_ENTRIES:
+                for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+                    if each is thing:
+                        yield name, frame, key

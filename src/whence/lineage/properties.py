@@ -28,6 +28,8 @@ class Property:
     """Whether it tells one sample of a batch from the others."""
     shows_in_lines: ClassVar[bool] = False
     """Whether a variable shows it, so that a sample can be made again with an eye on every line."""
+    of_the_whole: ClassVar[bool] = False
+    """Whether things that are put together get it together: no part that stands in the list itself is its birth."""
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         """The operand from which the call's result has the property, or None if it was born in this call."""
@@ -81,6 +83,9 @@ CASTS = {
 METHOD_DTYPES = {"double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32",
                  "short": "int16", "byte": "uint8", "bool": "bool", "integers": "int64", "randint": "int64",
                  "randperm": "int64", "arange": "int64", "argmax": "int64", "argsort": "int64", "permutation": "int64"}  # fmt: skip
+# numpy's numbers are made by their type: np.float32(0.5).
+SCALARS = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"}
+METHOD_DTYPES |= {each: each for each in SCALARS}
 
 
 def _named_dtype(node: ast.expr) -> str | None:
@@ -101,6 +106,7 @@ def _named_dtype(node: ast.expr) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class HasDtype(Property):
+    of_the_whole: ClassVar[bool] = True
     dtype: torch.dtype
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
@@ -123,7 +129,7 @@ class HasDtype(Property):
             return operands[0] is call.operands[0]
         other = torch.float32 if self.dtype != torch.float32 else torch.float64
         outcome = try_shapes(call, dtypes=dict.fromkeys(operands, other))
-        number = call.outputs.index(value) if value in call.outputs else 0
+        number = call.results.index(value) if value in call.results else 0
         results = [each for each in flatten(outcome.result) if isinstance(each, torch.Tensor)]
         return outcome.ran and number < len(results) and results[number].dtype != self.dtype
 
@@ -138,9 +144,12 @@ class HasDtype(Property):
     def is_set_by(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call):
             return False
-        return _called(node) in CASTS or any(keyword.arg == "dtype" for keyword in node.keywords)
+        return _called(node) in CASTS | SCALARS or any(keyword.arg == "dtype" for keyword in node.keywords)
 
     def contradicts(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Constant):
+            # A number of Python's: see `holds`.
+            return True
         named = _named_dtype(node)
         return named is not None and named != self.describe()
 
@@ -404,9 +413,9 @@ def axis_source(call: Call, value: Value, axis: int) -> list[tuple[Value, int]] 
     Axes are counted from the end. An empty list: none does, the call decides it (a literal, a weight, a creation).
     None: it cannot be known, as the call does not run without data.
     """
-    if value not in call.outputs:
+    if value not in call.results:
         return None
-    number = call.outputs.index(value)
+    number = call.results.index(value)
     plain = try_shapes(call)
     if not plain.ran or number >= len(plain.shapes()):
         return None
@@ -458,7 +467,7 @@ def _depends(call: Call, positions: dict[Value, int], number: int, axis: int) ->
         }
         outcome = try_shapes(call, shapes)
         if outcome.ran:
-            before, shapes_after = call.outputs[number].shape, outcome.shapes()
+            before, shapes_after = call.results[number].shape, outcome.shapes()
             after = shapes_after[number] if number < len(shapes_after) else ()
             if len(after) >= -axis and after[axis] != before[axis]:
                 return True

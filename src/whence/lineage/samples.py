@@ -129,12 +129,14 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
     ):
         return replace(trail, sample=sample)
     one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
-    if is_array(one) or isinstance(one, int | float) or type(one).__module__ == "numpy":
+    collated = dict(leaves_of(batch)).get(leaf.path)
+    if not _only_together(one, collated, prop) and (
+        is_array(one) or isinstance(one, int | float) or type(one).__module__ == "numpy"
+    ):
         trail = trace_returned(one, fetch.returns[named], prop, inner)
         if trail.spot is not None and isinstance(one, int | float):
             trail = replace(trail, birth=Birth.NUMBER)
     else:
-        collated = dict(leaves_of(batch)).get(leaf.path)
         # What no sample has by itself, the number of rows say, the collating has given it.
         tensor = one if isinstance(one, torch.Tensor) and not _only_together(one, collated, prop) else collated
         trail = (
@@ -190,8 +192,12 @@ def _read_with_care(stream: Any, skipped: int, leaf: BatchLeaf, prop: Property) 
     return watch.spot(leaf.path) if given else None
 
 
-def _only_together(sample: torch.Tensor, collated: Any, prop: Property) -> bool:
-    return isinstance(collated, torch.Tensor) and prop.holds(sample) is False and prop.holds(collated) is True
+def _only_together(sample: Any, collated: Any, prop: Property) -> bool:
+    # A number of Python's has a type only in a batch, and that is no doing of the collating.
+    may_have = isinstance(sample, torch.Tensor) or prop.singles_out
+    return (
+        isinstance(collated, torch.Tensor) and may_have and prop.holds(sample) is False and prop.holds(collated) is True
+    )
 
 
 _MISSING = object()

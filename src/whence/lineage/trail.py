@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from whence.finding import Hop, Sample
-from whence.lineage.constructors import attribute_size, counted_at
+from whence.lineage.constructors import attribute_size, counted_at, size_passed
 from whence.lineage.expressions import SourceTrace, ground_of
-from whence.lineage.properties import HasAxis, Property, axis_source
+from whence.lineage.looking import Unknown, look
+from whence.lineage.properties import HasAxis, HasElement, Property, axis_source
 from whence.source.classes import attribute_of, class_node
 from whence.source.definitions import find_registration
 from whence.source.spots import Spot
@@ -56,7 +58,7 @@ class Trail:
     counted: Spot | None = None
     """For an axis that a layer made: where the layer's size was computed."""
     sized: Spot | None = None
-    """For an axis of a module's own tensor: the call that says how long it is to be, outside of the module."""
+    """For an axis of a tensor that a module or a function makes for others: the call that says how long it is to be."""
 
 
 def trace(value: Value, prop: Property, scene: Scene) -> Trail:
@@ -118,6 +120,8 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
         sources = axis_source(call, value, prop.axis) or []
         if len(sources) > 1:
             return replace(trail, parts=tuple(operand.shape[axis] for operand, axis in sources))
+    if isinstance(prop, HasElement) and (named := _named_number(call, prop, scene)) is not None and spot is not None:
+        return replace(trail, birth=Birth.SOURCE, spot=named, hops=(spot.hop("written here"), *reversed(hops)))
     if spot is not None and call.site is not None and _has_foreign(call):
         node = call.site.node()
         if isinstance(node, ast.Subscript) and isinstance(prop, HasAxis) and prop.axis == -len(value.shape):
@@ -132,6 +136,21 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
                 ]
                 return replace(trail, birth=Birth.SOURCE, spot=found.spot, hops=(*found.hops, *reversed(known)))
     return trail
+
+
+def _named_number(call: Call, prop: HasElement, scene: Scene) -> Spot | None:
+    """Where a number that a call writes has its name from: `VOID = 255` of `mask.masked_fill(border, VOID)`."""
+    node = call.site.node() if call.site is not None else None
+    ground = ground_of(call.stack, scene.frames)
+    if not isinstance(node, ast.Call) or ground is None or ground.frame is None:
+        return None
+    for given in (*node.args, *(each.value for each in node.keywords)):
+        if isinstance(given, ast.Name | ast.Attribute):
+            with suppress(Unknown):
+                number = look(given, ground.frame)
+                if type(number) in (int, float) and number == prop.value:
+                    return SourceTrace(prop, scene.frames).follow(given, ground).spot
+    return None
 
 
 def _deciding_layer(call: Call, value: Value, prop: HasAxis) -> nn.Module | None:
@@ -164,7 +183,8 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> T
     found = SourceTrace(prop, scene.frames).follow_object(tensor)
     if found.spot is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
-    return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)))
+    sized = size_passed(*found.made, prop.axis) if found.made is not None and isinstance(prop, HasAxis) else None
+    return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)), sized=sized)
 
 
 def where_built(module: nn.Module, name: str, scene: Scene) -> Spot | None:

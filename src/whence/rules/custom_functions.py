@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from whence.source.classes import method_of
+from whence.source.definitions import Kind, all_parameter_names, definitions_before
 from whence.source.sites import is_library
 from whence.tape.tape import Call, Value, flatten, map_leaves
 
@@ -46,6 +47,33 @@ def parameter_names(kind: Any) -> list[str]:
     except (TypeError, ValueError):
         return []
     return names[1:] if names and names[0] in ("ctx", "context", "self") else names
+
+
+def argument_position(call: Call, number: int) -> int:
+    """At which place of the Function's arguments a tensor of it stands."""
+    at = [place for place, each in enumerate(call.args) if each is call.operands[number]]
+    return at[0] if at else number
+
+
+def gradient_written(kind: type, position: int) -> tuple[ast.AST, str] | None:
+    """Where backward writes the gradient for an argument, and the file.
+
+    That is what it returns; or the one assignment to the variable that it returns, if the gradient that came in is in there.
+    """
+    found = returned_by_backward(kind)
+    method, filename = method_of(kind, "backward")
+    if found is None or method is None:
+        return None
+    value = found[0].value
+    parts = value.elts if isinstance(value, ast.Tuple) else [value]
+    part = parts[position] if position < len(parts) else None
+    if isinstance(part, ast.Name):
+        given = set(all_parameter_names(method)[1:])
+        known = definitions_before(part.id, method, found[0])
+        whole = known[0].value if len(known) == 1 and known[0].kind is Kind.ASSIGNED and not known[0].path else None
+        if whole is not None and any(isinstance(each, ast.Name) and each.id in given for each in ast.walk(whole)):
+            return known[0].node, filename
+    return found
 
 
 def returned_by_backward(kind: type) -> tuple[ast.Return, str] | None:

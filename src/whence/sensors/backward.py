@@ -13,6 +13,7 @@ from whence.tape.tape import flatten
 
 class Listener(Complaints, Protocol):
     def backward_began(self, losses: list[torch.Tensor]) -> None: ...
+    def graph_kept(self) -> None: ...
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None: ...
 
 
@@ -57,13 +58,16 @@ class BackwardSensor(Sensor):
     def _run(self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any, final: bool = True) -> Any:
         if self._running or not final or torch.compiler.is_compiling():
             try:
-                return original(*args, **kwargs)
+                result = original(*args, **kwargs)
             except BaseException as exception:
                 hide_this_frame(exception)
                 raise
+            if not self._running and not torch.compiler.is_compiling():
+                self._guarded(self.listener.graph_kept)
+            return result
         self._running = True
         losses = _tensors(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ())))
-        result: Any = None
+        result = None
         raised = True
         try:
             self._guarded(self.listener.backward_began, losses)

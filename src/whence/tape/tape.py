@@ -95,6 +95,11 @@ class Call:
     def site(self) -> Site | None:
         return self.stack[0] if self.stack else None
 
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """What it gave back: not what it changed besides, as batch_norm does its running averages."""
+        return self.outputs[len(self.changed) :] or self.outputs
+
 
 @dataclass(eq=False, slots=True)
 class Cut:

@@ -9,6 +9,7 @@ import torch
 
 from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
+from whence.lineage.counting import counted_before
 from whence.lineage.properties import HasAxis, HasElement
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.dtype.operands import cast_patch
@@ -176,7 +177,8 @@ def label_range(failed: FailedCall) -> Finding | None:
         On the CPU the message has no value and no size; on a GPU it comes later, from another line.
     How it is detected
         The values of the index operand against the size of what it indexes; the first wrong value is followed back to the
-        sample and the line that made it. Where the labels are whole and the classes were counted, that line is told.
+        sample and the line that made it. Where the labels are whole and the classes were counted, that line is told; also where
+        the rows of an embedding were counted, and there are more of what was counted by now.
     How to fix it
         Mend the labels. More classes, or an ignore_index for a value of unknown origin, only hide it.
     When it stays silent
@@ -190,8 +192,9 @@ def label_range(failed: FailedCall) -> Finding | None:
     index, place, value, size = found
     if failed.name == "embedding" and _counted(failed, index):
         return None
-    if (finding := _too_few(failed, index, size)) is not None:
-        return finding
+    for ask in (_too_few, _counted_before):
+        if (finding := ask(failed, index, size)) is not None:
+            return finding
     trail = _trail(failed, index, place, value)
     what = "label" if failed.name in CLASS_LOSSES else "index"
     table = "classes" if failed.name in CLASS_LOSSES else "rows"
@@ -227,6 +230,28 @@ def _too_few(failed: FailedCall, labels: torch.Tensor, size: int) -> Finding | N
         why=f"The labels of this batch go from 0 to {size}. The number of classes was counted where not all of them occur.",
         fix="Count the classes over all of the data, or write their number down.",
         operands=(Operand("label", describe(labels)), Operand("classes", str(size))),
+    )
+
+
+def _counted_before(failed: FailedCall, index: torch.Tensor, size: int) -> Finding | None:
+    """The rows of a table were counted, and what was counted has grown since."""
+    layer = failed.layer
+    if not isinstance(layer, torch.nn.Embedding) or layer.num_embeddings != size:
+        return None
+    found = counted_before(failed.modules.built_at(layer), 0, "num_embeddings", failed.frames)
+    if found is None or not size <= int(index.max()) < found[1] or int(index.min()) < 0:
+        return None
+    spot, now = found
+    return tell(
+        failed,
+        "data/label-range",
+        verdict=f"index {int(index.max())} is out of range: {size} were counted for the table, and there are {now} now",
+        spot=spot,
+        trail=_trail(failed, index, tuple((index == index.max()).nonzero()[0].tolist()), int(index.max())),
+        why=f"{failed.modules.path_of(layer)} has as many rows as there were when they were counted, {size}. "
+        f"{now - size} more {'was' if now - size == 1 else 'were'} added after that.",
+        fix="Count when everything has been added, just before the layer is built.",
+        operands=(Operand("index", describe(index)), Operand("rows", str(size))),
     )
 
 

@@ -22,16 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
-from whence.rules.custom_functions import caller_of, is_librarys, parameter_names, returned_by_backward
+from whence.rules.custom_functions import argument_position, caller_of, gradient_written, is_librarys, parameter_names
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.replay import leaving_no_trace
 from whence.tape.tape import Call, CustomFunction, Value
@@ -185,9 +184,11 @@ def _is_passed_on(gradient: torch.Tensor, weights: torch.Tensor) -> bool:
 
 
 def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> Finding | None:
-    spot = _end_of_backward(func.kind) or (Spot.of_site(call.site) if call.site is not None else None)
+    position = argument_position(call, found.number)
+    written = gradient_written(func.kind, position)
+    spot = Spot.of_node(written[1], written[0]) if written is not None else spot_at(call.site)
     names = parameter_names(func.kind)
-    name = names[found.number] if found.number < len(names) else f"input {found.number}"
+    name = names[position] if position < len(names) else f"input {position}"
     given = "None" if found.is_none else number_text(found.given)
     ratio = found.true / found.given if found.given else None
     factor = f", {number_text(ratio)} times as much" if ratio is not None and abs(ratio) < 1e6 else ""
@@ -206,8 +207,3 @@ def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> 
         replay="bit-identical",
         counterfactual=f"finite differences give {number_text(found.true)} where backward gives {given}",
     )
-
-
-def _end_of_backward(kind: Any) -> Spot | None:
-    found = returned_by_backward(kind)
-    return Spot.of_node(found[1], found[0]) if found is not None else None

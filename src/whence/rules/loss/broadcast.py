@@ -42,7 +42,7 @@ from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.source.text import statement_of
 from whence.tape.scopes import Scope
-from whence.tape.tape import Call, Value, map_leaves
+from whence.tape.tape import Call, Value, flatten, map_leaves
 
 COMPARISONS = frozenset(
     {"eq", "__eq__", "ne", "__ne__", "lt", "__lt__", "gt", "__gt__", "le", "ge", "__le__", "__ge__"}
@@ -146,10 +146,15 @@ def _is_meant(call: Call, wide: Value, narrow: Value) -> bool:
     if _stripped(wide) is _stripped(narrow):
         return True
     made = wide.call
-    if made is None or made.site is None or call.site is None or made.name not in ("unsqueeze", "__getitem__"):
+    if made is None or made.site is None or call.site is None or not _adds_axis(made):
         return False
     node, here = made.site.node(), call.site.node()
     return node is not None and here is not None and statement_of(node) is statement_of(here)
+
+
+def _adds_axis(call: Call) -> bool:
+    """`x.unsqueeze(1)` and `x[:, None]`; a slice, `x[:, :1]`, leaves an axis that was there."""
+    return call.name == "unsqueeze" or (call.name == "__getitem__" and None in flatten(call.args[1:]))
 
 
 def _stripped(value: Value) -> Value:

@@ -68,7 +68,8 @@ def growing_graph(audit: Audit) -> Finding | None:
     Why it matters
         Memory and the time of a backward grow with every step.
     How it is detected
-        A variable or attribute whose graph has more nodes at each look.
+        A variable or attribute whose graph has more nodes at each look. Where a program computes all its gradients with create_graph
+        and no pass ever ends, the looks are at some of these gradients, and it is told when the program is over.
     How to fix it
         state = state.detach() at the start of a step.
     When it stays silent
@@ -76,15 +77,21 @@ def growing_graph(audit: Audit) -> Finding | None:
     Cost
         A walk over the program's variables, a dozen times in a run.
     """
-    for holding in audit.memory.holdings():
-        if holding.grows and holding.kind == "tensor" and not _is_sum(holding, audit):
+    growing = [each for each in audit.memory.holdings() if each.grows and each.kind == "tensor"]
+    # What is made from it in a step has its graph and more.
+    for holding in sorted(growing, key=lambda each: each.sizes[-1][1]):
+        if not _is_sum(holding, audit):
             return _tell(
                 audit,
                 holding,
                 "memory/growing-graph",
                 verdict=f"the graph of {holding.name} grows with every step: it is carried on without detach",
-                why="Each step's graph hangs on the one of the step before; nothing of it can be freed.",
-                fix=f"Cut it at the start of each step: {holding.name} = {holding.name}.detach().",
+                why="Each step's graph hangs on the one of the step before; nothing of it can be freed."
+                + (
+                    "" if audit.step else " Every gradient was computed with create_graph, and no backward ends a pass."
+                ),
+                fix=f"Cut it at the start of each step: {holding.name} = {holding.name}.detach()."
+                + ("" if audit.step else " Leave create_graph away where no gradient of a gradient is needed."),
             )
     return None
 
@@ -176,9 +183,19 @@ def _filled_at(holding: Holding, audit: Audit) -> Spot | None:
         found = list(_stores(tree, holding.name, holding.owner)) if tree is not None else []
         if found:
             best = max(close for close, _ in found)
-            nodes = [node for close, node in found if close == best]
+            nodes = _within([node for close, node in found if close == best], holding, filename)
             return Spot.of_node(filename, nodes[-1] if holding.kind == "tensor" else nodes[0])
     return None
+
+
+def _within(nodes: list[ast.AST], holding: Holding, filename: str) -> list[ast.AST]:
+    """Those in the function that has the variable, if there are any."""
+    code = holding.frame
+    if code is None or code.co_filename != filename or code.co_name == "<module>":
+        return nodes
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    inside = [node for node in nodes if min(lines) <= getattr(node, "lineno", 0) <= max(lines)]
+    return inside or nodes
 
 
 def _sources(audit: Audit) -> Iterator[str]:
@@ -200,7 +217,7 @@ def _stores(tree: ast.AST, name: str, owner: str) -> Iterator[tuple[int, ast.AST
             elif (isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name) or (
                 isinstance(node, ast.Assign)
                 and not isinstance(node.value, ast.List | ast.Dict | ast.Constant | ast.Tuple)
-                and any(name in _targets(target) for target in node.targets)
+                and any({name, name.partition("[")[0]} & set(_targets(target)) for target in node.targets)
             ):
                 yield 1, node
 

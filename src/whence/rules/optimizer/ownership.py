@@ -12,6 +12,7 @@ from torch import nn
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.weights import WeightEntry
+from whence.lineage.placing import put_in_place
 from whence.lineage.trail import where_built
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import shape_text, tell_silent
@@ -210,12 +211,11 @@ def stale_parameter(audit: Audit) -> Finding | None:
 
 
 def _where_replaced(audit: Audit, weight: torch.Tensor) -> Spot | None:
-    """Where the new layer was built, or the statement that assigned the parameter."""
-    site = audit.modules.registered_at(weight)
-    if site is not None:
-        return Spot.of_site(site)
+    """Where the new layer took its place, or the statement that assigned the parameter."""
     owner = audit.modules.owner_of(weight)
-    if owner is None:
-        return None
-    stack = audit.modules.built_at(owner[0])
-    return Spot.of_site(stack[0]) if stack else None
+    stack = audit.modules.built_at(owner[0]) if owner is not None else ()
+    site = audit.modules.registered_at(weight)
+    if site is not None and site not in stack[:1]:
+        # Not by the constructor of the layer that has it.
+        return Spot.of_site(site)
+    return put_in_place(stack) or Spot.of_site(stack[0]) if stack else None

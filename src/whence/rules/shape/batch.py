@@ -10,6 +10,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import Rank, rule
+from whence.rules.shape.fixed_rows import FixedRows, fixed_rows
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
@@ -17,6 +18,7 @@ from whence.source.text import last_name
 from whence.tape.failed import FailedCall
 from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call, Value, flatten
+from whence.tape.trial import try_shapes
 
 
 def _suspects(failed: FailedCall) -> Iterator[Call]:
@@ -58,14 +60,16 @@ def _leftover(failed: FailedCall) -> str:
 
 @rule("shape/hardcoded-batch", Rank.CAUSE)
 def hardcoded_batch(failed: FailedCall) -> Finding | None:
-    """A reshape assumes one fixed batch size.
+    """A reshape, or a tensor made on the way, assumes one fixed batch size.
 
     What happened
-        A view or reshape has the batch size written into it as a number, and this batch has another one.
+        A view or reshape has the batch size written into it as a number, and this batch has another one. Or a token is expanded,
+        or a tensor made, to that many rows.
     Why it matters
         It fails at the last batch of the epoch, or it succeeds with the wrong rows and something later fails.
     How it is detected
         A reshape on the way to the failure whose input begins with the batch axis, and whose literal first size is not it.
+        Two operands that had the same rows before and do not now, and those of one are a number given to a call in this step.
     How to fix it
         Use x.size(0), or -1 for the batch and numbers for the rest.
     When it stays silent
@@ -91,7 +95,25 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
                 operands=(Operand("input", describe(given)), Operand("asked for", shape_text(_asked(call)))),
                 counterfactual=f"{prod(given.shape)} elements make {rows} rows of {prod(given.shape) // rows}",
             )
-    return None
+    fixed = fixed_rows(failed)
+    return _told_rows(failed, fixed) if fixed is not None else None
+
+
+def _told_rows(failed: FailedCall, fixed: FixedRows) -> Finding | None:
+    literal, rows = fixed.value.shape[0], fixed.other.shape[0]
+    mended = try_shapes(failed.call, {fixed.value: (rows, *fixed.value.shape[1:])})
+    return tell(
+        failed,
+        "shape/hardcoded-batch",
+        verdict=f"{fixed.call.name} makes {literal} rows whatever the batch has, this one has {rows}",
+        spot=Spot.of_site(fixed.call.site) if fixed.call.site is not None else None,
+        why=f"{failed.name} gets {shape_text(fixed.value.shape)} and {shape_text(fixed.other.shape)}: the first size of the one "
+        f"is the number {literal}, which fitted only batches of {literal}.{_leftover(failed)}",
+        fix="Take the number of rows from the batch, x.size(0).",
+        patch=fixed.patch(),
+        operands=(Operand("made", describe(fixed.value)), Operand("batch", describe(fixed.other))),
+        counterfactual=f"{failed.name} runs with {shape_text((rows, *fixed.value.shape[1:]))}" if mended.ran else None,
+    )
 
 
 def _asked(call: Call) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ def table(failed: FailedCall) -> tuple[str, ...]:
     for call in failed.tape.calls:
         if root_of(call) is not root or not call.outputs or not call.operands:
             continue
-        before, after = call.operands[0].shape, call.outputs[0].shape
+        before, after = call.operands[0].shape, call.results[0].shape
         module = call.module.module if isinstance(call.module, Scope) else None
         if before == after and not (
             module is not None and any(True for _ in nn.Module.parameters(module, recurse=False))

@@ -25,13 +25,14 @@ import torch
 from torch import nn
 
 from whence.finding import Finding, Operand
-from whence.lineage.constructors import argument_origin
+from whence.lineage.constructors import argument_origin, layer_argument
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
+from whence.lineage.written import written_number
 from whence.rules.operations import PRODUCTS, RESHAPES, STRICT
 from whence.rules.rule import rule
 from whence.rules.shape.layers import table
-from whence.rules.shape.resolution import fitting_resolution
+from whence.rules.shape.resolution import Fitting, fitting_resolution
 from whence.rules.telling import describe, layer_text, shape_text, tell
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
@@ -64,8 +65,15 @@ def linear_features(failed: FailedCall) -> Finding | None:
     spot, patch = _place(failed, trail, weight, got)
     needs = fitting_resolution(failed, given, wanted)
     why = f"{layer_text(layer, path) if layer is not None else failed.name} multiplies a last axis of {wanted}; {_story(trail, got)}"
+    fix = _fix(trail, wanted, got)
     if needs is not None:
-        why += f" {needs}"
+        why += f" {needs.text}"
+        built_for = _built_for(failed, needs) if spot is not None else None
+        if built_for is not None:
+            spot, patch = built_for, _number_patch(built_for, needs)
+            fix = (
+                f"The layer is built for pictures of {spot.code} px, and these have {needs.had}: make the two the same."
+            )
     return tell(
         failed,
         "shape/linear-features",
@@ -73,7 +81,7 @@ def linear_features(failed: FailedCall) -> Finding | None:
         trail=trail,
         spot=spot,
         why=why,
-        fix=_fix(trail, wanted, got),
+        fix=fix,
         patch=patch,
         counterfactual=_counterfactual(failed, given, wanted),
         **common,
@@ -191,6 +199,22 @@ def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> 
     constructor = Spot.of_site(stack[0])
     spot = argument_origin(stack, 0, "in_features")
     return spot, _features_patch(constructor, got) if spot == constructor else None
+
+
+def _built_for(failed: FailedCall, needs: Fitting) -> Spot | None:
+    """Where the size of the pictures stands written that the layer's in_features are computed from."""
+    stack = failed.modules.built_at(failed.layer) if failed.layer is not None else ()
+    argument = layer_argument(stack, 0, "in_features")
+    # A number in the layer's own call is no size of pictures.
+    if argument is None or isinstance(argument, ast.Constant):
+        return None
+    found = (written_number(stack, argument, size) for size in needs.needed)
+    return next((spot for spot in found if spot is not None), None)
+
+
+def _number_patch(spot: Spot, needs: Fitting) -> str | None:
+    node = spot.node()
+    return diff_of(replace_node(spot.filename, node, str(needs.had))) if isinstance(node, ast.Constant) else None
 
 
 def _worked_before(failed: FailedCall) -> bool:

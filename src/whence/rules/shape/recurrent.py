@@ -11,13 +11,14 @@ from whence.finding import Finding, Operand
 from whence.lineage.ancestry import origin_call
 from whence.lineage.constructors import size_given
 from whence.lineage.properties import HasAxis
-from whence.lineage.trail import trace
+from whence.lineage.trail import Trail, trace
 from whence.rules.operations import RECURRENT
 from whence.rules.rule import rule
 from whence.rules.telling import describe, has_worked, layer_text, tell
 from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
+from whence.tape.tape import Call
 
 
 def _state(failed: FailedCall) -> tuple[nn.RNNBase, torch.Tensor, torch.Tensor] | None:
@@ -66,16 +67,19 @@ def hidden_state(failed: FailedCall) -> Finding | None:
         "shape/hidden-state",
         verdict=f"the hidden state of {path} is for a batch of {state.shape[1]}, the input has {batch}",
         trail=trail,
-        spot=_where_passed(failed)
-        if carried
-        else size_given(made, -2)
-        if made is not None and has_worked(failed)
-        else None,
+        spot=_where_passed(failed) if carried else _where_sized(made, trail) if has_worked(failed) else None,
         why=f"{layer_text(layer, path)} keeps one state per sample. {_what_changed(failed, batch)}".rstrip(),
         fix="Size the state from the input (x.size(0)) where it is made, or pass none and let the layer begin with zeros.",
         operands=(Operand("input", describe(given)), Operand("state", describe(state))),
         counterfactual=f"the layer itself says what it expects: a state for {batch} samples",
     )
+
+
+def _where_sized(made: Call | None, trail: Trail | None) -> Spot | None:
+    """Where somebody else said for how many samples the state is to be."""
+    if made is not None:
+        return size_given(made, -2)
+    return trail.sized if trail is not None else None
 
 
 def _where_passed(failed: FailedCall) -> Spot | None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import takewhile
+
 import torch
 
 from whence.lineage.ancestry import ancestors
@@ -13,7 +17,16 @@ from whence.tape.trial import try_shapes
 SIZES = (*range(8, 65), 72, 80, 96, 112, 128, 160, 192, 224, 256, 299, 320, 384, 448, 512)
 
 
-def fitting_resolution(failed: FailedCall, given: torch.Tensor, wanted: int) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """The size of the pictures that came, those that would have fitted, and both as a sentence."""
+
+    had: int
+    needed: tuple[int, ...]
+    text: str
+
+
+def fitting_resolution(failed: FailedCall, given: torch.Tensor, wanted: int) -> Fitting | None:
     """`2048 = 128*4*4 needs 32 px, 28 px gives 128*3*3`, where the input is a picture and one size fits."""
     value = failed.value(given)
     calls = [call for call in ancestors(value) if call.phase == "forward"][::-1]
@@ -21,13 +34,20 @@ def fitting_resolution(failed: FailedCall, given: torch.Tensor, wanted: int) -> 
     if picture is None or not calls:
         return None
     channels = _channels(calls)
-    for size in SIZES:
+
+    def features(size: int) -> int:
         reached = forward_shape(calls, value, {picture: (*picture.shape[:-2], size, size)})
-        if reached is not None and reached[-1] == wanted:
-            needed = as_product(wanted, channels) or str(wanted)
-            had = as_product(given.shape[-1], channels) or str(given.shape[-1])
-            return f"{needed} needs {size} px, {picture.shape[-1]} px gives {had}."
-    return None
+        return reached[-1] if reached is not None else -1
+
+    # Larger pictures never give fewer features.
+    larger = SIZES[bisect_left(SIZES, wanted, key=features) :]
+    fitting = list(takewhile(lambda size: features(size) == wanted, larger))
+    if not fitting:
+        return None
+    needed = as_product(wanted, channels) or str(wanted)
+    had = as_product(given.shape[-1], channels) or str(given.shape[-1])
+    before = picture.shape[-1]
+    return Fitting(before, tuple(fitting), f"{needed} needs {fitting[0]} px, {before} px gives {had}.")
 
 
 def _picture(calls: list[Call]) -> Value | None:
@@ -41,7 +61,7 @@ def _picture(calls: list[Call]) -> Value | None:
 
 
 def _channels(calls: list[Call]) -> int:
-    pictures = (call.outputs[0] for call in reversed(calls) if call.outputs and len(call.outputs[0].shape) == 4)
+    pictures = (call.results[0] for call in reversed(calls) if call.outputs and len(call.results[0].shape) == 4)
     return next((picture.shape[1] for picture in pictures), 1)
 
 
@@ -55,6 +75,6 @@ def forward_shape(calls: list[Call], value: Value, shapes: dict[Value, tuple[int
         if not outcome.ran:
             return None
         results = [each for each in flatten(outcome.result) if isinstance(each, torch.Tensor)]
-        for output, result in zip(call.outputs, results, strict=False):
+        for output, result in zip(call.results, results, strict=False):
             known[output] = tuple(result.shape)
     return known.get(value)

@@ -1,0 +1,80 @@
+"""Where a number of the program's stands written: the one in an argument's arithmetic, under the name it is asked for by."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+
+from whence.lineage.constructors import caller_argument
+from whence.source.definitions import FunctionNode, Kind, default_for, find_definition
+from whence.source.sites import Site, is_library
+from whence.source.spots import Spot
+from whence.source.text import function_node, last_name, statement_of, tree_of
+
+DEEPEST = 8
+
+
+def written_number(stack: tuple[Site, ...], argument: ast.expr, number: int) -> Spot | None:
+    """The one place where a number stands that an argument is computed from."""
+    found = {(each.filename, each.line): each for each in _places(stack, argument, number, 0)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _places(stack: tuple[Site, ...], node: ast.expr, number: int, depth: int) -> Iterator[Spot]:
+    scope = function_node(stack[0]) if stack else None
+    if depth > DEEPEST or scope is None:
+        return
+    match node:
+        case ast.Constant(value=value):
+            if type(value) is int and value == number:
+                yield Spot.of_node(stack[0].filename, node)
+        case ast.Name(id=name):
+            yield from _named(stack, scope, node, name, number, depth)
+        case ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str() as name)):
+            yield from _settings(name, number)
+        case ast.BinOp(left=left, right=right):
+            yield from _places(stack, left, number, depth)
+            yield from _places(stack, right, number, depth)
+        case ast.Call(args=args):
+            for each in args:
+                yield from _places(stack, each, number, depth)
+
+
+def _named(
+    stack: tuple[Site, ...], scope: ast.AST, node: ast.Name, name: str, number: int, depth: int
+) -> Iterator[Spot]:
+    known = find_definition(name, scope, statement_of(node))
+    if known is None and (tree := tree_of(stack[0].filename)) is not None:
+        known = find_definition(name, tree, None)
+    if known is not None and known.kind is Kind.ASSIGNED and known.value is not None:
+        yield from _places(stack, known.value, number, depth + 1)
+    elif known is not None and known.kind is Kind.PARAMETER and isinstance(scope, FunctionNode):
+        given = caller_argument(stack, name)
+        default = default_for(scope, name)
+        if given is not None:
+            yield from _places(stack[1:], given, number, depth + 1)
+        elif default is not None:
+            yield from _places(stack, default, number, depth + 1)
+
+
+def _settings(name: str, number: int) -> Iterator[Spot]:
+    """Entries of dicts, keywords and fields of that name with that number, in all files of the program."""
+    files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+    for filename in sorted(each for each in files if each.endswith(".py") and not is_library(each)):
+        for node in ast.walk(tree_of(filename) or ast.Module([], [])):
+            for value in _entries(node, name):
+                if isinstance(value, ast.Constant) and type(value.value) is int and value.value == number:
+                    yield Spot.of_node(filename, value)
+
+
+def _entries(node: ast.AST, name: str) -> Iterator[ast.expr | None]:
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            yield from (value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name)
+        case ast.keyword(arg=given, value=value) if given == name:
+            yield value
+        case ast.AnnAssign(target=target, value=value) | ast.Assign(targets=[target], value=value):
+            if last_name(target) == name:
+                yield value
