@@ -15,9 +15,9 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from whence.ledgers.labels import Stream
-from whence.lineage.iterators import is_exhausted
-from whence.lineage.pairing import parting_of
-from whence.lineage.reordering import apart, pairings_in
+from whence.lineage.datasets.pairing import parting_of
+from whence.lineage.loops.iterators import is_exhausted
+from whence.lineage.loops.reordering import apart, pairings_in
 from whence.rules.data.by_hand import class_by_class
 from whence.tape.batches import LoaderInfo
 

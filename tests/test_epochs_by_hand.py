@@ -9,7 +9,7 @@ import torch
 
 from whence.ledgers.changes import ChangeLedger
 from whence.ledgers.draws import DrawLedger
-from whence.lineage.iterators import draws_on
+from whence.lineage.loops.iterators import draws_on
 from whence.source.sites import Site
 from whence.tape.tape import Tape
 

@@ -10,10 +10,10 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from whence.finding import Finding
+from whence.lineage.datasets.samples import MOST_SAMPLES, returning_frames
+from whence.lineage.datasets.workers import be_worker, fetch_until_it_ends
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.postmortem import Remains, evaluated, examine
-from whence.lineage.samples import MOST_SAMPLES, returning_frames
-from whence.lineage.workers import be_worker, fetch_until_it_ends
 from whence.rules.explain import explain
 from whence.source.handlers import Fate, fate_of
 from whence.source.sites import Site, is_library, sites_in

@@ -19,8 +19,8 @@ from whence.data.facts import Facts
 from whence.data.sources import random_streams_kept
 from whence.data.summary import ArraySummary, Summary
 from whence.finding import Confidence, Finding, Origin, Outcome, Severity, Span, Symptom, described
+from whence.lineage.datasets.samples import trace_into_batch
 from whence.lineage.properties import NotFinite
-from whence.lineage.samples import trace_into_batch
 from whence.record import Record
 from whence.session import Session
 from whence.source.sites import user_stack

@@ -18,10 +18,10 @@ from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightEntry, WeightLedger
+from whence.lineage.datasets.endings import Ending, masked_ending
+from whence.lineage.datasets.habits import Habits, habits_of
+from whence.lineage.datasets.pairing import Parting, parting_of
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.endings import Ending, masked_ending
-from whence.lineage.habits import Habits, habits_of
-from whence.lineage.pairing import Parting, parting_of
 from whence.source.sites import Site
 from whence.tape.batches import LoaderInfo
 from whence.tape.scene import Scene

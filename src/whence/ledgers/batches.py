@@ -11,8 +11,8 @@ import torch
 from whence.data.leaves import leaves_of
 from whence.data.summary import Summary
 from whence.ledgers.marks import marks_of_rows
-from whence.lineage.habits import Habits
-from whence.lineage.pairing import Parting
+from whence.lineage.datasets.habits import Habits
+from whence.lineage.datasets.pairing import Parting
 from whence.tape.batches import Batch, LoaderInfo
 
 MOST_LOADERS = 16

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from whence.lineage.feeding import Place, place_of_site
-from whence.lineage.iterators import draws_on, is_exhausted, is_iterator, maker_of
 from whence.lineage.looking import Unknown, attribute, look
+from whence.lineage.loops.feeding import Place, place_of_site
+from whence.lineage.loops.iterators import draws_on, is_exhausted, is_iterator, maker_of
 from whence.source.classes import assignments_of
 from whence.source.definitions import FunctionNode, argument_for, bindings_in, class_of_method, parameter_names
 from whence.source.sites import Site, frames_from, variables

@@ -202,7 +202,7 @@ def where_built(module: nn.Module, name: str, scene: Scene) -> Spot | None:
 
 def _from_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> Trail:
     # A sample is traced by a walk like this one: the two files need each other.
-    from whence.lineage.samples import trace_into_batch
+    from whence.lineage.datasets.samples import trace_into_batch
 
     inner = trace_into_batch(leaf, value, prop, scene)
     return replace(

@@ -7,7 +7,7 @@ from itertools import accumulate, groupby
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.labels import Stream
-from whence.lineage.feeding import Feed
+from whence.lineage.loops.feeding import Feed
 from whence.rules.telling import spot_at, tell_silent
 
 ENOUGH_SAMPLES = 32

@@ -11,9 +11,10 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.labels import Stream
-from whence.lineage.habits import places_of
-from whence.lineage.preparing import innermost
-from whence.lineage.reordering import (
+from whence.lineage.datasets.habits import places_of
+from whence.lineage.datasets.preparing import innermost
+from whence.lineage.datasets.sheets import mixed_up
+from whence.lineage.loops.reordering import (
     Apart,
     Manner,
     apart,
@@ -25,7 +26,6 @@ from whence.lineage.reordering import (
     pairings_in,
     scopes_in,
 )
-from whence.lineage.sheets import mixed_up
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of

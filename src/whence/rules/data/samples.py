@@ -13,10 +13,10 @@ import torch
 
 from whence.finding import Finding, Operand, Sample
 from whence.lineage.ancestry import ancestors
-from whence.lineage.cuts import late_start
+from whence.lineage.datasets.cuts import late_start
+from whence.lineage.datasets.samples import Callers, file_of, trace_returned
 from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis, axis_source
-from whence.lineage.samples import Callers, file_of, trace_returned
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.data.stacked import ragged_by_hand
 from whence.rules.data.streamed import broken_record

@@ -18,9 +18,9 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.inputs import Given
 from whence.lineage.ancestry import ancestors
-from whence.lineage.preparing import has_no_code, other_preparation
+from whence.lineage.datasets.preparing import has_no_code, other_preparation
+from whence.lineage.datasets.samples import trace_into_batch
 from whence.lineage.properties import Shows
-from whence.lineage.samples import trace_into_batch
 from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rules.data.refitted import refitted
 from whence.rules.rule import Rank, audit_rule

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding, Operand
-from whence.lineage.elements import ElementTrace
-from whence.lineage.feeding import place_of_site
 from whence.lineage.looking import is_array
+from whence.lineage.loops.elements import ElementTrace
+from whence.lineage.loops.feeding import place_of_site
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import frames_in, is_library
 from whence.source.text import last_name

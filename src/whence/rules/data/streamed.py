@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding, Operand
+from whence.lineage.datasets.samples import file_of
 from whence.lineage.looking import is_array
-from whence.lineage.samples import file_of
 from whence.lineage.trail import Birth, Trail
 from whence.rules.data.stacked import stacked
 from whence.rules.telling import describe, tell

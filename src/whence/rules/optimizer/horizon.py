@@ -9,8 +9,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from whence.finding import Confidence, Finding, Severity
 from whence.lineage.expressions import Found, SourceTrace, ground_of
+from whence.lineage.loops.turns import Rounds, rounds_of
 from whence.lineage.properties import IsCount
-from whence.lineage.turns import Rounds, rounds_of
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
 from whence.rules.telling import tell

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from whence.lineage.feeding import Place, functions_of, passed_for
+from whence.lineage.loops.feeding import Place, functions_of, passed_for
 from whence.source.definitions import Kind, find_definition, returns_of
 from whence.source.spots import Spot
 from whence.source.text import statement_of, tree_of

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from whence.finding import Sample
-from whence.lineage.asking import random_states, set_random_states
+from whence.lineage.datasets.asking import random_states, set_random_states
+from whence.lineage.datasets.workers import be_worker
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.expressions import SourceTrace, ground_of
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
 from whence.lineage.properties import HasElement, Property
 from whence.lineage.trail import Birth, Trail, trace
-from whence.lineage.workers import be_worker
 from whence.source.sites import Site, is_library, user_frames
 from whence.source.spots import Spot
 from whence.source.text import statement_of

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from whence.lineage.asking import alike, kept_leaves, line_of, set_seeds, streams
+from whence.lineage.datasets.asking import alike, kept_leaves, line_of, set_seeds, streams
 from whence.lineage.elsewhere import begin_quietly
 from whence.source.sites import is_library, sites_in
 from whence.source.spots import Spot

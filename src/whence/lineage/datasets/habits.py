@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
-from whence.lineage.asking import MOST_ELEMENTS, MOST_EVENTS, alike, fetched, line_of, print_of, streams
+from whence.lineage.datasets.asking import MOST_ELEMENTS, MOST_EVENTS, alike, fetched, line_of, print_of, streams
+from whence.lineage.datasets.residue import residue_of
+from whence.lineage.datasets.workers import alike_in_workers
 from whence.lineage.lines import operation_in
 from whence.lineage.looking import is_array
-from whence.lineage.residue import residue_of
-from whence.lineage.workers import alike_in_workers
 from whence.source.sites import Site, is_library, user_stack
 from whence.source.spots import Spot
 from whence.source.text import statement_at

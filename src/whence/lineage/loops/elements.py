@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from whence.lineage.feeding import Place, comprehension_of, filled_with, functions_of, passed_for
+from whence.lineage.loops.feeding import Place, comprehension_of, filled_with, functions_of, passed_for
 from whence.lineage.properties import KEEPS_SHAPE
 from whence.source.definitions import Kind, class_of_method, find_attribute, find_definition, returns_of
 from whence.source.spots import Spot

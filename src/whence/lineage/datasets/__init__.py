@@ -1,0 +1,1 @@
+"""From a batch back into its dataset: samples are fetched again, and lines watched, in a child process."""
