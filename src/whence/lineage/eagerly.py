@@ -28,10 +28,10 @@ class Eagerly:
         self._watch = watch
         self._depth = 0
 
-    def run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with self._in_place_of_torch(), torch.enable_grad():
             run: Callable[..., Any] = self._vmap if name == "vmap_impl" else self._grad_and_value
-            run(*args, **kwargs)
+            return run(*args, **kwargs)
 
     @contextmanager
     def _in_place_of_torch(self) -> Iterator[None]:
