@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, described
-from whence.lineage.births import Contents, attempt, find_birth, is_deliberate
+from whence.lineage.births import Contents, attempt, birth_by_what_is_left, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
 from whence.lineage.live import LiveBirth, as_born, only_site
 from whence.lineage.variables import birth_before, birth_in_variables
@@ -241,6 +241,17 @@ class Diagnoser:
         trip.born = replace(at, path=born.path)
         trip.plan = trip.run = None
 
+    def _as_written(self, leaf: Value) -> Value:
+        """What was last written to the memory of a tensor, by another name: `weight.data -= ...`."""
+        since = leaf.call.number if leaf.call is not None else -1
+        for call in reversed(self.tape.calls):
+            if call.number <= since:
+                break
+            for before, after in zip(call.changed, call.outputs, strict=False):
+                if before.storage == leaf.storage != 0:
+                    return after
+        return leaf
+
     def _birth(self, value: Value, run: Run, plan: Plan | None) -> Born | None:
         """Back over the replayed calls, and on over earlier ones as far as their operands can be had again."""
         contents, replayed = Contents(self.tape, run), set(plan.calls if plan is not None else ())
@@ -252,36 +263,47 @@ class Diagnoser:
                 or isinstance(value.leaf, BatchLeaf)
                 or call.phase == "optimizer"
                 or (plan is not None and value in run.leaves and _is_new(value, plan))
-                or (call not in replayed and (call.has_foreign or call.inner or not contents.knows_operands(call)))
+                or (call not in replayed and not _can_be_had_again(call, contents))
+                or (call not in replayed and _is_changed_since(value, contents))
             )
 
         born = find_birth(value, contents, is_leaf)
         if born.leaf is not None and plan is not None and _is_new(born.leaf, plan):
             return born
-        if born.leaf is not None and not _from_outside(born.leaf):
-            return _by_what_is_left(born, contents)
-        return born
+        if born.leaf is None or (_from_outside(born.leaf) and not _is_made_by_hand(born.leaf)):
+            return born
+        left = birth_by_what_is_left(self._as_written(born.leaf), self.tape, run)
+        if left is not None:
+            return replace(left, path=(*left.path, *born.path))
+        return born if _from_outside(born.leaf) else None
 
 
-def _by_what_is_left(born: Born, contents: Contents) -> Born | None:
-    """Not all that a call was given is still there. If ones in its place do not help, what is there has done it."""
-    leaf = born.leaf
-    call = leaf.call if leaf is not None else None
-    if leaf is None or call is None or any(contents.trouble(each) for each in call.operands):
-        return None
-
-    def content(value: Value) -> torch.Tensor:
-        known = contents.of(value)
-        return known if known is not None else torch.ones(value.shape, dtype=value.dtype, device=value.device)
-
-    result = attempt(call, content, leaf)
-    is_bad = result is not None and trouble_in(result)
-    return Born(born.trouble, call=call, output=leaf, path=born.path) if is_bad else None
+def _can_be_had_again(call: Call, contents: Contents) -> bool:
+    if call.has_foreign or call.inner:
+        return False
+    return contents.knows_operands(call) or contents.knows_carrier(call)
 
 
 def _is_new(leaf: Value, plan: Plan) -> bool:
     """Whether this step has another tensor there than the recorded one, which was made by a call."""
     return not plan.own and not _from_outside(leaf) and plan.resolve(leaf) is not leaf.tensor
+
+
+def _is_changed_since(value: Value, contents: Contents) -> bool:
+    """Whether a tensor is not finite, and was when its call made it: it was written to by another name."""
+    tensor, call = value.tensor, value.call
+    if tensor is None or call is None or not trouble_in(tensor):
+        return False
+    made = attempt(call, contents.of, value)
+    return made is not None and not trouble_in(made)
+
+
+def _is_made_by_hand(leaf: Value) -> bool:
+    """A weight that the program itself has changed or made."""
+    call = leaf.call
+    return (
+        call is not None and call.phase == "program" and not call.has_foreign and not isinstance(leaf.leaf, BatchLeaf)
+    )
 
 
 def _is_compiled(plan: Plan) -> bool:

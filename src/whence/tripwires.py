@@ -276,6 +276,12 @@ class Tripwires:
             if not all_finite([each.grad for each in weights]):
                 bad = [each for each in weights if trouble_in(each.grad)]
                 self._suspect(bad, gradients_of(bad))
+        lost = [each for each in self.passes.hand.weights() if trouble_in(each)] if self._bad_loss is not None else []
+        if self._bad_loss is not None and self._diagnosed is None and self.passes.hand.on and lost:
+            # Whatever the gradients are: the update before has spoilt the weights, and what it was made of may still be there.
+            bad_loss, self._bad_loss = self._bad_loss, None
+            self._tell(self._trip(Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))))
+            self._mark_lost(lost)
 
     def _leaves(self) -> list[torch.Tensor]:
         """The weights of the pass, remembered from when it was recorded."""
@@ -633,6 +639,8 @@ class Tripwires:
         frames: list[FrameType],
         **more: Any,
     ) -> Trip:
+        if self.passes.hand.on:
+            more.setdefault("built", self.passes.hand.made_at)
         return self.diagnoser.trip(
             notice,
             consequence,

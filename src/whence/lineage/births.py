@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from whence.tape.slices import is_random
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
 from whence.tape.trip import Born, Trip
 
+GUESSES = (1.0, 0.73)
+DEEPEST_GUESS = 8
 LONGEST_WALK = 5_000
 # Neither a pole nor the edge of a domain of any common function: log, sqrt, 1/x, acos, atanh, log1p(-x), exp.
 HARMLESS = 0.5
@@ -55,6 +58,53 @@ class Contents:
 
     def knows_operands(self, call: Call) -> bool:
         return all(self.of(each) is not None for each in call.operands)
+
+    def knows_carrier(self, call: Call) -> bool:
+        """Whether an operand is known that is not finite, whatever became of the others."""
+        return any(self.trouble(each) for each in call.operands)
+
+
+class Guessed(Contents):
+    """The same, with a number in place of what is gone and cannot be had again."""
+
+    def __init__(self, tape: Tape, run: Run | None, number: float, written: int = 0) -> None:
+        super().__init__(tape, run)
+        self._number = number
+        self._written = written
+        """Memory that has been written to since: what it held before is gone."""
+        self._depth = 0
+
+    def _recall(self, value: Value) -> torch.Tensor | None:
+        found = None
+        if self._depth < DEEPEST_GUESS and (not self._written or value.storage != self._written):
+            self._depth += 1
+            found = super()._recall(value)
+            self._depth -= 1
+        if found is not None or value.dtype is torch.bool:
+            return found
+        return torch.full(value.shape, self._number, device=value.device).to(value.dtype)
+
+
+def birth_by_what_is_left(leaf: Value, tape: Tape, run: Run) -> Born | None:
+    """Not all that led to a value is still there. Where any number in its place gives the same birth, what is there did it."""
+    found: list[Born] = []
+    for number in GUESSES:
+        guessed = Guessed(tape, run, number, leaf.storage)
+        maker = leaf.call
+        if maker is None or not trouble_in(attempt(maker, guessed.of, leaf)):
+            return None
+        found.append(_walk_from(leaf, maker, guessed))
+    first = found[0]
+    same = all(each.call is first.call for each in found)
+    return first if same and first.call is not None else None
+
+
+def _walk_from(leaf: Value, maker: Call, guessed: Guessed) -> Born:
+    carrier = _carrier(maker, leaf, guessed)
+    if carrier is None:
+        return Born("nan", call=maker, output=leaf)
+    born = find_birth(carrier, guessed, lambda each: each.call is None or each.call.has_foreign or each.call.inner)
+    return replace(born, path=(*born.path, maker))
 
 
 def contents_before(trip: Trip, call: Call) -> Contents:

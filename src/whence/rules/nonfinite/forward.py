@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Severity
-from whence.lineage.births import Contents, attempt, contents_before, first_bad
+from whence.lineage.births import Contents, Guessed, attempt, contents_before, first_bad
 from whence.lineage.gradients import line_inside
 from whence.lineage.properties import HALVES
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.reasons import Facts, Reason, reason_of
+from whence.rules.nonfinite.reasons import Facts, Reason, reason_by_what_is_left, reason_of
 from whence.rules.nonfinite.remedies import Remedy, in_float32, remedy_for
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
@@ -56,7 +56,10 @@ def scenario_of(trip: Trip) -> Scenario | None:
     if output is None or not trouble_in(output):
         output = attempt(call, before, born.output)
     if output is None:
-        return None
+        guess = attempt(call, Guessed(trip.tape, trip.run, 1.0).of, born.output)
+        if guess is None or not trouble_in(guess) or not operands:
+            return None
+        return Scenario(trip, born, call, guess, (), operands, reason_by_what_is_left(call))
     index = first_bad(output, born.trouble)
     facts = Facts(call, [tensor for _, tensor in operands], output, index, born.mask)
     return Scenario(trip, born, call, output, index, operands, reason_of(facts))

@@ -64,6 +64,7 @@ def reason_of(facts: Facts) -> Reason:
     )
 
 
+OTHERWISE = "negative numbers, a row of -inf, numbers that overflow"
 SUSPECTS = {
     "div": "a divisor of zero (a spread, a norm, a count)",
     "log": "a zero, or a negative number",
@@ -73,10 +74,19 @@ SUSPECTS = {
 }
 
 
+def reason_by_what_is_left(call: Call) -> Reason:
+    """Not all operands of a call are still there, and no number in place of the others helps."""
+    return Reason(
+        verdict=f"{call.name} gave NaN or Inf, whatever else it was given",
+        why="Not all that it was given is still there. With any number in place of the rest its result is not finite.",
+        fix=f"Look at what goes into {call.name}: {SUSPECTS.get(call.name, OTHERWISE)}.",
+    )
+
+
 def _not_kept(facts: Facts) -> Reason | None:
     if facts.call.args or facts.call.kwargs:
         return None
-    suspects = SUSPECTS.get(facts.call.name, "negative numbers, a row of -inf, numbers that overflow")
+    suspects = SUSPECTS.get(facts.call.name, OTHERWISE)
     return Reason(
         verdict=f"the first {facts.gave} of this step that is still there is the result of {facts.call.name}",
         why=f"What {facts.call.name} was given was not kept: it made the {facts.gave} itself, or a call shortly before it did.",

@@ -50,7 +50,8 @@ def what_of(trip: Trip) -> str:
     if trip.notice is Notice.STATE:
         return "nothing shows here: the step's loss may be finite"
     if trip.notice is Notice.INPUT:
-        return "the model is given NaN or Inf"
+        whom = "gradients are computed from" if trip.consequence is Consequence.APPLIED else "the model is given"
+        return f"{whom} NaN or Inf"
     number = (
         trip.observed.detach().reshape(-1)[0].item()
         if trip.observed is not None and trip.observed.numel() == 1
