@@ -61,6 +61,8 @@ class Pace:
         self._signatures: set[Any] = set()
         self._step_began = 0.0
         self._dear_steps = 0
+        self._last_node = self._nodes = 0
+        """Autograd's number of the last loss's node, and how many were made since the loss before."""
         self._has_new_loss = False
         self._hooks_off = False
         """The module sensor is on for one pass only."""
@@ -143,6 +145,12 @@ class Pace:
 
     def note_loss(self, loss: torch.Tensor) -> None:
         """A loss that is put together in another way: the next step is recorded."""
+        node = loss.grad_fn
+        last, self._last_node = self._last_node, node._sequence_nr() if node is not None else 0
+        made, self._nodes = self._nodes, self._last_node - last
+        if made == self._nodes:
+            # As many nodes as in the step before: nothing has joined.
+            return
         if self._is_new(("loss", structure_of(loss))):
             self._has_new_loss = not self.calls.on
 
