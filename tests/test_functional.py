@@ -128,3 +128,31 @@ def test_weights_that_the_update_spoils_are_told(tmp_path: Path) -> None:
     assert [each["rule"] for each in ran.loud] in (["nonfinite/update"], ["nonfinite/forward"])
     assert ran.stdout == plain_run(script, cwd=tmp_path).stdout
     assert ran.document["steps"] == 300
+
+
+READ_ONLY = """
+    import warnings
+
+    import numpy as np
+    import torch
+    from torch.func import grad_and_value
+
+    warnings.simplefilter("ignore")
+    np.arange(64, dtype=np.float32).tofile("levels.bin")
+    levels = torch.from_numpy(np.memmap("levels.bin", dtype=np.float32, mode="r")).view(16, 4)
+    weights = torch.zeros(4)
+    for step in range(5):
+        slopes, loss = grad_and_value(lambda w: (levels @ w - 1).square().mean())(weights)
+        slopes, loss = grad_and_value(lambda w, x: (x @ w - 1).square().mean())(weights, levels)
+        weights = weights - 1e-5 * slopes
+    print(loss.item())
+"""
+
+
+def test_inputs_in_memory_that_cannot_be_written_to(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(dedent(READ_ONLY))
+    ran = whence_run(script, cwd=tmp_path)
+    assert ran.code == 0
+    assert ran.stdout == plain_run(script, cwd=tmp_path).stdout
+    assert not ran.loud

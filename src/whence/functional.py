@@ -19,7 +19,7 @@ from whence.repro import Repro
 from whence.tape.passes import PassBook
 from whence.tape.replay import trouble_in
 from whence.tape.transform import Transform
-from whence.tripwires import Tripwires, all_finite
+from whence.tripwires import Tripwires
 
 PATIENCE_SECONDS = 30.0
 
@@ -47,8 +47,8 @@ class FunctionalSteps:
         """Gradients were computed for the step under way."""
 
     def began(self, transform: Transform) -> None:
-        inputs = _tensors((transform.args, transform.kwargs))
-        self._bad_inputs = [] if all_finite(inputs) else [each for each in inputs if trouble_in(each)]
+        # Only read: unlike gradients, inputs may lie in memory that cannot be written to.
+        self._bad_inputs = [each for each in _tensors((transform.args, transform.kwargs)) if trouble_in(each)]
         if self.open and self.passes.hand.on:
             self.open = False
             self.host.stepped_by_hand()
@@ -60,8 +60,7 @@ class FunctionalSteps:
             return
         if self.passes.hand.on:
             self.open = self.tripwires.trained = True
-        results = _tensors(result)
-        if all_finite(results):
+        if not any(map(trouble_in, _tensors(result))):
             return
         if bad_inputs:
             self.tripwires.input_spoilt(bad_inputs)
@@ -69,7 +68,7 @@ class FunctionalSteps:
             try:
                 findings, repros = run_elsewhere(lambda: self._diagnose(transform), PATIENCE_SECONDS)
             except NotPossible:
-                findings, repros = [], []
+                return
             self.tripwires.hold(findings, repros)
 
     def _diagnose(self, transform: Transform) -> tuple[list[Finding], list[Repro | None]]:

@@ -354,7 +354,8 @@ class Tripwires:
     def hold(self, findings: list[Finding], repros: list[Repro | None]) -> None:
         """What was found out about results that are not finite. It is told if the next step has them in its weights."""
         self._count += 1
-        self._diagnosed, self._pending = findings, Bad(findings, is_functional=True)
+        if findings:
+            self._diagnosed, self._pending = findings, Bad(findings, is_functional=True)
         self.diagnoser.repros.update(zip(findings, repros, strict=True))
 
     def input_spoilt(self, tensors: list[torch.Tensor]) -> None:
