@@ -22,6 +22,7 @@ from whence.tape.transform import Transform
 from whence.tripwires import Tripwires
 
 PATIENCE_SECONDS = 30.0
+MOST_PLACES = 4
 
 
 class Host(Protocol):
@@ -42,20 +43,27 @@ class FunctionalSteps:
         self.host = host
         self.passes = passes
         self.tripwires = tripwires
-        self._bad_inputs: list[torch.Tensor] = []
+        self._bad_inputs: dict[int, torch.Tensor] = {}
+        self._born: dict[int, list[Finding]] = {}
+        """For each place among the inputs, what was found out when something there was first not finite."""
         self.open = False
         """Gradients were computed for the step under way."""
 
     def began(self, transform: Transform) -> None:
         # Only read: unlike gradients, inputs may lie in memory that cannot be written to.
-        self._bad_inputs = [each for each in _tensors((transform.args, transform.kwargs)) if trouble_in(each)]
+        inputs = enumerate(_tensors((transform.args, transform.kwargs)))
+        self._bad_inputs = {place: each for place, each in inputs if trouble_in(each)}
         if self.open and self.passes.hand.on:
             self.open = False
             self.host.stepped_by_hand()
             self.tripwires.next_pass(spoilt=bool(self._bad_inputs))
+        for place, tensor in self._bad_inputs.items():
+            if place not in self._born and len(self._born) < MOST_PLACES:
+                # It may be long before a result shows it.
+                self._born[place] = self.tripwires.spoilt(tensor)
 
     def ended(self, transform: Transform, result: Any) -> None:
-        bad_inputs, self._bad_inputs = self._bad_inputs, []
+        bad_inputs, self._bad_inputs = self._bad_inputs, {}
         if not transform.gradients:
             return
         if self.passes.hand.on:
@@ -63,7 +71,8 @@ class FunctionalSteps:
         if not any(map(trouble_in, _tensors(result))):
             return
         if bad_inputs:
-            self.tripwires.input_spoilt(bad_inputs)
+            known = [each for place, found in self._born.items() if place in bad_inputs for each in found]
+            self.tripwires.input_spoilt(known[-1:])
         elif self.tripwires.may_ask():
             try:
                 findings, repros = run_elsewhere(lambda: self._diagnose(transform), PATIENCE_SECONDS)

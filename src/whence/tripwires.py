@@ -358,15 +358,21 @@ class Tripwires:
             self._diagnosed, self._pending = findings, Bad(findings, is_functional=True)
         self.diagnoser.repros.update(zip(findings, repros, strict=True))
 
-    def input_spoilt(self, tensors: list[torch.Tensor]) -> None:
-        """Gradients are computed for weights, or from data, that are not finite, and nothing was suspected."""
+    def spoilt(self, tensor: torch.Tensor) -> list[Finding]:
+        """Gradients are about to be computed for weights, or from data, that are not finite: where does that come from?"""
+        if self._pending is not None or self._told_end:
+            return []
+        frames, stack = user_frames(sys._getframe(1)), user_stack(sys._getframe(1))
+        names = [handle.text for frame in frames for handle, each in handles_in(frame) if each is tensor]
+        return self._ask(self._trip(Notice.INPUT, Consequence.APPLIED, tensor, stack, frames, weights=names[:1]))
+
+    def input_spoilt(self, findings: list[Finding]) -> None:
+        """And now what was computed is not finite either."""
         if self._pending is not None:
             self._settle(spoilt=True)
         elif not self._told_end:
-            frames, stack = user_frames(sys._getframe(1)), user_stack(sys._getframe(1))
-            names = [handle.text for frame in frames for handle, each in handles_in(frame) if each is tensors[0]]
-            trip = self._trip(Notice.INPUT, Consequence.APPLIED, tensors[0], stack, frames, weights=names[:1])
-            self._told_end = bool(self._tell(trip))
+            self.host.say(findings)
+            self._told_end = bool(findings)
 
     # the gradients
 
