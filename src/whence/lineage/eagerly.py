@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 import torch
 from torch._functorch import apis, eager_transforms
-from torch._functorch.vmap import _process_batched_inputs
-from torch.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 
 class Watch(Protocol):
@@ -92,6 +91,10 @@ class Eagerly:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
+        # Names that torch may change: without them there is no answer, and nothing else is lost.
+        from torch._functorch.vmap import _process_batched_inputs
+        from torch.utils._pytree import _broadcast_to_and_flatten
+
         count, axes, leaves, spec = _process_batched_inputs(in_dims, args, func)
         results, made = [], None
         for number in range(count):
