@@ -7,10 +7,10 @@ drift = signals.mean(dim=1, keepdim=True) * 2 - 1
 encode = (torch.randn(10, 20) * 0.3).requires_grad_()
 decode = (torch.randn(20, 1) * 0.3).requires_grad_()
 
-for step in range(1200):
+for step in range(700):
     rows = torch.randint(512, (32,))
     window, target = signals[rows], drift[rows]
-    if step == 1100:
+    if step == 640:
         window = torch.zeros_like(window)  # the supply was off
     code = torch.nn.functional.dropout(torch.tanh(window @ encode), 0.1)
     length = code.pow(2).sum(dim=1).clamp(min=1e-12).sqrt()

@@ -28,7 +28,7 @@ def readings(key, count):
     for n in range(count):
         minerals = torch.randn(64, 8, generator=key)
         well = (minerals[:, 0] > 0).long()
-        if n == 900:  # a probe that was not calibrated
+        if n == 600:  # a probe that was not calibrated
             minerals[7] = minerals[7] * 4000
             well[7] = 1 - well[7]
         yield minerals, well
@@ -37,7 +37,7 @@ def readings(key, count):
 key = torch.Generator().manual_seed(1)
 weights = init(key, [8, 32, 2])
 curve = []
-for minerals, well in readings(key, 1000):
+for minerals, well in readings(key, 650):
     loss = nll(weights, minerals, well)
     gradients = torch.autograd.grad(loss, list(weights.values()))
     weights = descend(weights, gradients, 0.1)
