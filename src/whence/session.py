@@ -7,7 +7,7 @@ import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from types import FrameType, TracebackType
 from typing import Any, Protocol
@@ -547,15 +547,9 @@ class Session:
                 self.functional.ended(transform, result)
             self._stop_if_asked()
 
-    @contextmanager
-    def recording_eagerly(self) -> Iterator[None]:
+    def recording_eagerly(self) -> AbstractContextManager[None]:
         """Record what is called within as a step of the program. For child processes."""
-        sensor = CallSensor(_Eagerly(self))
-        sensor.start()
-        try:
-            yield
-        finally:
-            sensor.stop()
+        return _recording(_Eagerly(self))
 
     # what the backward sensor reports
 
@@ -754,15 +748,9 @@ class Session:
         """While Whence looks its call sensor does not, and a fault in looking goes no further."""
         return _Looking(self)
 
-    @contextmanager
-    def _recording_aside(self) -> Iterator[None]:
-        """Put what is called within on the tape, with a sensor of its own. For child processes."""
-        sensor = CallSensor(_Aside(self))
-        sensor.start()
-        try:
-            yield
-        finally:
-            sensor.stop()
+    def _recording_aside(self) -> AbstractContextManager[None]:
+        """Put what is called within on the tape. For child processes."""
+        return _recording(_Aside(self))
 
 
 class _Looking:
@@ -810,6 +798,17 @@ class _Aside:
     def call_made(self, call: Call, result: Any) -> None: ...
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
+
+
+@contextmanager
+def _recording(listener: _Aside) -> Iterator[None]:
+    """With a sensor of its own."""
+    sensor = CallSensor(listener)
+    sensor.start()
+    try:
+        yield
+    finally:
+        sensor.stop()
 
 
 class _Eagerly(_Aside):
