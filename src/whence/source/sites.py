@@ -128,7 +128,8 @@ def let_go() -> None:
 
 
 def frames_from(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
+    """The frames of the program from here outwards."""
+    while frame is not None and frame.f_code.co_filename != RUNNER:
         yield frame
         frame = frame.f_back
 
@@ -173,8 +174,11 @@ def user_stack(frame: FrameType | None) -> tuple[Site, ...]:
     """The sites of the user's own code that are running now, innermost first."""
     found: list[Site] = []
     while frame is not None and len(found) < DEEPEST_STACK:
-        if not is_library(frame.f_code.co_filename):
+        filename = frame.f_code.co_filename
+        if not is_library(filename):
             found.append(Site.of(frame))
+        elif filename == RUNNER:
+            break
         frame = frame.f_back
     return tuple(found)
 

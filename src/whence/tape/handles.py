@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -15,6 +15,9 @@ from whence.source.sites import variables
 DEEPEST = 3
 MOST_ENTRIES = 256
 CLOSED = (torch.Tensor, nn.Module, torch.optim.Optimizer, type, ModuleType)
+PLAIN = frozenset(
+    {str, int, float, bool, bytes, complex, type(None), torch.Tensor, nn.Parameter, FunctionType, ModuleType}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ def handles_in(frame: FrameType) -> Iterator[tuple[Handle, torch.Tensor]]:
 
 def _entries(thing: Any) -> Iterable[tuple[Any, Any]]:
     """What a container holds, or an object of the program's own has as attributes."""
+    if type(thing) in PLAIN:
+        return ()
     found: Iterable[tuple[Any, Any]]
     if isinstance(thing, Mapping):
         found = thing.items() if type(thing).__module__ in ("builtins", "collections") else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from whence.tape.tape import Call, CustomFunction, Value
+from whence.tape.tape import Call, CustomFunction, Value, flatten
 
 BACKWARDS = ("backward", "grad")
 RANDOM = (
@@ -23,7 +23,14 @@ def is_random(call: Call) -> bool:
 
 def may_draw(call: Call) -> bool:
     """Whether a call may draw random numbers."""
-    return is_random(call) or call.name in WITH_DROPOUT or isinstance(call.func, CustomFunction)
+    return (
+        is_random(call) or (call.name in WITH_DROPOUT and _has_dropout(call)) or isinstance(call.func, CustomFunction)
+    )
+
+
+def _has_dropout(call: Call) -> bool:
+    """The share that is dropped is the only number with a point that most of these calls take."""
+    return any(isinstance(each, float) and each > 0 for each in flatten((call.args, call.kwargs)))
 
 
 def needed_calls(
