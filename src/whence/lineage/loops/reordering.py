@@ -20,6 +20,7 @@ from whence.source.definitions import (
     find_definition,
     own_nodes,
     parameter_names,
+    returns_of,
 )
 from whence.source.text import enclosing, last_name, statement_of
 
@@ -31,6 +32,7 @@ CONVERTING_METHODS = {"float", "long", "int", "double", "astype", "to", "copy", 
                       "contiguous", "type"}  # fmt: skip
 DRAWING = {"randperm", "permutation", "sample"}
 SORTING = {"argsort", "lexsort"}
+REORDERING = ("shuffle", "sort", "perm", "sample", "filter", "select", "drop", "unique", "order", "split", "choice")
 SEEDING = {"seed", "manual_seed", "set_state", "setstate", "set_rng_state", "default_rng", "Random", "RandomState", "Generator"}  # fmt: skip
 
 
@@ -73,6 +75,8 @@ class Apart:
     moved: str
     kept: str
     pairing: ast.AST
+    twice: bool = False
+    """The other was put in a random order, too, and in another one."""
 
 
 def apart(inputs: ast.expr, labels: ast.expr, pairing: ast.AST, scope: ast.AST) -> Apart | None:
@@ -82,7 +86,7 @@ def apart(inputs: ast.expr, labels: ast.expr, pairing: ast.AST, scope: ast.AST) 
         return None
     if set(one.names) & set(other.names) or not _side_by_side(one, other) or _are_weights(one.root, other.root):
         return None
-    found, moved, kept = None, one, other
+    found, moved, kept, twice = None, one, other, False
     roots = one.root.node, other.root.node
     if one.changes and not other.changes:
         found = one.changes[-1]
@@ -90,11 +94,11 @@ def apart(inputs: ast.expr, labels: ast.expr, pairing: ast.AST, scope: ast.AST) 
         found, moved, kept = other.changes[-1], other, one
     elif len(one.changes) == len(other.changes) == 1 and _drawn_twice(one.changes[0], other.changes[0], one.scope):
         later = max(one, other, key=lambda each: _position(each.changes[0].node))
-        found, moved, kept = later.changes[0], later, one if later is other else other
+        found, moved, kept, twice = later.changes[0], later, one if later is other else other, True
     if found is None or not _is_certain(found, one, other) or found.drawn in roots:
         # Where the permutation is what is to be told, it is a label itself.
         return None
-    return Apart(found, moved.names[-1], kept.names[-1], pairing)
+    return Apart(found, moved.names[-1], kept.names[-1], pairing, twice)
 
 
 def _is_certain(change: Change, one: History, other: History) -> bool:
@@ -117,6 +121,36 @@ def outside(inputs: ast.expr, labels: ast.expr, scope: ast.AST, call: ast.AST | 
         given = argument_for(call, function, each.names[-1], bound=bound) if isinstance(call, ast.Call) else None
         found += [given] if given is not None else []
     return found if len(found) == 2 else []
+
+
+def inside(inputs: ast.expr, labels: ast.expr, scope: ast.AST) -> tuple[ast.Call, list[tuple[int, ...]]] | None:
+    """A call that gave both sequences, as they are, and which parts of its result they are."""
+    roots = [each.root for each in (history_of(inputs, scope), history_of(labels, scope)) if not each.unknown]
+    if len(roots) < 2 or any(each is None or not each.path for each in roots):
+        return None
+    found = [each for each in roots if each is not None]
+    call = found[0].value
+    return (call, [each.path for each in found]) if isinstance(call, ast.Call) and call is found[1].value else None
+
+
+def returned(function: FunctionNode, path: tuple[int, ...]) -> ast.expr | None:
+    """A part of what a function returns, if it returns in one place only."""
+    results = returns_of(function)
+    node = results[0] if len(results) == 1 else None
+    for number in path:
+        node = node.elts[number] if isinstance(node, ast.Tuple | ast.List) and number < len(node.elts) else None
+    return node
+
+
+def without_common_index(one: ast.expr, other: ast.expr) -> tuple[ast.expr, ast.expr]:
+    """Two sequences of which the same elements are taken."""
+    while (
+        isinstance(one, ast.Subscript)
+        and isinstance(other, ast.Subscript)
+        and ast.unparse(one.slice) == ast.unparse(other.slice)
+    ):
+        one, other = one.value, other.value
+    return one, other
 
 
 def constructed(inputs: ast.expr, labels: ast.expr, scope: ast.AST) -> tuple[str, tuple[int, int]] | None:
@@ -184,12 +218,12 @@ def _follow_name(node: ast.expr, history: History, depth: int) -> None:
         history.unknown = True
         return
     _note_statements(name, definition, statement, history)
-    value = definition.value
-    passes_on = value is not None and not definition.path and _leads_to_a_name(value)
-    if value is None or not passes_on:
+    value = definition.value if not definition.path else None
+    before = value if value is not None and _leads_to_a_name(value) else _reworked(value, name)
+    if before is None:
         history.root = definition
         return
-    _follow(value, history, depth + 1)
+    _follow(before, history, depth + 1)
 
 
 def _constructor_of(scope: ast.AST) -> ast.FunctionDef | None:
@@ -213,6 +247,15 @@ def _leads_to_a_name(node: ast.expr) -> bool:
         else:
             break
     return _is_variable(node)
+
+
+def _reworked(value: ast.expr | None, name: str) -> ast.expr | None:
+    """What a variable was that is worked on under its own name: `x = scale(x)`, `x = (x - mean) / std`."""
+    while isinstance(value, ast.BinOp) or (value is not None and _converted(value) is not None):
+        value = value.left if isinstance(value, ast.BinOp) else _converted(value)
+    if isinstance(value, ast.Call) and not any(word in last_name(value.func).lower() for word in REORDERING):
+        value = next((each for each in value.args if _is_name(each, name)), None)
+    return value if value is not None and _is_name(value, name) else None
 
 
 def _is_variable(node: ast.expr) -> bool:

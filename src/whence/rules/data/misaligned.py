@@ -14,6 +14,7 @@ from whence.ledgers.labels import Stream
 from whence.lineage.datasets.habits import places_of
 from whence.lineage.datasets.preparing import innermost
 from whence.lineage.datasets.sheets import mixed_up
+from whence.lineage.loops.feeding import Place, functions_of
 from whence.lineage.loops.reordering import (
     Apart,
     Manner,
@@ -22,9 +23,12 @@ from whence.lineage.loops.reordering import (
     constructed,
     given_to,
     indexed_together,
+    inside,
     outside,
     pairings_in,
+    returned,
     scopes_in,
+    without_common_index,
 )
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
@@ -215,7 +219,8 @@ def _in_memory(audit: Audit) -> Finding | None:
             step=audit.step,
             phase="data",
             confidence=Confidence.LIKELY,
-            verdict=f"{found.moved} is {how} here, and {found.kept}, which goes with it, is not",
+            verdict=f"{found.moved} is {how} here, and {found.kept}, which goes with it, "
+            + ("in another order" if found.twice else "is not"),
             what=f"{found.moved} and {found.kept} are paired element by element",
             why="After that, an element stands beside another one's partner: the model learns the mean of the labels.",
             fix="Do the same to both: one permutation or mask for both, or sort and filter a list of pairs.",
@@ -255,12 +260,13 @@ def _pairs_at(streams: list[Stream]) -> Iterator[tuple[ast.expr, ast.expr, ast.C
             continue
         given = given_to(call, scope)
         if given is not None:
-            yield given, call.args[1], call, scope, stream.stack
+            yield *without_common_index(given, call.args[1]), call, scope, stream.stack
 
 
 def _at_losses(streams: list[Stream]) -> Iterator[tuple[Apart | None, str]]:
     for given, label, call, scope, stack in _pairs_at(streams):
         yield apart(given, label, call, scope), stack[0].filename
+        yield from _inwards(given, label, Place(stack[0].filename, scope, stack[0].f_globals))
         yield from _outwards(given, label, scope, stack[1:])
 
 
@@ -283,6 +289,17 @@ def _outwards(
             return
         (one, other), scope = given, around
         yield apart(one, other, call, scope), site.filename
+        yield from _inwards(one, other, Place(site.filename, scope, site.f_globals))
+
+
+def _inwards(one: ast.expr, other: ast.expr, place: Place, depth: int = 0) -> Iterator[tuple[Apart | None, str]]:
+    """Two parts of what a function of the program's gave are what it returns, and so on."""
+    given = inside(one, other, place.scope) if depth < DEEPEST else None
+    for function, filename, names in functions_of(given[0], place) if given is not None else ():
+        parts = [returned(function, each) for each in given[1]] if given is not None else []
+        if len(parts) == 2 and parts[0] is not None and parts[1] is not None:
+            yield apart(parts[0], parts[1], parts[1], function), filename
+            yield from _inwards(parts[0], parts[1], Place(filename, function, names), depth + 1)
 
 
 def _in_datasets(kinds: list[type]) -> Iterator[tuple[Apart | None, str]]:
@@ -304,6 +321,7 @@ def _in_files(
                 for stack in stacks:
                     depth = next((number for number, site in enumerate(stack) if function_node(site) is scope), None)
                     if depth is not None:
+                        yield from _inwards(one, other, Place(filename, scope, stack[depth].f_globals))
                         yield from _outwards(one, other, scope, stack[depth + 1 :])
 
 
