@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS = 1
+# Many tests start programs of their own, which would compile the package each time.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test check clean
 

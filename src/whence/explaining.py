@@ -20,6 +20,7 @@ from whence.source.sites import Site, is_library, sites_in
 from whence.tape.batches import LoaderBook, LoaderInfo, Lost
 from whence.tape.builds import BuildBook
 from whence.tape.failed import FailedCall, Fetching
+from whence.tape.randomness import Kept, restore
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Call, Tape
 
@@ -85,6 +86,7 @@ class Explainer:
         info: LoaderInfo,
         indices: list[Any],
         worker: int | None,
+        streams: Kept,
         exception: Exception,
         outer: list[FrameType],
         step: int,
@@ -96,6 +98,7 @@ class Explainer:
 
             def ask() -> list[Finding]:
                 be_worker(info, worker)
+                restore(streams)
                 return self._fetch_again(info, indices, type(exception), outer, fate, step)
 
             try:

@@ -56,6 +56,8 @@ from whence.stepping import HandSteps
 from whence.stopping import Stop
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost, is_from_a_signal, leaves_of, signature_of
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
+from whence.tape.preparation import Preparation
+from whence.tape.randomness import Kept
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
 from whence.tape.transform import Transform
@@ -92,6 +94,7 @@ class Session:
         self.modules = ModuleBook()
         self.loaders = LoaderBook()
         self.passes = PassBook(self.tape)
+        self.preparation = Preparation(self.tape)
         books = (self.modules, self.loaders, self._recording_aside)
         self.explainer = Explainer(self.tape, *books)
         self.diagnoser = Diagnoser(self.tape, self.passes, *books)
@@ -158,6 +161,7 @@ class Session:
             self._end([], None)
         self.stop()
         self.passes.forget()
+        self.tape.copies.clear()
         self.tripwires.forget()
         self.auditor.weights.forget()
         total = perf_counter() - self.pace.began
@@ -184,6 +188,9 @@ class Session:
                 with self.looking():
                     self.hand.call_begins(call)
             self.passes.note_operands(call, tensors)
+            if not self.passes.begun and call.phase == "program":
+                with self.looking():
+                    self.preparation.begins(call, tensors)
             if call.name in CHANGES and self.auditor.changes.is_open():
                 with self.looking():
                     self.auditor.changes.begins(call, tensors)
@@ -199,6 +206,9 @@ class Session:
         if call.name in CASTS:
             with self.looking():
                 self.tape.note_cut(call)
+        if not self.passes.begun and call.phase == "program" and not transforming():
+            with self.looking():
+                self.preparation.made(call)
         if call.name in LOSSES and not self.passes.current.deliveries and not transforming():
             with self.looking():
                 self.auditor.labels.note(call, self.passes.current, self.passes.calls)
@@ -364,6 +374,7 @@ class Session:
         info: LoaderInfo,
         indices: list[Any] | None,
         worker: int | None,
+        streams: Kept,
         exception: Exception,
         lost: list[Lost],
     ) -> None:
@@ -371,7 +382,9 @@ class Session:
         if lost:
             self._explain(exception, lambda: self.explainer.lost_worker(info, lost, exception, outer, self.step))
         elif indices is not None:
-            self._explain(exception, lambda: self.explainer.fetch(info, indices, worker, exception, outer, self.step))
+            self._explain(
+                exception, lambda: self.explainer.fetch(info, indices, worker, streams, exception, outer, self.step)
+            )
 
     # what the watchdog reports
 

@@ -25,6 +25,8 @@ LOSSES = frozenset(
      "smooth_l1_loss", "huber_loss"}
 )  # fmt: skip
 FLAT = {"tanh": (-0.995, 0.995), "sigmoid": (0.005, 0.995)}
+SUSPECT = 10.0
+"""How many times larger gradients have to look where they end, before the loss is differentiated to see."""
 
 
 @dataclass(eq=False, slots=True)
@@ -152,6 +154,33 @@ def _is_layer(call: Call) -> bool:
     return bool(call.outputs) and any(is_weight(each) and len(each.shape) > 1 for each in call.operands)
 
 
+def _gradient_size(call: Call, run: Run) -> float:
+    """About how large the gradient of a layer's result is, by what it left in the layer's weights: their gradient is made of
+    that and of what the layer was given."""
+    left = [
+        each.tensor.grad
+        for each in call.operands
+        if is_weight(each) and len(each.shape) > 1 and each.tensor is not None
+    ]
+    dense = [each for each in left if each is not None and not each.is_sparse]
+    given = next((run.contents[each] for each in call.operands if each in run.contents and not is_weight(each)), None)
+    if given is None or not dense:
+        return 0.0
+    size = float(given.norm()) if given.is_floating_point() else math.sqrt(given.numel())
+    return math.hypot(*(float(each.norm()) for each in dense)) / size if size else 0.0
+
+
+def _growth(study: Study, layers: list[Call]) -> Growth | None:
+    """The loss of the pass, run again with a graph, differentiated to the results of its layers."""
+    backward = Backward(layers, _sources(study, layers))
+    wanted = {each.value for each in study.losses} | backward.sources
+    for call in layers:
+        wanted |= {each for each in call.operands if call.name in RECURRENT or is_weight(each)}
+    coarse = _coarse_graph(study)
+    run = study.again(*wanted, gradients=True, towards=backward.sources, amend=backward.expect, during=coarse)
+    return backward.growth(study, run) if run is not None else None
+
+
 def _through_time(study: Study, run: Run, call: Call, gradient: torch.Tensor) -> Growth | None:
     """How much more the first step of a sequence moves the loss than the last one."""
     given = run.contents.get(call.operands[0])
@@ -200,36 +229,31 @@ class UnitLedger:
         """For each loss, at each look: how far predictions differ from sample to sample, as a share of how far targets do."""
 
     def look(self, study: Study) -> None:
-        """One replay, of which little is kept: units are looked at as they are made."""
+        """One replay without a graph, of which little is kept: units are looked at as they are made."""
         if any(each.number is not None and not math.isfinite(each.number) for each in study.losses):
             # Nothing fires on NaN, and it is told already.
             return
         self._gradients(study)
         layers = _chain(study)
-        backward = Backward(layers, _sources(study, layers))
         units = {id(call) for _, call in study.loss_calls() if call.name in RELUS or call.name in FLAT}
         losses = [call for _, call in study.loss_calls() if call.name in LOSSES and len(call.operands) > 1]
         wanted = {each.value for each in study.losses} | {each for call in losses for each in call.operands[:2]}
-        for call in backward.layers:
-            wanted |= {each for each in call.operands if call.name in RECURRENT or is_weight(each)}
-        wanted |= backward.sources
+        sizes: dict[Call, float] = {}
 
         def amend(call: Call, run: Run) -> None:
-            backward.expect(call, run)
+            if call in layers:
+                sizes[call] = _gradient_size(call, run)
             if id(call) in units and call.outputs and call.operands:
                 content = run.contents.get(call.outputs[0])
                 if content is not None and content.dim() > 1:
                     self._enter(study, call, content.detach())
 
-        run = None
-        if units or losses or layers:
-            graph = bool(backward.sources)
-            coarse = _coarse_graph(study) if graph else None
-            run = study.again(*wanted, gradients=graph, towards=backward.sources, amend=amend, during=coarse)
+        run = study.again(*wanted, gradients=False, amend=amend) if units or losses or layers else None
         if run is None:
             return
         self._predictions(losses, run)
-        growth = backward.growth(study, run)
+        last = next((sizes[call] for call in layers if sizes.get(call)), 0.0)
+        growth = _growth(study, layers) if last and max(sizes.values()) > SUSPECT * last else None
         if growth is not None:
             self.growth.append(growth)
 

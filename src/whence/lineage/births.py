@@ -19,6 +19,8 @@ from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
 from whence.tape.trip import Born, Trip
 
 GUESSES = (1.0, 0.73)
+RARE = 0.05
+FEW_BIASES = 2
 DEEPEST_GUESS = 8
 LONGEST_WALK = 5_000
 # Neither a pole nor the edge of a domain of any common function: log, sqrt, 1/x, acos, atanh, log1p(-x), exp.
@@ -48,6 +50,8 @@ class Contents:
         return trouble_in(self.of(value))
 
     def _recall(self, value: Value) -> torch.Tensor | None:
+        if value in self.tape.copies:
+            return self.tape.copies[value]
         tensor = value.tensor
         if tensor is not None and self.tape.known_value(tensor) is value:
             return tensor.detach()
@@ -160,7 +164,8 @@ def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool
     for _ in range(LONGEST_WALK):
         call = current.call
         if call is None or call.forgotten or is_leaf(current):
-            if made_nan is not None and trouble == "inf" and not current.requires_grad and current.leaf is None:
+            given = not current.requires_grad and current.leaf is None
+            if made_nan is not None and trouble == "inf" and given and _is_mask(contents.of(current)):
                 return _at(made_nan, path, mask=current)
             return Born(trouble, leaf=current, path=tuple(reversed(path)))
         if trouble == "inf" and is_deliberate(call) and not any(contents.trouble(each) for each in call.operands):
@@ -180,6 +185,14 @@ def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool
 def _at(made: tuple[Call, Value, int], path: list[Call], mask: Value) -> Born:
     call, output, length = made
     return Born("nan", call=call, output=output, path=tuple(reversed(path[:length])), mask=mask)
+
+
+def _is_mask(tensor: torch.Tensor | None) -> bool:
+    """Data of many different values that are infinite here and there are no mask."""
+    if tensor is None:
+        return True
+    finite = tensor.isfinite()
+    return float(finite.float().mean()) < 1 - RARE or len(set(tensor[finite].reshape(-1).tolist())) <= FEW_BIASES
 
 
 def is_deliberate(call: Call) -> bool:

@@ -16,6 +16,7 @@ from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
 from whence.source.sites import caller_frame, user_stack
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost
 from whence.tape.indices import listed, packed
+from whence.tape.randomness import Kept
 
 _Iterator = torch_dataloader._BaseDataLoaderIter
 _WorkerIterator = torch_dataloader._MultiProcessingDataLoaderIter
@@ -35,6 +36,7 @@ class Listener(Complaints, Protocol):
         info: LoaderInfo,
         indices: list[Any] | None,
         worker: int | None,
+        streams: Kept,
         exception: Exception,
         lost: list[Lost],
     ) -> None: ...
@@ -43,7 +45,7 @@ class Listener(Complaints, Protocol):
 class Round:
     """One iterator over a loader, from its start to its end: what was asked for and has not come yet."""
 
-    __slots__ = ("arrived", "brought", "info", "iterator", "sent", "tasks", "workers")
+    __slots__ = ("arrived", "brought", "info", "iterator", "sent", "streams", "tasks", "workers")
 
     def __init__(self, iterator: Any, info: LoaderInfo, forget: Callable[[Any], None]) -> None:
         self.iterator = weakref.ref(iterator, forget)
@@ -55,6 +57,8 @@ class Round:
         self.brought: dict[int, int] = {}
         """Which worker did it, for tasks that came out of the queue."""
         self.workers: Any = ()
+        self.streams: Kept = ()
+        """Where random streams stood before the batch that is being made, if it is made in this process."""
         self.tasks: dict[int, Any] = {}
         """The iterator's own account of what its workers owe it."""
 
@@ -169,6 +173,8 @@ class LoaderSensor(Sensor):
         kept = None if now.info.is_iterable else packed(indices)
         if not now.info.workers:
             now.sent[0] = kept
+            if now.info.draws is not None:
+                now.streams = now.info.draws.before()
             return
         now.sent[iterator._send_idx] = kept
         if now.tasks is not iterator._task_info:
@@ -201,7 +207,9 @@ class LoaderSensor(Sensor):
             indices, worker = self._taken(now, iterator)
             if now.info.shuffles_by_epoch:
                 now.info.note_order(indices)
-            listener.batch_arrived(listener.loaders.deliver(now.info, indices, worker, data), data)
+            if now.info.draws is not None:
+                now.info.draws.after(now.streams)
+            listener.batch_arrived(listener.loaders.deliver(now.info, indices, worker, now.streams, data), data)
 
     def _note_end(self, iterator: Any) -> None:
         if (now := self._rounds.get(id(iterator))) is not None:
@@ -212,7 +220,7 @@ class LoaderSensor(Sensor):
             lost = lost_among(now, only_dead=True)
             indices, worker = self._taken(now, iterator)
             known = list(indices) if indices is not None else None
-            self.listener.fetch_failed(now.info, known, worker, exception, lost)
+            self.listener.fetch_failed(now.info, known, worker, now.streams, exception, lost)
 
     def lost(self, only_dead: bool) -> tuple[LoaderInfo, list[Lost]] | None:
         """The first loader that has lost workers; also if its iterator is gone with the loop that it was in."""

@@ -13,6 +13,7 @@ from torch.utils.data._utils import signal_handling
 
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.tape.randomness import Draws, Kept
 
 MOST_FIELDS = 64
 LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, complex, str, bytes, type(None)})
@@ -49,6 +50,8 @@ class LoaderInfo:
         self.orders: list[int] = []
         """A hash of the indices of each epoch so far, the present one last."""
         self._dataset = _weakly(getattr(loader, "dataset", None))
+        self.draws = Draws(self._dataset) if not self.workers and not self.is_iterable else None
+        """What the random numbers of its samples are, where they are made in this process."""
 
     @property
     def built(self) -> Spot | None:
@@ -119,6 +122,8 @@ class Batch:
     signature: tuple[Any, ...] = ()
     worker: int | None = None
     """The number of the worker process that made it."""
+    streams: Kept = ()
+    """Where the random streams stood that it was made with."""
 
     @property
     def indices(self) -> list[Any] | None:
@@ -213,10 +218,12 @@ class LoaderBook:
     def infos(self) -> list[LoaderInfo]:
         return list(self._known.values())
 
-    def deliver(self, info: LoaderInfo, indices: Sequence[Any] | None, worker: int | None, data: Any) -> Batch:
+    def deliver(
+        self, info: LoaderInfo, indices: Sequence[Any] | None, worker: int | None, streams: Kept, data: Any
+    ) -> Batch:
         if not info.is_like_last(data):
             info.learn(data)
-        self.current = Batch(info, info.batches, indices, info.signature, worker)
+        self.current = Batch(info, info.batches, indices, info.signature, worker, streams)
         info.batches += 1
         return self.current
 

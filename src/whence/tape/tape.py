@@ -213,6 +213,8 @@ class Tape:
         self._most_marks = MOST_MARKS
         self.cuts: dict[Site, Cut] = {}
         """What casts from real to whole numbers have lost, by where they stand."""
+        self.copies: dict[Value, torch.Tensor] = {}
+        """What some values contained that may be gone, or changed, since."""
 
     def note_cut(self, call: Call) -> None:
         """A call that went well: did it drop fractions?"""

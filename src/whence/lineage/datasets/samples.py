@@ -27,6 +27,7 @@ from whence.source.sites import Site, is_library, user_frames
 from whence.source.spots import Spot
 from whence.source.text import statement_of
 from whence.tape.batches import BatchLeaf, LoaderInfo, leaves_of
+from whence.tape.randomness import restore
 from whence.tape.tape import Value
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene
 def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail:
     everything: list[tuple[FrameType, Any]] = []
     be_worker(info, leaf.batch.worker)
+    restore(leaf.batch.streams)
     with scene.record():
         fetch = fetch_again(info.dataset, indices)
         with returning_frames(everything):
@@ -122,13 +124,14 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         leaf=leaf.path,
         path=file_of(fetch.returns[named]) if fetch.returns else None,
     )
+    one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
     if (
         prop.shows_in_lines
         and position is not None
-        and (trail := _by_lines(info, indices[position], leaf, prop, scene))
+        and (trail := _by_lines(info, indices[: position + 1], leaf, prop, scene))
     ):
-        return replace(trail, sample=sample)
-    one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
+        earlier = _made_before(one, prop, inner) if trail.birth is Birth.SOURCE else None
+        return replace(earlier or trail, sample=sample)
     collated = dict(leaves_of(batch)).get(leaf.path)
     if not _only_together(one, collated, prop) and (
         is_array(one) or isinstance(one, int | float) or type(one).__module__ == "numpy"
@@ -149,8 +152,19 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
     return replace(trail, sample=sample)
 
 
-def _by_lines(info: LoaderInfo, index: Any, leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail | None:
-    """A value that came to be while the sample was made: the line after which it was there."""
+def _made_before(sample: Any, prop: Property, scene: Scene) -> Trail | None:
+    """The dataset hands out what it was made with: the call that made that so, if it is on the tape."""
+    trail = trace(scene.tape.value_of(sample), prop, scene) if isinstance(sample, torch.Tensor) else None
+    return trail if trail is not None and trail.birth is Birth.CALL else None
+
+
+def _by_lines(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail | None:
+    """A value that came to be while the last of some samples was made: the line after which it was there."""
+    *earlier, index = indices
+    if leaf.batch.streams:
+        # Those before it draw from the same random numbers.
+        restore(leaf.batch.streams)
+        fetch_again(info.dataset, earlier)
     watch = LineWatch(prop)
     watch.during(lambda: info.dataset[index])
     found = watch.spot(leaf.path)

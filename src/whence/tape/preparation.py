@@ -1,0 +1,59 @@
+"""What is computed before training begins, by calls that no replay of a step reaches."""
+
+from __future__ import annotations
+
+import torch
+
+from whence.tape.passes import changes_something
+from whence.tape.replay import trouble_in
+from whence.tape.tape import Call, Tape, Value
+
+MOST_KEPT = 8
+MOST_BYTES = 1 << 26
+LARGEST_READ = 1 << 26
+
+
+class Preparation:
+    """Keeps what a call was given that made NaN or Inf of it: the program may let go of it, and train on what came out."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self._kept = self._bytes = 0
+        self._before: dict[Value, torch.Tensor] = {}
+
+    def begins(self, call: Call, tensors: list[torch.Tensor]) -> None:
+        """What a call is about to change is gone when it has."""
+        self._before = {}
+        if changes_something(call.name) and self._kept < MOST_KEPT and _size(tensors) <= MOST_BYTES:
+            self._before = {
+                value: each.detach().clone()
+                for value, each in zip(call.operands, tensors, strict=True)
+                if _can_be_bad(each)
+            }
+
+    def made(self, call: Call) -> None:
+        before, self._before = self._before, {}
+        if self._kept >= MOST_KEPT or not any(_is_bad(each.tensor) for each in call.outputs):
+            return
+        given = {each: before.get(each, each.tensor) for each in call.operands}
+        tensors = [each for each in given.values() if each is not None]
+        size = _size(tensors)
+        if len(tensors) == len(given) and not any(map(trouble_in, tensors)) and self._bytes + size <= MOST_BYTES:
+            self.tape.copies |= {value: each.detach().clone() for value, each in given.items() if each is not None}
+            self._bytes += size
+            self._kept += 1
+
+
+def _size(tensors: list[torch.Tensor]) -> int:
+    return sum(each.numel() * each.element_size() for each in tensors)
+
+
+def _can_be_bad(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
+
+
+def _is_bad(tensor: torch.Tensor | None) -> bool:
+    """A sum is not finite if something in it is not: it is cheap, and asked first."""
+    if tensor is None or not _can_be_bad(tensor) or tensor.numel() > LARGEST_READ:
+        return False
+    return not bool(torch.isfinite(tensor.detach().sum())) and bool(trouble_in(tensor))

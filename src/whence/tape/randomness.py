@@ -1,0 +1,88 @@
+"""The random numbers that samples are made with: kept from before a batch is fetched, so that it can be fetched again as it was."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+LEARNING = 8
+"""Batches after which it is known which streams a loader's samples draw from."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stream:
+    """A source of random numbers: how to know where it stands, and how to put it there."""
+
+    state: Callable[[], Any]
+    restore: Callable[[Any], object]
+
+
+Kept = tuple[tuple[Stream, Any], ...]
+"""Streams, each with where it stood."""
+
+
+class Draws:
+    """Which streams the samples of one dataset draw from. Those that the first batches leave alone are not looked at again."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._streams: list[Stream] | None = None
+        self._dataset = dataset
+        self._moved: set[Stream] = set()
+        self._batches = 0
+
+    def before(self) -> Kept:
+        if self._streams is None:
+            self._streams = list(_streams_of(self._dataset()))
+        return tuple((each, each.state()) for each in self._streams)
+
+    def after(self, kept: Kept) -> None:
+        """A batch was made: which streams have moved?"""
+        if self._batches > LEARNING or self._streams is None:
+            return
+        self._batches += 1
+        self._moved |= {each for each, state in kept if _comparable(state) != _comparable(each.state())}
+        if self._batches > LEARNING:
+            self._streams = [each for each in self._streams if each in self._moved]
+
+
+def restore(kept: Kept) -> None:
+    """Put streams back where they stood. Only ever in a child process."""
+    for stream, state in kept:
+        stream.restore(state)
+
+
+def _streams_of(dataset: Any) -> Iterator[Stream]:
+    yield Stream(random.getstate, random.setstate)
+    yield Stream(torch.get_rng_state, torch.set_rng_state)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        yield Stream(numpy.random.get_state, numpy.random.set_state)
+    parts = list(_parts(dataset))
+    for part in (*parts, *(inner for each in parts for inner in _parts(each))):
+        if isinstance(part, random.Random):
+            yield Stream(part.getstate, part.setstate)
+        elif isinstance(part, torch.Generator) or type(part).__module__ == "numpy.random.mtrand":
+            yield Stream(part.get_state, part.set_state)
+        elif (bits := getattr(part, "bit_generator", None)) is not None:
+            yield Stream(partial(getattr, bits, "state"), partial(setattr, bits, "state"))
+
+
+def _parts(thing: Any) -> list[Any]:
+    """Its attributes, of a thing that is no mere data."""
+    return list(getattr(thing, "__dict__", {}).values())[:64] if not isinstance(thing, torch.Tensor | type) else []
+
+
+def _comparable(state: Any) -> Any:
+    """numpy's states are tuples or dicts with arrays in them, of which `==` does not give one answer."""
+    if isinstance(state, dict):
+        return [_comparable(each) for each in state.values()]
+    if isinstance(state, torch.Tensor):
+        return state.tolist()
+    if isinstance(state, tuple) and any(hasattr(each, "dtype") for each in state):
+        return [_comparable(each) for each in state]
+    return state.tobytes() if hasattr(state, "dtype") else state
