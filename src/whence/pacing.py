@@ -9,11 +9,13 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import torch
+from torch import nn
 
 from whence.auditing import AUDITS, LEDGER_STEPS
 from whence.sensors.calls import CallSensor
 from whence.sensors.loop import OrderSensor
 from whence.sensors.modules import ModuleSensor
+from whence.tape.batches import Form
 from whence.tape.passes import PassBook, structure_of
 from whence.tape.scopes import Scope
 from whence.tape.tape import Tape
@@ -21,6 +23,7 @@ from whence.tape.tape import Tape
 RECORDED_STEPS = 3
 MOST_SIGNATURES = 24
 GRACE_CALLS = 6_000
+MOST_FORMS = 64
 HOOK_SECONDS = 4e-6
 PATIENT_STEPS = 20
 
@@ -59,6 +62,8 @@ class Pace:
         self.diagnosing = 0.0
         """Of the watch's cost, what diagnoses took: it does not count against the budget of recording."""
         self._signatures: set[Any] = set()
+        self._forms: dict[tuple[int, bool, bool], Form] = {}
+        """What outermost modules were given last, by their identity, mode and grad mode."""
         self._step_began = 0.0
         self._dear_steps = 0
         self._last_node = self._nodes = 0
@@ -142,6 +147,19 @@ class Pace:
         if self._is_new(signature) and not self.recording():
             self.record()
             self.passes.record_from_here()
+
+    def note_inputs(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """What an outermost module is given."""
+        key = id(module), module.training, torch.is_grad_enabled()
+        form = self._forms.get(key)
+        if form is None:
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
+            form = self._forms[key] = Form()
+        elif form.is_like_last(args):
+            return
+        form.learn(args)
+        self.note_signature(("module", *key, form.signature))
 
     def note_loss(self, loss: torch.Tensor) -> None:
         """A loss that is put together in another way: the next step is recorded."""

@@ -54,7 +54,7 @@ from whence.source.sites import (
 from whence.source.suppressions import is_suppressed
 from whence.stepping import HandSteps
 from whence.stopping import Stop
-from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost, is_from_a_signal, leaves_of, signature_of
+from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost, is_from_a_signal
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
 from whence.tape.preparation import Preparation
 from whence.tape.randomness import Kept
@@ -262,8 +262,7 @@ class Session:
                 self.tripwires.module_given(args)
                 current = self.loaders.current
                 self.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
-            mode = module.training, torch.is_grad_enabled()
-            self.pace.note_signature(("module", id(module), mode, signature_of(leaves_of(args))))
+            self.pace.note_inputs(module, args)
 
     def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
         if is_from_a_signal(exception):
@@ -349,7 +348,7 @@ class Session:
                 self.tripwires.next_pass()
         began = perf_counter()
         self.passes.deliver(batch, data)
-        self.tape.mark_leaves(batch, batch.info.leaves(data))
+        self.tape.mark_leaves(batch, batch.info.form.leaves(data))
         self._seconds += perf_counter() - began
         if self.auditor.batches.count(batch.info):
             with self.looking():

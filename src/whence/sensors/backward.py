@@ -35,7 +35,9 @@ class BackwardSensor(Sensor):
     def _watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def backward(*args: Any, **kwargs: Any) -> Any:
             try:
-                return self._run(original, args, kwargs, [])
+                if self._running:
+                    return original(*args, **kwargs)
+                return self._run(original, args, kwargs, ())
             except BaseException as exception:
                 hide_this_frame(exception)
                 raise

@@ -31,6 +31,8 @@ class OptimizerSensor(Sensor):
         self._counts: weakref.WeakKeyDictionary[Optimizer, list[int]] = weakref.WeakKeyDictionary()
         self._last: tuple[weakref.ref[Optimizer] | None, list[int]] = None, [0]
         self._built: weakref.WeakKeyDictionary[Optimizer, tuple[Site, ...]] = weakref.WeakKeyDictionary()
+        self._alive: set[weakref.ref[Optimizer]] = set()
+        """Those that were built or have stepped: they are counted in every step."""
         self.steps = 0
 
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]:
@@ -38,7 +40,7 @@ class OptimizerSensor(Sensor):
 
     @property
     def count(self) -> int:
-        return len(self._built) or len(self._counts)
+        return len(self._alive)
 
     def known(self) -> list[Optimizer]:
         return list(self._built)
@@ -69,6 +71,7 @@ class OptimizerSensor(Sensor):
 
     def _note_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
         self._built[optimizer] = stack
+        self._alive.add(weakref.ref(optimizer, self._alive.discard))
         self.listener.optimizer_built(optimizer, stack)
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
@@ -106,6 +109,7 @@ class OptimizerSensor(Sensor):
         """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together."""
         ref, count = self._last
         if ref is None or ref() is not optimizer:
+            self._alive.add(weakref.ref(optimizer, self._alive.discard))
             count = self._counts.setdefault(optimizer, [0])
             self._last = weakref.ref(optimizer), count
         count[0] += 1

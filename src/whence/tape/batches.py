@@ -19,6 +19,40 @@ MOST_FIELDS = 64
 LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, complex, str, bytes, type(None)})
 
 
+class Form:
+    """Shapes and types of what comes again and again: the batches of a loader, the inputs of a model."""
+
+    __slots__ = ("_flat", "_paths", "signature")
+
+    def __init__(self) -> None:
+        self.signature: tuple[Any, ...] = ()
+        self._flat: Any = None
+        """The type of the last data, if that was a plain list or tuple of tensors and nothing else."""
+        self._paths: tuple[str, ...] = ()
+
+    def is_like_last(self, data: Any) -> bool:
+        """The short way for nearly all data: tensors in a row, like those before."""
+        if type(data) is not self._flat or len(data) != len(self.signature):
+            return False
+        for leaf, (_, shape, dtype) in zip(data, self.signature, strict=True):
+            if type(leaf) is not torch.Tensor or leaf.shape != shape or leaf.dtype is not dtype:
+                return False
+        return True
+
+    def learn(self, data: Any) -> None:
+        leaves = leaves_of(data)
+        signature = signature_of(leaves)
+        if signature != self.signature:
+            self.signature = signature
+        flat = type(data) in (list, tuple) and len(data) == len(signature) == len(leaves)
+        self._flat = type(data) if flat and all(type(each) is torch.Tensor for each in data) else None
+        self._paths = tuple(path for path, _ in leaves)
+
+    def leaves(self, data: Any) -> Iterable[tuple[str, Any]]:
+        """The leaves of the data that it was shown last."""
+        return leaves_of(data) if self._flat is None else zip(self._paths, data, strict=True)
+
+
 class LoaderInfo:
     """A DataLoader: where it was built, what it draws on, what it has delivered. Keeps neither it nor its dataset alive."""
 
@@ -33,11 +67,8 @@ class LoaderInfo:
         self.batched = getattr(loader, "batch_sampler", None) is not None
         """Whether its sampler gives the indices of a whole batch at a time. Else what the dataset gives is the batch."""
         self.batches = 0
-        self.signature: tuple[Any, ...] = ()
+        self.form = Form()
         """Of its last batch."""
-        self._flat: Any = None
-        """The type of its last batch, if that was a plain list or tuple of tensors and nothing else."""
-        self._paths: tuple[str, ...] = ()
         self.noted: tuple[Any, ...] | None = None
         """The last one that the watch took notice of."""
         self.trained = False
@@ -61,28 +92,6 @@ class LoaderInfo:
     @property
     def dataset(self) -> Any:
         return self._dataset()
-
-    def is_like_last(self, data: Any) -> bool:
-        """The short way for nearly all batches of nearly all loaders: tensors in a row, like those of the batch before."""
-        if type(data) is not self._flat or len(data) != len(self.signature):
-            return False
-        for leaf, (_, shape, dtype) in zip(data, self.signature, strict=True):
-            if type(leaf) is not torch.Tensor or leaf.shape != shape or leaf.dtype is not dtype:
-                return False
-        return True
-
-    def learn(self, data: Any) -> None:
-        leaves = leaves_of(data)
-        signature = signature_of(leaves)
-        if signature != self.signature:
-            self.signature = signature
-        flat = type(data) in (list, tuple) and len(data) == len(signature) == len(leaves)
-        self._flat = type(data) if flat and all(type(each) is torch.Tensor for each in data) else None
-        self._paths = tuple(path for path, _ in leaves)
-
-    def leaves(self, data: Any) -> Iterable[tuple[str, Any]]:
-        """The leaves of the batch that has just come from it."""
-        return leaves_of(data) if self._flat is None else zip(self._paths, data, strict=True)
 
     def collated(self, samples: list[Any]) -> Any:
         """A batch of samples that were fetched again. Runs the program's code: only ever in a child process."""
@@ -221,9 +230,9 @@ class LoaderBook:
     def deliver(
         self, info: LoaderInfo, indices: Sequence[Any] | None, worker: int | None, streams: Kept, data: Any
     ) -> Batch:
-        if not info.is_like_last(data):
-            info.learn(data)
-        self.current = Batch(info, info.batches, indices, info.signature, worker, streams)
+        if not info.form.is_like_last(data):
+            info.form.learn(data)
+        self.current = Batch(info, info.batches, indices, info.form.signature, worker, streams)
         info.batches += 1
         return self.current
 

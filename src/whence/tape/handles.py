@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -15,9 +16,8 @@ from whence.source.sites import variables
 DEEPEST = 3
 MOST_ENTRIES = 256
 CLOSED = (torch.Tensor, nn.Module, torch.optim.Optimizer, type, ModuleType)
-PLAIN = frozenset(
-    {str, int, float, bool, bytes, complex, type(None), torch.Tensor, nn.Parameter, FunctionType, ModuleType}
-)
+PLAIN = frozenset({str, int, float, bool, bytes, complex, type(None), FunctionType, ModuleType})
+"""What neither is a tensor nor holds one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,10 @@ class Handle:
 
 def handles_in(frame: FrameType) -> Iterator[tuple[Handle, torch.Tensor]]:
     """The tensors that a frame's variables hold, those that they hold directly first."""
-    level: list[tuple[Handle, Any]] = [(Handle(frame.f_code, name), each) for name, each in variables(frame).items()]
+    names = variables(frame).items()
+    level: list[tuple[Handle, Any]] = [
+        (Handle(frame.f_code, name), each) for name, each in names if type(each) not in PLAIN
+    ]
     for _ in range(DEEPEST + 1):
         yield from ((handle, thing) for handle, thing in level if isinstance(thing, torch.Tensor))
         level = [
@@ -53,16 +56,16 @@ def handles_in(frame: FrameType) -> Iterator[tuple[Handle, torch.Tensor]]:
 
 
 def _entries(thing: Any) -> Iterable[tuple[Any, Any]]:
-    """What a container holds, or an object of the program's own has as attributes."""
-    if type(thing) in PLAIN:
-        return ()
+    """What a container holds, or an object of the program's own has as attributes, without what is of no interest."""
     found: Iterable[tuple[Any, Any]]
+    if isinstance(thing, CLOSED):
+        return ()
     if isinstance(thing, Mapping):
         found = thing.items() if type(thing).__module__ in ("builtins", "collections") else ()
     elif isinstance(thing, Sequence):
         found = enumerate(thing) if isinstance(thing, list | tuple) else ()
-    elif isinstance(thing, CLOSED) or not hasattr(thing, "__dict__") or callable(thing):
+    elif not hasattr(thing, "__dict__") or callable(thing):
         found = ()
     else:
         found = vars(thing).items()
-    return list(found)[:MOST_ENTRIES]
+    return [(key, each) for key, each in islice(found, MOST_ENTRIES) if type(each) not in PLAIN]

@@ -23,6 +23,8 @@ from whence.tape.tape import Call, Tape, Value, flatten
 MOST_DELIVERIES = 16
 MOST_ENTRIES = 64
 MOST_SCORES = 8
+ENOUGH_ALIKE = 4
+"""Recorded passes of one structure after which another one like them tells nothing new."""
 LARGEST_COPY = 64 * 2**20
 
 
@@ -56,6 +58,8 @@ class Pass:
     backwards: int = 0
     trained: bool = False
     """An outermost module ran in it with gradients on."""
+    is_familiar: bool = False
+    """There are recorded ones like it already that can stand for it."""
 
     def is_leaf(self, value: Value) -> bool:
         """True for what the pass was given and did not compute."""
@@ -108,12 +112,14 @@ class PassBook:
         self.watched = False
         """Whether recorded passes change tensors from outside, such as running statistics."""
         self._handles: dict[Value, Handle] = {}
+        self._alike: dict[int, tuple[int, int]] = {}
+        """By the structure of passes up to a backward: how many were kept, and the length of the tape at the last."""
 
     def begin(self, step: int, recording: bool, late: bool = False) -> Pass:
         """End the pass under way, keep it as a score if it was recorded and trained, and begin the next. It may have begun
         already, with the end of the last backward."""
         ended = self.current
-        if ended.recorded and ended.backwards and recording:
+        if ended.recorded and ended.backwards and recording and not ended.is_familiar:
             self._keep(ended)
         self._handles = {}
         self.begun += 1
@@ -186,6 +192,13 @@ class PassBook:
 
     def note_handles(self, frames: list[FrameType]) -> None:
         """Backward begins: remember which variables hold what the pass was given, for passes that are not recorded."""
+        structure = hash(tuple((call.name, call.site) for call in self.calls()))
+        times, last = self._alike.get(structure, (0, 0))
+        # The tape forgets its oldest calls: one that stands for others has to be a newer one from time to time.
+        self.current.is_familiar = times >= ENOUGH_ALIKE and self.tape.count - last < self.tape.most_calls // 2
+        if self.current.is_familiar:
+            return
+        self._alike[structure] = times + 1, self.tape.count
         wanted = {id(value.tensor): value for value in self.current.held}
         for call in self.calls():
             if not call.grad_mode or call.phase != "forward":

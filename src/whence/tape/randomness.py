@@ -46,7 +46,7 @@ class Draws:
         if self._batches > LEARNING or self._streams is None:
             return
         self._batches += 1
-        self._moved |= {each for each, state in kept if _comparable(state) != _comparable(each.state())}
+        self._moved |= {each for each, state in kept if not _same(state, each.state())}
         if self._batches > LEARNING:
             self._streams = [each for each in self._streams if each in self._moved]
 
@@ -77,12 +77,14 @@ def _parts(thing: Any) -> list[Any]:
     return list(getattr(thing, "__dict__", {}).values())[:64] if not isinstance(thing, torch.Tensor | type) else []
 
 
-def _comparable(state: Any) -> Any:
+def _same(one: Any, other: Any) -> bool:
     """numpy's states are tuples or dicts with arrays in them, of which `==` does not give one answer."""
-    if isinstance(state, dict):
-        return [_comparable(each) for each in state.values()]
-    if isinstance(state, torch.Tensor):
-        return state.tolist()
-    if isinstance(state, tuple) and any(hasattr(each, "dtype") for each in state):
-        return [_comparable(each) for each in state]
-    return state.tobytes() if hasattr(state, "dtype") else state
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return all(_same(one[key], other[key]) for key in one)
+    if hasattr(one, "dtype"):
+        return bool((one == other).all())
+    if isinstance(one, tuple) and any(hasattr(each, "dtype") for each in one):
+        return all(map(_same, one, other))
+    return bool(one == other)
