@@ -17,7 +17,7 @@ import whence
 from whence.data.leaves import leaves_of as read_leaves_of
 from whence.ledgers.batches import BatchLedger
 from whence.session import running
-from whence.tape.batches import Batch, LoaderInfo, leaves_of, signature_of
+from whence.tape.batches import Batch, Form, LoaderInfo, leaves_of, signature_of
 
 IMAGE = torch.arange(12.0).reshape(3, 4)
 LABEL = torch.arange(3)
@@ -108,11 +108,11 @@ def test_signatures_know_tensors_and_arrays_and_nothing_else() -> None:
 
 
 def test_a_batch_like_the_last_is_told_from_one_that_is_not() -> None:
-    info = LoaderInfo(object(), ())
-    info.learn([IMAGE, LABEL])
-    first = info.signature
-    assert info.is_like_last([IMAGE + 1, LABEL])
-    assert [path for path, _ in info.leaves([IMAGE, LABEL])] == ["[0]", "[1]"]
+    form = Form()
+    form.learn([IMAGE, LABEL])
+    first = form.signature
+    assert form.is_like_last([IMAGE + 1, LABEL])
+    assert [path for path, _ in form.leaves([IMAGE, LABEL])] == ["[0]", "[1]"]
     others = [
         (IMAGE, LABEL),
         [IMAGE],
@@ -125,13 +125,13 @@ def test_a_batch_like_the_last_is_told_from_one_that_is_not() -> None:
         None,
     ]
     for other in others:
-        assert not info.is_like_last(other), other
-    info.learn([IMAGE + 1, LABEL])
-    assert info.signature is first
+        assert not form.is_like_last(other), other
+    form.learn([IMAGE + 1, LABEL])
+    assert form.signature is first
     for other in others:
-        info.learn(other)
-        assert list(info.leaves(other)) == leaves_of(other)
-        assert info.signature == signature_of(leaves_of(other))
+        form.learn(other)
+        assert list(form.leaves(other)) == leaves_of(other)
+        assert form.signature == signature_of(leaves_of(other))
 
 
 def noted(batches: list[Any]) -> Any:
