@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from whence.tape.batches import BatchLeaf, LoaderBook, is_from_a_signal
 from whence.tape.passes import PassBook, Score
 from whence.tape.replay import Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
 from whence.tape.scopes import ModuleBook
-from whence.tape.slices import BACKWARDS
+from whence.tape.slices import BACKWARDS, is_final
 from whence.tape.tape import Call, CompiledRegion, Tape, Value
 from whence.tape.trip import Born, Consequence, Notice, Trip
 
@@ -105,6 +106,15 @@ class Diagnoser:
                 continue
         return None
 
+    def prepare(self, loss: torch.Tensor, frames: list[FrameType]) -> list[tuple[Value, Plan]]:
+        """Ways to run the pass under way again up to this loss, with what the program's variables hold now."""
+        trip = self.trip(Notice.LOSS, Consequence.APPLIED, step=0, stack=(), frames=frames, observed=loss)
+        found = []
+        for way in self._ways(trip):
+            with contextlib.suppress(Unreplayable):
+                found.append(way())
+        return found
+
     # the replay
 
     def _replay(self, trip: Trip) -> None:
@@ -144,6 +154,8 @@ class Diagnoser:
                 return []
             calls = self.passes.calls()
             return [lambda: (value, plan_for(calls, now, self.tape, [value], backward=backward))]
+        if trip.prepared:
+            return [partial(tuple[Value, Plan], each) for each in trip.prepared]
         signature = tuple(batch.signature for batch, _ in now.deliveries)
         ways: list[Callable[[], tuple[Value, Plan]]] = []
         for score in self.passes.scores:
@@ -327,5 +339,5 @@ def _faithful(run: Run, target: Value, observed: torch.Tensor | None) -> bool:
 
 
 def _nth_loss(calls: tuple[Call, ...], number: int) -> Value | None:
-    backwards = [call for call in calls if call.name in BACKWARDS and call.operands]
+    backwards = [call for call in calls if is_final(call) and call.operands]
     return backwards[number - 1].operands[0] if 0 < number <= len(backwards) else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import nn
@@ -71,6 +71,9 @@ EVALUATION = "evaluation"
 KEPT_LOOKS = frozenset({3, 6, 12, 24})
 """At which gradients with a graph memory is looked at, where no pass has ended: later the graphs are too large to be counted."""
 """A closure that an optimizer calls: not the optimizer's own doing."""
+
+
+T = TypeVar("T")
 
 
 class Screen(Protocol):
@@ -221,9 +224,6 @@ class Session:
         if call.name in READINGS and call.phase != "optimizer" and not transforming():
             with self.looking():
                 self.tripwires.value_read(call)
-        if call.phase == "optimizer" and self.tripwires.watches_calls and not call.inner:
-            with self.looking():
-                self.tripwires.update_made(call)
         if self.auditor.rounds.open and call.phase in ("program", "forward"):
             self._goes_by()
         if self._explained is not None and sys.exception() is not self._explained:
@@ -652,7 +652,7 @@ class Session:
     def known_optimizers(self) -> list[Optimizer]:
         return self.optimizers.known()
 
-    def diagnose(self, ask: Callable[[], list[Finding]]) -> list[Finding]:
+    def diagnose(self, ask: Callable[[], T]) -> T:
         began = perf_counter()
         try:
             return ask()

@@ -33,7 +33,7 @@ class HandSteps:
 
     def call_begins(self, call: Call) -> None:
         """While calls are recorded: this one may be the first to use the weights of the next step."""
-        is_use = call.phase == "program" and call.grad_mode and not call.name.endswith("__")
+        is_use = call.phase == "program" and call.grad_mode and ".__" not in call.name
         weight = next(filter(self.passes.hand.is_next, call.operands), None) if is_use else None
         if weight is not None:
             self.host.stepped_by_hand()

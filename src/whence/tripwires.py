@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import nn
@@ -26,12 +26,13 @@ from whence.finding import Finding, Severity
 from whence.lineage.births import mended
 from whence.lineage.live import LiveBirth, live_birth
 from whence.lineage.looking import names_of
+from whence.lineage.updating import made_again
 from whence.repro import Repro
 from whence.source.sites import Site, is_library, user_frames, user_stack, variables
 from whence.tape.handles import handles_in
 from whence.tape.passes import PassBook
-from whence.tape.replay import leaving_no_trace, trouble_in
-from whence.tape.tape import Call, flatten
+from whence.tape.replay import Plan, leaving_no_trace, trouble_in
+from whence.tape.tape import Call, Value, flatten
 from whence.tape.trial import try_values
 from whence.tape.trip import BadState, BadUpdate, Consequence, Notice, ScaleFall, Trip
 from whence.updates import ABSURD, SUDDEN, RateProbe, bad_state, dry_run, is_out_of_bounds, is_torchs, rounds_eps
@@ -44,13 +45,16 @@ SMALL_SCALE = 128.0
 MOST_SKIPPED = 10
 
 
+T = TypeVar("T")
+
+
 class Host(Protocol):
     """Whom the tripwires belong to."""
 
     step: int
 
     def recording(self) -> bool: ...
-    def diagnose(self, ask: Callable[[], list[Finding]]) -> list[Finding]: ...
+    def diagnose(self, ask: Callable[[], T]) -> T: ...
     def say(self, findings: list[Finding]) -> None: ...
     def record_next_step(self, why: str) -> None: ...
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]: ...
@@ -80,6 +84,8 @@ class Tripwires:
         self._bad_loss: tuple[torch.Tensor, tuple[Site, ...]] | None = None
         self._loss: torch.Tensor | None = None
         self._live: LiveBirth | None = None
+        self._prepared: Sequence[tuple[Value, Plan]] = ()
+        """What is known of a bad loss's step at the moment of its backward."""
         self._diagnosed: list[Finding] | None = None
         self._pending: Bad | None = None
         self._count = 0
@@ -100,8 +106,7 @@ class Tripwires:
         self._jumped = False
         self._rate: RateProbe | None = None
         self._stepping: weakref.ref[Optimizer] | None = None
-        self._pending_update: Trip | None = None
-        self.watches_calls = self._rounds_eps = self._is_own = False
+        self._rounds_eps = self._is_own = self._may_spoil = False
         self._healthy_buffers = True
         self._buffers: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
         self._held: list[Finding] | None = None
@@ -120,7 +125,8 @@ class Tripwires:
     def forget(self) -> None:
         """Let go of everything of the program's."""
         self._bad_loss = self._loss = self._diagnosed = self._pending = self._held = self._read = None
-        self._rate = self._pending_update = self._live = None
+        self._rate = self._live = None
+        self._prepared = ()
         self._inputs, self._weights = [], []
 
     def is_idle(self) -> bool:
@@ -130,7 +136,7 @@ class Tripwires:
             and self._bad_loss is None
             and self._held is None
             and self._rate is None
-            and self._pending_update is None
+            and not self._may_spoil
             and self._diagnosed is None
             and bool(self.losses)
             and -ABSURD < self.losses[-1] < ABSURD
@@ -155,6 +161,7 @@ class Tripwires:
         elif self.passes.current.trained and not self.passes.current.backwards:
             self._abandoned(Consequence.SKIPPED, user_frames(sys._getframe(1)))
         self._loss = self._diagnosed = self._live = None
+        self._prepared = ()
         self.passes.begin(self.host.step, self.host.recording(), late)
 
     def _look_at_buffers(self) -> bool:
@@ -256,6 +263,7 @@ class Tripwires:
                 self._bad_loss, self._got_over_it = (loss, user_stack(sys._getframe(1))), False
                 if not now.recorded and not self._poisoned and self._count < MOST_DIAGNOSES:
                     self._live = live_birth(loss)
+                    self._prepared = self.diagnoser.prepare(loss, user_frames(sys._getframe(1)))
         if now.recorded:
             self.passes.note_handles(user_frames(sys._getframe(1)))
 
@@ -394,9 +402,10 @@ class Tripwires:
             self._stepping = weakref.ref(optimizer)
             self._rounds_eps = rounds_eps(optimizer)
             self._is_own = not is_torchs(optimizer)
-        self.watches_calls = self._is_own and not self._poisoned and not self._told_update
         weights = weights_of(optimizer)
-        if all_finite([each.grad for each in weights]):
+        fine = all_finite([each.grad for each in weights])
+        self._may_spoil = fine and self._is_own and not self._poisoned and not self._told_update
+        if fine:
             if self.host.optimizer_count() > 1:
                 self._look_at_others(optimizer)
             if self._rounds_eps or self._jumped:
@@ -451,20 +460,6 @@ class Tripwires:
         """Whether the rate is to be tried. What grows without end is tried again, ten times further up."""
         is_due = len(self._rates_tried) < MOST_RATE_TRIALS or self.losses[-1] > 10 * max(self._rates_tried)
         return is_due and is_out_of_bounds(self.losses, self._start or 0.0)
-
-    def update_made(self, call: Call) -> None:
-        """A call of somebody's own optimizer: did it make something not finite of what was?"""
-        made = [each for each in call.outputs if each.tensor is not None and trouble_in(each.tensor)]
-        given = [each.tensor for each in call.operands if each not in call.changed and each.tensor is not None]
-        optimizer = self._stepping() if self._stepping is not None else None
-        if not made or optimizer is None or any(trouble_in(each) for each in given) or call.site is None:
-            return
-        self.watches_calls = False
-        self._pending_update = self._update_trip(
-            optimizer,
-            Notice.UPDATE,
-            BadUpdate(type(optimizer).__name__, (), made[0].dtype, None, in_float32=False, call=call),
-        )
 
     def _rate_probe(self, rate: float | None, weights: list[torch.Tensor]) -> RateProbe | None:
         loss = self._loss
@@ -537,11 +532,13 @@ class Tripwires:
 
     def step_ended(self, optimizer: Optimizer) -> None:
         self._settle(everything=False)
-        update, self._pending_update = self._pending_update, None
-        if update is not None and not self._poisoned and not all_finite(weights_of(optimizer)):
-            self._told_update = True
-            self._tell(update)
-            self._mark_lost(weights_of(optimizer))
+        if self._may_spoil and not all_finite(weights := weights_of(optimizer)):
+            self._may_spoil, self._told_update = False, True
+            names = tuple(self._names([each for each in weights if trouble_in(each)]))
+            remade = self.host.diagnose(lambda: made_again(optimizer))
+            spoilt = BadUpdate(type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade)
+            self._tell(self._update_trip(optimizer, Notice.UPDATE, spoilt))
+            self._mark_lost(weights)
         probe, self._rate = self._rate, None
         trial = probe.settle() if probe is not None else None
         if trial is not None:
@@ -656,6 +653,7 @@ class Tripwires:
             frames=frames,
             observed=observed,
             live=self._live if notice is Notice.LOSS else None,
+            prepared=self._prepared if notice is Notice.LOSS else (),
             manner=self.manner,
             losses=tuple(self.losses),
             **more,

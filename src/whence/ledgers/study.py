@@ -16,7 +16,7 @@ from whence.source.sites import Site
 from whence.tape.passes import Pass
 from whence.tape.replay import Plan, Run, Unreplayable, plan_for, replay
 from whence.tape.scene import Scene
-from whence.tape.slices import BACKWARDS, may_draw, needed_calls
+from whence.tape.slices import is_final, may_draw, needed_calls
 from whence.tape.tape import Call, Value
 
 A_FEW = 8
@@ -167,16 +167,10 @@ def free_memory(device: torch.device) -> int:
 
 def losses_of(calls: Sequence[Call], numbers: Sequence[float]) -> tuple[Loss, ...]:
     """The backward calls of a pass. `numbers` are the last losses that were seen, newest last."""
-    final = [call for call in calls if call.name in BACKWARDS and call.operands and not call.inner and _is_final(call)]
+    final = [call for call in calls if is_final(call) and call.operands and not call.inner]
     known: list[float | None] = [*list(numbers)[len(numbers) - len(final) :]] if len(numbers) >= len(final) else []
     known = known or [None] * len(final)
     return tuple(Loss(call, call.operands[0], number) for call, number in zip(final, known, strict=True))
-
-
-def _is_final(call: Call) -> bool:
-    """With create_graph a gradient is part of a loss to come."""
-    given = call.kwargs.get("create_graph", call.args[4] if call.name == "grad" and len(call.args) > 4 else False)
-    return call.name == "backward" or not given
 
 
 def _is(tensor: torch.Tensor, number: float) -> bool:

@@ -112,6 +112,8 @@ class InsideWatch(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.found: tuple[str, Site] | None = None
+        self.result: torch.Tensor | None = None
+        self.given: list[torch.Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") == "backward":
@@ -119,13 +121,16 @@ class InsideWatch(TorchFunctionMode):
             with self:
                 _run_backward(args[0])
             return None
+        given = [each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor)]
+        # Asked before: the call may write its result over one of them.
+        clean = self.found is None and not any(map(trouble_in, given))
         result = func(*args, **(kwargs or {}))
-        if self.found is None:
+        if clean:
             site = _inner_site(sys._getframe(1))
-            results = [each for each in flatten(result) if isinstance(each, torch.Tensor)]
-            given = [each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor)]
-            if site is not None and any(map(trouble_in, results)) and not any(map(trouble_in, given)):
-                self.found = operation_name(func), site
+            results = (each for each in flatten(result) if isinstance(each, torch.Tensor))
+            bad = next(filter(trouble_in, results), None)
+            if site is not None and bad is not None:
+                self.found, self.result, self.given = (operation_name(func), site), bad, given
         return result
 
 

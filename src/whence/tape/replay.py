@@ -269,6 +269,8 @@ def replay(
             for value in call.outputs:
                 if value in towards and value in run.contents:
                     run.contents[value] = _differentiable(run.contents[value])
+                elif value.requires_grad and gradients and not towards and value in run.contents:
+                    _as_leaf(run.contents[value])
             if only is None:
                 _look_at(run, call)
             if amend is not None:
@@ -278,6 +280,12 @@ def replay(
                 if value not in only:  # type: ignore[operator]
                     run.contents.pop(value, None)
     return run
+
+
+def _as_leaf(tensor: torch.Tensor) -> None:
+    """A result that hangs on no graph, and that `requires_grad_` has made the beginning of one."""
+    if tensor.is_leaf and not tensor.requires_grad and (tensor.is_floating_point() or tensor.is_complex()):
+        tensor.requires_grad_(True)
 
 
 def _differentiable(tensor: torch.Tensor) -> torch.Tensor:

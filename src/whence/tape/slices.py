@@ -16,6 +16,12 @@ WITH_DROPOUT = frozenset(
 )
 
 
+def is_final(call: Call) -> bool:
+    """Whether a call computes gradients that are to be used. With create_graph a gradient is part of a loss to come."""
+    given = call.kwargs.get("create_graph", call.args[4] if call.name == "grad" and len(call.args) > 4 else False)
+    return call.name == "backward" or (call.name == "grad" and not given)
+
+
 def is_random(call: Call) -> bool:
     """Whether a call is there to draw random numbers."""
     return any(word in call.name for word in RANDOM)

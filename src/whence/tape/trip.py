@@ -67,8 +67,8 @@ class BadUpdate:
     eps: float | None
     in_float32: bool
     """Whether the same step in float32 is finite."""
-    call: Any = None
-    """The call of somebody's own optimizer that did it."""
+    remade: Any = None
+    """The call of somebody's own optimizer that did it, as it was found by making the step again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,8 @@ class Trip(Scene):
     """Where the optimizer was built."""
     live: Any = None
     """What was read from autograd's own graph before backward let go of it."""
+    prepared: Sequence[tuple[Value, Plan]] = ()
+    """How the step could be run again, made ready when it was noticed: what its variables held may be gone by now."""
     losses: Sequence[float] = ()
     """Those of the last steps, this one's included."""
     evidence: BadUpdate | BadState | RateTrial | ScaleFall | None = None

@@ -9,13 +9,13 @@ from whence.lineage.births import Contents
 from whence.lineage.lines import operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
-from whence.rules.nonfinite.telling import tell_trip
+from whence.lineage.updating import Remade
+from whence.rules.nonfinite.telling import tell_trip, trouble_text
 from whence.rules.rule import Rank, trip_rule
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
-from whence.tape.tape import Call
 from whence.tape.trip import BadUpdate, Consequence, Notice, Trip
 
 
@@ -29,14 +29,15 @@ def update(trip: Trip) -> Finding | None:
     Why it matters
         The weights are lost in one step, and the loss of that step looked healthy.
     How it is detected
-        Where weights are float16 and eps rounds to 0, the step is made on copies first. In somebody's own optimizer each call
-        is looked at while it is recorded. Else: weights that are not finite although every gradient was.
+        Where weights are float16 and eps rounds to 0, the step is made on copies first. After a step of somebody's own optimizer
+        the weights are looked at; if they are lost, the step is made again in a child process, and the first call that gives NaN
+        of finite operands is the one. Else: weights that are not finite although every gradient was.
     How to fix it
         float32 weights with autocast for the forward pass (a GradScaler for float16). A larger eps only hides it.
     When it stays silent
         autocast with float32 weights.
     Cost
-        None for float32 weights.
+        None for torch's own optimizers and float32 weights; for others one look at the weights in each step.
     """
     if isinstance(trip.evidence, BadUpdate):
         return _tell(trip, trip.evidence)
@@ -45,19 +46,8 @@ def update(trip: Trip) -> Finding | None:
 
 def _tell(trip: Trip, bad: BadUpdate) -> Finding | None:
     names = ", ".join(bad.weights[:3]) + (f" and {len(bad.weights) - 3} more" if len(bad.weights) > 3 else "")
-    if isinstance(bad.call, Call) and bad.call.site is not None:
-        return tell_trip(
-            trip,
-            "nonfinite/update",
-            spot=Spot.of_site(bad.call.site),
-            verdict=f"{bad.call.name} in {bad.optimizer}'s step made weights NaN or Inf; the gradients are finite",
-            why="Its operands are finite and what it writes into the weight is not: a divisor is zero, or a square overflowed.",
-            fix="Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division.",
-            op=bad.call.name,
-            phase="optimizer",
-            confidence=Confidence.PROVEN,
-            replayed=False,
-        )
+    if bad.eps is None:
+        return _own_optimizer(trip, bad, names)
     spot = Spot.of_site(trip.built[0]) if trip.built else None
     return tell_trip(
         trip,
@@ -70,6 +60,41 @@ def _tell(trip: Trip, bad: BadUpdate) -> Finding | None:
         phase="optimizer",
         counterfactual="the same step made in float32 is finite" if bad.in_float32 else None,
         confidence=Confidence.PROVEN if bad.in_float32 else Confidence.LIKELY,
+        replayed=False,
+    )
+
+
+def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
+    """An optimizer that is not torch's has destroyed its weights."""
+    remade = bad.remade
+    if not isinstance(remade, Remade):
+        return tell_trip(
+            trip,
+            "nonfinite/update",
+            spot=Spot.of_site(trip.stack[0]) if trip.stack else None,
+            verdict=f"{bad.optimizer}'s step made {names} NaN or Inf; the gradients were finite",
+            why="All gradients and weights were looked at before the step and were finite, and the weights are not after it.",
+            fix="Look at what the update divides by and at its types; print the weights around `step()`.",
+            op=bad.optimizer,
+            phase="optimizer",
+            confidence=Confidence.LIKELY,
+            replayed=False,
+        )
+    divides = "div" in remade.op
+    of = f" {'by' if divides else 'of'} 0" if remade.of_zero else ""
+    return tell_trip(
+        trip,
+        "nonfinite/update",
+        spot=remade.spot,
+        verdict=f"{remade.op}{of} in {bad.optimizer}'s step gave {trouble_text(remade.trouble)}, and {names} with it; "
+        "the gradients are finite",
+        why="Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The weights were finite "
+        "before this step and are not after it.",
+        fix="Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division; leave out what has no gradient.",
+        op=remade.op,
+        phase="optimizer",
+        counterfactual="the step, made once more with finite weights, gave it again at this call",
+        confidence=Confidence.PROVEN,
         replayed=False,
     )
 
