@@ -17,6 +17,7 @@ import torch
 from whence.finding import Finding, described
 from whence.lineage.births import Contents, attempt, birth_by_what_is_left, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
+from whence.lineage.graph import alike
 from whence.lineage.live import LiveBirth, as_born, only_site
 from whence.lineage.variables import birth_before, birth_in_variables
 from whence.repro import Repro, repro_of
@@ -100,7 +101,7 @@ class Diagnoser:
         for prepare in self._ways(trip):
             try:
                 target, plan = prepare()
-                if _faithful(replay(plan), target, loss):
+                if _faithful(replay(plan), target, loss, plan):
                     return target, plan
             except Unreplayable:
                 continue
@@ -132,7 +133,7 @@ class Diagnoser:
                 # The program kept nothing of this step: what the replay gives is all there is.
                 if target not in run.troubles:
                     continue
-            elif not _faithful(run, target, trip.observed):
+            elif not _faithful(run, target, trip.observed, plan):
                 trip.could_not = trip.could_not or "the replay gave another loss"
                 if not plan.own:
                     continue
@@ -333,9 +334,12 @@ def _from_outside(leaf: Value) -> bool:
     return call is None or call.has_foreign or weight or isinstance(leaf.leaf, BatchLeaf) or call.phase == "optimizer"
 
 
-def _faithful(run: Run, target: Value, observed: torch.Tensor | None) -> bool:
+def _faithful(run: Run, target: Value, observed: torch.Tensor | None, plan: Plan) -> bool:
+    """Whether a replay gave what was observed. One NaN is like another: there the graphs have to agree as well."""
     tensor = run.contents.get(target)
-    return tensor is not None and observed is not None and same_bits(tensor, observed)
+    if tensor is None or observed is None or not same_bits(tensor, observed):
+        return False
+    return plan.own or _is_compiled(plan) or not trouble_in(observed) or alike(tensor, observed)
 
 
 def _nth_loss(calls: tuple[Call, ...], number: int) -> Value | None:

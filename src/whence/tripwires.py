@@ -666,6 +666,7 @@ class Tripwires:
             self.labels.get(id(each))
             or self.diagnoser.modules.name_of(each)
             or next((name for name, _ in names_of(each, frames)), "")
+            or next((handle.text for frame in frames for handle, held in handles_in(frame) if held is each), "")
             or f"a weight of shape {tuple(each.shape)}"
             for each in weights
         ]

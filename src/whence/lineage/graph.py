@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -25,6 +26,16 @@ def nodes_of(tensor: torch.Tensor) -> Iterator[Any]:
             if below is not None and id(below) not in seen:
                 seen.add(id(below))
                 pending.append(below)
+
+
+def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors hang on graphs of the same operations, on tensors of the same sizes."""
+    pairs = zip_longest(nodes_of(one), nodes_of(other))
+    return all(left is not None and right is not None and _form(left) == _form(right) for left, right in pairs)
+
+
+def _form(node: Any) -> tuple[Any, ...]:
+    return node.name(), *(tuple(each.shape) for each in node._input_metadata)
 
 
 def is_spoilt(node: Any) -> bool:

@@ -41,6 +41,8 @@ class Plan:
     """True if the calls are those of the step itself, and not of an earlier one that stands for it."""
     recorded_at: int
     is_given: Callable[[Value], bool]
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """Sizes of the recorded step, and what they are in this one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -128,7 +130,7 @@ def plan_from(
 
     for value in {*score.handles, *entered, *(each for call in score.calls for each in call.operands)}:
         tensor = find(value)
-        if tensor is not None and tuple(tensor.shape) == value.shape and tensor.dtype == value.dtype:
+        if tensor is not None and tensor.dim() == len(value.shape) and tensor.dtype == value.dtype:
             given[value] = tensor
 
     def is_given(value: Value) -> bool:
@@ -144,7 +146,21 @@ def plan_from(
         return now.copies.get(id(tensor), tensor)
 
     calls = needed_calls(score.calls, targets, is_given, backward=backward)
-    return Plan(calls, resolve, _aligned(score.marks, now.marks), own=False, recorded_at=score.step, is_given=is_given)
+    marks = _aligned(score.marks, now.marks)
+    sizes = _other_sizes(given)
+    return Plan(calls, resolve, marks, own=False, recorded_at=score.step, is_given=is_given, sizes=sizes)
+
+
+def _other_sizes(given: Mapping[Value, torch.Tensor]) -> dict[int, int]:
+    """A sequence may be longer than the recorded one was, a graph smaller: numbers that are such a size, and no other, go along.
+
+    That is a guess, and the loss tells whether it was right.
+    """
+    found: dict[int, set[int]] = {}
+    for value, tensor in given.items():
+        for before, now in zip(value.shape, tensor.shape, strict=True):
+            found.setdefault(before, set()).add(now)
+    return {before: now.pop() for before, now in found.items() if len(now) == 1 and before not in now}
 
 
 def _aligned(recorded: Sequence[Mark], now: Sequence[Mark]) -> tuple[Mark, ...]:
@@ -232,7 +248,7 @@ def replay(
             return content(thing)
         if isinstance(thing, Foreign):
             raise Unreplayable(thing.description)
-        return thing
+        return plan.sizes.get(thing, thing) if type(thing) is int else thing
 
     marks = list(plan.marks)
     with leaving_no_trace(), during or nullcontext(), ExitStack() as precision:
