@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 
 from whence.tape.tape import Call, Value
 
@@ -11,16 +12,20 @@ MOST = 5_000
 
 def ancestors(*values: Value) -> Iterator[Call]:
     """The calls that led to these values, nearest first, each once."""
-    pending = [value.call for value in values if value.call is not None]
-    seen = set(map(id, pending))
+    pending: list[tuple[int, int, Call]] = []
+    seen: set[int] = set()
+
+    def add(values: Iterable[Value]) -> None:
+        for value in values:
+            if value.call is not None and id(value.call) not in seen:
+                seen.add(id(value.call))
+                heappush(pending, (-value.call.number, len(seen), value.call))
+
+    add(values)
     while pending and len(seen) < MOST:
-        pending.sort(key=lambda call: call.number)
-        call = pending.pop()
+        call = heappop(pending)[2]
         yield call
-        for operand in call.operands:
-            if operand.call is not None and id(operand.call) not in seen:
-                seen.add(id(operand.call))
-                pending.append(operand.call)
+        add(call.operands)
 
 
 KEEPS = frozenset({"detach", "detach_", "clone", "to", "contiguous", "__getitem__", "requires_grad_", "data.__get__"})
