@@ -27,6 +27,7 @@ from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.rounds import RoundLedger
+from whence.ledgers.schedules import ScheduleLedger
 from whence.ledgers.study import Study, losses_of
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger, has_gradient
@@ -85,6 +86,7 @@ class Auditor:
         self.draws = DrawLedger()
         self.changes = ChangeLedger()
         self.rounds = RoundLedger()
+        self.schedules = ScheduleLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
         self._surfaced: set[tuple[str, str, int]] = set()
@@ -123,6 +125,18 @@ class Auditor:
         if kind is Kind.LOAD:
             detail["steps"] = sum(each.steps for each in self.built)
         self.loop.note(kind, self.host.step, stack, subject, written, **detail)
+
+    def scheduled(self, scheduler: Any, stack: tuple[Site, ...]) -> None:
+        """A scheduler has set a rate."""
+        optimizer = getattr(scheduler, "optimizer", None)
+        self.schedules.note(
+            scheduler,
+            stack,
+            sys._getframe(2),
+            step=self.host.step,
+            updates=self._entry(optimizer).steps if isinstance(optimizer, Optimizer) else 0,
+            epoch=self.batches.present,
+        )
 
     def _owned(self) -> Iterator[torch.Tensor]:
         known = {id(each): each for entry in self.built if (one := entry.optimizer) for each in all_weights_of(one)}
@@ -354,6 +368,7 @@ class Auditor:
             draws=self.draws,
             changes=self.changes,
             rounds=self.rounds,
+            schedules=self.schedules,
             built=self.built,
             losses=self.host.losses(),
             told=self.told,

@@ -48,20 +48,6 @@ def _scale(args: Any, _kwargs: Any, _result: Any) -> Facts:
     return scaler, (), {"scale": float(scaler.get_scale()) if scaler.is_enabled() else 1.0}
 
 
-def _schedule(args: Any, _kwargs: Any, _result: Any) -> Facts:
-    scheduler = args[0]
-    optimizer = getattr(scheduler, "optimizer", None)
-    rate = optimizer.param_groups[0]["lr"] if optimizer is not None else None
-    facts = {
-        "key": id(scheduler),
-        "scheduler": type(scheduler).__name__,
-        "epoch": getattr(scheduler, "last_epoch", None),
-        "rate": float(rate) if rate is not None else None,
-        "total": getattr(scheduler, "total_steps", None),
-    }
-    return scheduler, (), facts
-
-
 def _subject(args: Any, _kwargs: Any, _result: Any) -> Facts:
     return args[0], (), {}
 
@@ -103,7 +89,6 @@ FACTS: dict[Kind, Callable[[Any, Any, Any], Facts]] = {
     Kind.CLIP: _clip,
     Kind.SCALE: _scale,
     Kind.UNSCALE: _unscale,
-    Kind.SCHEDULE: _schedule,
     Kind.STATE: _subject,
     Kind.LOAD: _load,
     Kind.RESTORE: _subject,
