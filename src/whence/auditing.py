@@ -22,6 +22,7 @@ from whence.ledgers.batches import BatchLedger
 from whence.ledgers.changes import ChangeLedger
 from whence.ledgers.draws import DrawLedger
 from whence.ledgers.facts import FACTS, all_weights_of
+from whence.ledgers.files import FileLedger
 from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
@@ -87,6 +88,7 @@ class Auditor:
         self.changes = ChangeLedger()
         self.rounds = RoundLedger()
         self.schedules = ScheduleLedger()
+        self.files = FileLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
         self._surfaced: set[tuple[str, str, int]] = set()
@@ -119,11 +121,17 @@ class Auditor:
         return any(each.steps == 1 and each.optimizer is not None for each in self.built)
 
     def event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
+        if kind is Kind.READ and self.files.is_data(stack):
+            return
         subject, written, detail = FACTS[kind](args, kwargs, result)
         if kind is Kind.CLEAR:
             detail["versions"] = sum(each._version for each in self._owned())
-        if kind is Kind.LOAD:
+        if kind in (Kind.LOAD, Kind.READ):
             detail["steps"] = sum(each.steps for each in self.built)
+        if kind is Kind.LOAD:
+            self.files.loaded()
+        if kind is Kind.READ:
+            self.files.read(detail["states"], self.host.roots())
         self.loop.note(kind, self.host.step, stack, subject, written, **detail)
 
     def scheduled(self, scheduler: Any, stack: tuple[Site, ...]) -> None:
@@ -195,6 +203,10 @@ class Auditor:
             used = frozenset(id(each) for each in all_weights_of(optimizer) if each.grad is not None)
             self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry)
         self._look_before(optimizer, entry)
+        if now.recorded and self.files.is_open:
+            own = self.files.begun(all_weights_of(optimizer), now.held.values(), self.host.roots())
+            if own is not None:
+                self.loop.note(Kind.BEGUN, self.host.step, stack, trained=own[0], others=own[1])
         if now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
 
