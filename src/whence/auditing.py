@@ -235,13 +235,7 @@ class Auditor:
             names = tuple(map(self.host.name_of, moved))
             self.loop.note(Kind.MOVED, self.host.step, sites[0] if sites else (), optimizer, names=names)
         if low:
-            aimed = sum(int(each.grad.count_nonzero()) for each, _ in low if each.grad is not None)
-            kept = sum(
-                int(((each == before) & (each.grad != 0)).sum()) for each, before in low if each.grad is not None
-            )
-            wide = kept_in_float32(optimizer) if kept > 0.5 * aimed else None
-            detail: dict[str, Any] = {"aimed": aimed, "kept": kept, "in_float32": wide, "dtype": low[0][0].dtype}
-            self.loop.note(Kind.LOST, self.host.step, (), optimizer, **detail)
+            self.loop.note(Kind.LOST, self.host.step, (), optimizer, **_lost(optimizer, low))
         self._before = []
 
     def _entry(self, optimizer: Optimizer) -> OptimizerEntry:
@@ -437,6 +431,20 @@ def _freezing(tape: Tape, weight: torch.Tensor) -> Call | None:
         ):
             return call
     return None
+
+
+def _lost(optimizer: Optimizer, low: list[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, Any]:
+    """How many elements of low-precision weights a step was to change, and how many it left as they were before."""
+    aimed = sum(int(each.grad.count_nonzero()) for each, _ in low if each.grad is not None)
+    kept = [int(((each == before) & (each.grad != 0)).sum()) if each.grad is not None else 0 for each, before in low]
+    worst = low[kept.index(max(kept))][0]
+    return {
+        "aimed": aimed,
+        "kept": sum(kept),
+        "in_float32": kept_in_float32(optimizer) if sum(kept) > 0.5 * aimed else None,
+        "dtype": worst.dtype,
+        "worst": weakref.ref(worst),
+    }
 
 
 def _mode_of(call: Call) -> bool | None:

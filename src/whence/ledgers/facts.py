@@ -88,8 +88,8 @@ def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
 
 
 def _cast(args: Any, _kwargs: Any, _result: Any) -> Facts:
-    first = next(nn.Module.parameters(args[0]), None)
-    return args[0], (), {"dtype": first.dtype if first is not None else None}
+    """The types of a module's weights before it is moved, or cast."""
+    return args[0], (), {"types": {id(each): each.dtype for each in nn.Module.parameters(args[0])}}
 
 
 FACTS: dict[Kind, Callable[[Any, Any, Any], Facts]] = {
