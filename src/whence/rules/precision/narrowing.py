@@ -42,9 +42,9 @@ def _made_with(scene: Audit | Study, weight: torch.Tensor) -> Spot | None:
     if owner is None or made is None:
         return None
     stack, put = scene.modules.built_at(owner[0]), scene.modules.registered_at(weight)
-    if put is not None and put not in stack[:1]:
+    if put and put[:1] != stack[:1]:
         # Not by the constructor of the layer that has it: a state that was taken as it is, say.
-        return Spot.of_site(put)
+        return Spot.of_site(put[0])
     node = made.node()
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
     if any(keyword.arg == "dtype" for each in calls for keyword in each.keywords):
