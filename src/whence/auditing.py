@@ -22,11 +22,13 @@ from whence.ledgers.batches import BatchLedger
 from whence.ledgers.changes import ChangeLedger
 from whence.ledgers.draws import DrawLedger
 from whence.ledgers.facts import FACTS, all_weights_of
+from whence.ledgers.files import FileLedger
 from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.rounds import RoundLedger
+from whence.ledgers.schedules import ScheduleLedger
 from whence.ledgers.study import Study, losses_of
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger, has_gradient
@@ -85,6 +87,8 @@ class Auditor:
         self.draws = DrawLedger()
         self.changes = ChangeLedger()
         self.rounds = RoundLedger()
+        self.schedules = ScheduleLedger()
+        self.files = FileLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
         self._surfaced: set[tuple[str, str, int]] = set()
@@ -117,12 +121,30 @@ class Auditor:
         return any(each.steps == 1 and each.optimizer is not None for each in self.built)
 
     def event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
+        if kind is Kind.READ and self.files.is_data(stack):
+            return
         subject, written, detail = FACTS[kind](args, kwargs, result)
         if kind is Kind.CLEAR:
             detail["versions"] = sum(each._version for each in self._owned())
-        if kind is Kind.LOAD:
+        if kind in (Kind.LOAD, Kind.READ):
             detail["steps"] = sum(each.steps for each in self.built)
+        if kind is Kind.LOAD:
+            self.files.loaded()
+        if kind is Kind.READ:
+            self.files.read(detail["states"], self.host.roots())
         self.loop.note(kind, self.host.step, stack, subject, written, **detail)
+
+    def scheduled(self, scheduler: Any, stack: tuple[Site, ...]) -> None:
+        """A scheduler has set a rate."""
+        optimizer = getattr(scheduler, "optimizer", None)
+        self.schedules.note(
+            scheduler,
+            stack,
+            sys._getframe(2),
+            step=self.host.step,
+            updates=self._entry(optimizer).steps if isinstance(optimizer, Optimizer) else 0,
+            epoch=self.batches.present,
+        )
 
     def _owned(self) -> Iterator[torch.Tensor]:
         known = {id(each): each for entry in self.built if (one := entry.optimizer) for each in all_weights_of(one)}
@@ -181,6 +203,10 @@ class Auditor:
             used = frozenset(id(each) for each in all_weights_of(optimizer) if each.grad is not None)
             self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry)
         self._look_before(optimizer, entry)
+        if now.recorded and self.files.is_open:
+            own = self.files.begun(all_weights_of(optimizer), now.held.values(), self.host.roots())
+            if own is not None:
+                self.loop.note(Kind.BEGUN, self.host.step, stack, trained=own[0], others=own[1])
         if now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
 
@@ -209,13 +235,7 @@ class Auditor:
             names = tuple(map(self.host.name_of, moved))
             self.loop.note(Kind.MOVED, self.host.step, sites[0] if sites else (), optimizer, names=names)
         if low:
-            aimed = sum(int(each.grad.count_nonzero()) for each, _ in low if each.grad is not None)
-            kept = sum(
-                int(((each == before) & (each.grad != 0)).sum()) for each, before in low if each.grad is not None
-            )
-            wide = kept_in_float32(optimizer) if kept > 0.5 * aimed else None
-            detail: dict[str, Any] = {"aimed": aimed, "kept": kept, "in_float32": wide, "dtype": low[0][0].dtype}
-            self.loop.note(Kind.LOST, self.host.step, (), optimizer, **detail)
+            self.loop.note(Kind.LOST, self.host.step, (), optimizer, **_lost(optimizer, low))
         self._before = []
 
     def _entry(self, optimizer: Optimizer) -> OptimizerEntry:
@@ -354,6 +374,7 @@ class Auditor:
             draws=self.draws,
             changes=self.changes,
             rounds=self.rounds,
+            schedules=self.schedules,
             built=self.built,
             losses=self.host.losses(),
             told=self.told,
@@ -410,6 +431,20 @@ def _freezing(tape: Tape, weight: torch.Tensor) -> Call | None:
         ):
             return call
     return None
+
+
+def _lost(optimizer: Optimizer, low: list[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, Any]:
+    """How many elements of low-precision weights a step was to change, and how many it left as they were before."""
+    aimed = sum(int(each.grad.count_nonzero()) for each, _ in low if each.grad is not None)
+    kept = [int(((each == before) & (each.grad != 0)).sum()) if each.grad is not None else 0 for each, before in low]
+    worst = low[kept.index(max(kept))][0]
+    return {
+        "aimed": aimed,
+        "kept": sum(kept),
+        "in_float32": kept_in_float32(optimizer) if sum(kept) > 0.5 * aimed else None,
+        "dtype": worst.dtype,
+        "worst": weakref.ref(worst),
+    }
 
 
 def _mode_of(call: Call) -> bool | None:

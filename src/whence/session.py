@@ -421,6 +421,8 @@ class Session:
                     self.hand.look()
                 if kind is Kind.RESCALE:
                     self.tripwires.scale_ends(args[0], stack)
+                elif kind is Kind.SCHEDULE:
+                    self.auditor.scheduled(args[0], stack)
                 else:
                     self.auditor.event(kind, stack, args, kwargs, result)
                 if kind is Kind.SCHEDULE and getattr(args[0], "last_epoch", None) == 0:

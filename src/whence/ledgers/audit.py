@@ -16,6 +16,7 @@ from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.rounds import RoundLedger
+from whence.ledgers.schedules import ScheduleLedger
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightEntry, WeightLedger
 from whence.lineage.datasets.endings import Ending, masked_ending
@@ -47,6 +48,7 @@ class Audit(Scene):
     draws: DrawLedger
     changes: ChangeLedger
     rounds: RoundLedger
+    schedules: ScheduleLedger
     built: Sequence[OptimizerEntry]
     """All optimizers, those that are gone included, oldest first."""
     losses: Sequence[float]

@@ -27,6 +27,8 @@ MOST_ELEMENTS = 1_000_000
 class Epoch:
     """One way through a loader."""
 
+    number: int = 0
+    """Among those of all loaders."""
     batches: int = 0
     ended: bool = False
     labels: list[torch.Tensor] = field(default_factory=list)
@@ -69,6 +71,9 @@ class BatchLedger:
 
     def __init__(self) -> None:
         self.entries: dict[int, LoaderEntry] = {}
+        self.present = 0
+        """The number of the epoch that the last batch came in, over all loaders; 0 before there was one."""
+        self._begun = 0
 
     def entry_of(self, info: LoaderInfo) -> LoaderEntry:
         entry = self.entries.get(id(info))
@@ -87,7 +92,8 @@ class BatchLedger:
         entry.number += 1
         if len(entry.epochs) > EPOCHS_NOTED:
             entry.epochs.pop()
-        entry.epochs.append(Epoch())
+        self._begun += 1
+        entry.epochs.append(Epoch(self._begun))
 
     def epoch_ended(self, info: LoaderInfo) -> Epoch | None:
         entry = self.entry_of(info)
@@ -103,6 +109,7 @@ class BatchLedger:
             return False
         epoch = entry.epochs[-1]
         epoch.batches += 1
+        self.present = epoch.number
         return entry.number <= EPOCHS_NOTED and epoch.batches <= BATCHES_NOTED
 
     def note(self, batch: Batch, data: Any) -> None:

@@ -9,8 +9,11 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from whence.ledgers.contents import contents_of, states_in, tensors_of
 from whence.ledgers.loop import Kind
 from whence.tape.tape import storage_of
+
+HALF = 0.5
 
 Facts = tuple[Any, Iterable[int], dict[str, Any]]
 
@@ -48,20 +51,6 @@ def _scale(args: Any, _kwargs: Any, _result: Any) -> Facts:
     return scaler, (), {"scale": float(scaler.get_scale()) if scaler.is_enabled() else 1.0}
 
 
-def _schedule(args: Any, _kwargs: Any, _result: Any) -> Facts:
-    scheduler = args[0]
-    optimizer = getattr(scheduler, "optimizer", None)
-    rate = optimizer.param_groups[0]["lr"] if optimizer is not None else None
-    facts = {
-        "key": id(scheduler),
-        "scheduler": type(scheduler).__name__,
-        "epoch": getattr(scheduler, "last_epoch", None),
-        "rate": float(rate) if rate is not None else None,
-        "total": getattr(scheduler, "total_steps", None),
-    }
-    return scheduler, (), facts
-
-
 def _subject(args: Any, _kwargs: Any, _result: Any) -> Facts:
     return args[0], (), {}
 
@@ -71,13 +60,18 @@ def _load(args: Any, kwargs: Any, result: Any) -> Facts:
     own = {storage_of(each) for each in (*nn.Module.parameters(module), *nn.Module.buffers(module))} - {0}
     given = [each for each in state.values() if isinstance(each, torch.Tensor)]
     shared = sum(storage_of(each) in own for each in given)
+    unexpected = tuple(getattr(result, "unexpected_keys", ()))
+    tensors = tensors_of(module)
+    few = len(given) - shared - len(unexpected) <= HALF * len(tensors)
     return (
         module,
         (),
         {
             "missing": tuple(getattr(result, "missing_keys", ())),
-            "unexpected": tuple(getattr(result, "unexpected_keys", ())),
+            "unexpected": unexpected,
             "given": len(given),
+            # Where most of the module is as it was: what it has, to be held against files.
+            "own": contents_of(tensors) if few else {},
             "aliased": bool(given) and shared == len(given),
             "weights": sum(1 for _ in nn.Module.parameters(module)),
         },
@@ -85,16 +79,17 @@ def _load(args: Any, kwargs: Any, result: Any) -> Facts:
 
 
 def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
-    """Whether a file has an optimizer's state in it, and where the run was."""
+    """Which weights a file has in it, whether an optimizer's state, and where the run was."""
     entries = result.items() if isinstance(result, dict) else ()
     states = [str(key) for key, each in entries if isinstance(each, dict) and {"state", "param_groups"} <= each.keys()]
     progress = any(isinstance(key, str) and isinstance(each, int) for key, each in entries)
-    return None, (), {"optimizer": states[0] if states else "", "progress": progress}
+    weights = [each for each in states_in(result) if each]
+    return None, (), {"optimizer": states[0] if states else "", "progress": progress, "states": weights}
 
 
 def _cast(args: Any, _kwargs: Any, _result: Any) -> Facts:
-    first = next(nn.Module.parameters(args[0]), None)
-    return args[0], (), {"dtype": first.dtype if first is not None else None}
+    """The types of a module's weights before it is moved, or cast."""
+    return args[0], (), {"types": {id(each): each.dtype for each in nn.Module.parameters(args[0])}}
 
 
 FACTS: dict[Kind, Callable[[Any, Any, Any], Facts]] = {
@@ -103,7 +98,6 @@ FACTS: dict[Kind, Callable[[Any, Any, Any], Facts]] = {
     Kind.CLIP: _clip,
     Kind.SCALE: _scale,
     Kind.UNSCALE: _unscale,
-    Kind.SCHEDULE: _schedule,
     Kind.STATE: _subject,
     Kind.LOAD: _load,
     Kind.RESTORE: _subject,

@@ -31,6 +31,8 @@ class Kind(Enum):
     LOAD = auto()
     RESTORE = auto()
     READ = auto()
+    BEGUN = auto()
+    """The first update after a file was read, if no state was loaded in between."""
     CAST = auto()
     MOVED = auto()
     """A frozen weight was changed by a step."""

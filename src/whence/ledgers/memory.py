@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -11,27 +11,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from whence.source.sites import Site, variables
+from whence.ledgers.reaching import Alias, reachable
+from whence.source.sites import Site
 from whence.tape.tape import node_of, storage_of
 
 FEWEST = 6
 SAMPLED = 24
-FEW = 16
 MOST_NODES = 4_000
-CONTAINERS = (list, deque, dict)
-LIBRARIES = ("builtins", "torch.utils", "torch.optim", "numpy", "whence", "types", "logging")
+MOST_ALIASES = 8
 
 
 @dataclass(eq=False, slots=True)
 class Holding:
     """A container of tensors, or one tensor on a graph: how large it was at each look."""
 
-    name: str
-    """As the program would write it: `losses`, `self.history`."""
-    frame: Any
-    """The code that has the variable, for finding the line that fills it."""
-    owner: str
-    """The class whose attribute it is; empty for a variable."""
+    aliases: list[Alias]
     kind: str
     graph: bool
     shape: tuple[int, ...] = ()
@@ -39,6 +33,10 @@ class Holding:
     """Step, length (or nodes), bytes."""
     oldest: int = -1
     """Autograd's number of the oldest node: the same at each look, if the graphs of all steps hang together."""
+
+    @property
+    def name(self) -> str:
+        return self.aliases[0].name
 
     @property
     def grows(self) -> bool:
@@ -75,36 +73,33 @@ class MemoryLedger:
     ) -> None:
         """Walk the variables of running frames and of the files that calls were made from, what they hold, and modules."""
         skip = {id(each) for each in datasets}
-        seen: set[int] = set()
-        for name, owner, code, thing in _reachable(list(frames), list(sites), skip, extra):
-            if id(thing) in seen:
-                continue
-            seen.add(id(thing))
-            if isinstance(thing, torch.Tensor):
-                self._tensor(step, name, owner, code, thing)
-            else:
-                self._container(step, name, owner, code, thing)
+        seen: dict[int, Holding | None] = {}
+        for alias, thing in reachable(list(frames), list(sites), skip, extra):
+            if id(thing) not in seen:
+                look = self._tensor if isinstance(thing, torch.Tensor) else self._container
+                seen[id(thing)] = look(step, alias, thing)
+            elif (known := seen[id(thing)]) is not None and alias not in known.aliases and known.kind != "tensor":
+                known.aliases = [*known.aliases, alias][:MOST_ALIASES]
 
-    def _container(self, step: int, name: str, owner: str, code: Any, thing: Any) -> None:
+    def _container(self, step: int, alias: Alias, thing: Any) -> Holding | None:
         length = len(thing)
         if length < FEWEST or (isinstance(thing, deque) and thing.maxlen is not None):
-            return
+            return None
         size, graph = _measured(thing)
-        if size:
-            self._enter(
-                "container", id(thing), step, length, size, Holding(name, code, owner, type(thing).__name__, graph)
-            )
+        if not size:
+            return None
+        return self._enter("container", id(thing), step, length, size, Holding([alias], type(thing).__name__, graph))
 
-    def _tensor(self, step: int, name: str, owner: str, code: Any, tensor: torch.Tensor) -> None:
-        node = node_of(tensor)
-        if node is None:
-            return
+    def _tensor(self, step: int, alias: Alias, tensor: torch.Tensor) -> Holding | None:
+        if node_of(tensor) is None:
+            return None
         nodes, size = graph_size(tensor)
-        if nodes > 2:
-            holding = Holding(name, code, owner, "tensor", True, tuple(tensor.shape), oldest=_oldest(tensor))
-            self._enter(f"graph of {owner}.{name}", id(code), step, nodes, size, holding)
+        if nodes <= 2:
+            return None
+        holding = Holding([alias], "tensor", True, tuple(tensor.shape), oldest=_oldest(tensor))
+        return self._enter(f"graph of {alias.owners[:1]}.{alias.name}", id(alias.code), step, nodes, size, holding)
 
-    def _enter(self, kind: str, key: int, step: int, length: int, size: int, holding: Holding) -> None:
+    def _enter(self, kind: str, key: int, step: int, length: int, size: int, holding: Holding) -> Holding:
         known = self._known.setdefault((kind, key), holding)
         if known.oldest != holding.oldest:
             # Another graph than at the last look.
@@ -112,59 +107,7 @@ class MemoryLedger:
         known.graph, known.shape = holding.graph, holding.shape
         if not known.sizes or known.sizes[-1][0] < step:
             known.sizes = [*known.sizes[-6:], (step, length, size)]
-
-
-def _reachable(
-    frames: list[FrameType], sites: list[Site], skip: set[int], extra: Iterable[Any]
-) -> Iterator[tuple[str, str, Any, Any]]:
-    """Containers and tensors with their names: variables, attributes of objects in variables, and of theirs."""
-    visited: set[int] = set()
-    scopes: list[tuple[Any, dict[str, Any]]] = []
-    for frame in frames:
-        scopes.append((frame.f_code, variables(frame)))
-    files = [(each.f_code, each.f_globals) for each in frames] + [(each.f_code, each.f_globals) for each in sites]
-    for code, names in files:
-        if id(names) not in visited:
-            visited.add(id(names))
-            scopes.append((code, names))
-    objects: list[tuple[str, str, Any, Any, int]] = []
-    for code, names in scopes:
-        for name, thing in list(names.items()):
-            if not name.startswith("__"):
-                objects.append((name, "", code, thing, 0))
-    objects += [("", type(each).__name__, None, each, 0) for each in extra]
-    while objects and len(visited) < 20_000:
-        name, owner, code, thing, depth = objects.pop(0)
-        if issubclass(type(thing), torch.Tensor):
-            if not isinstance(thing, nn.Parameter):
-                yield name, owner, code, thing
-            continue
-        if id(thing) in visited or id(thing) in skip:
-            continue
-        visited.add(id(thing))
-        if type(thing) in (list, tuple) and len(thing) < FEW and depth < 3:
-            tensors = [(n, each) for n, each in enumerate(thing) if issubclass(type(each), torch.Tensor)]
-            objects += [(f"{name}[{n}]", owner, code, each, depth + 1) for n, each in tensors]
-        if issubclass(type(thing), CONTAINERS) and type(thing).__module__ in ("builtins", "collections"):
-            yield name, owner, code, thing
-            if isinstance(thing, dict) and len(thing) < 64 and depth < 3:
-                objects += [(f"{name}[{key!r}]", owner, code, each, depth + 1) for key, each in thing.items()]
-            continue
-        if depth < 3:
-            kind = type(thing).__name__
-            objects += [(f"self.{key}", kind, code, each, depth + 1) for key, each in _attributes(thing).items()]
-
-
-def _attributes(thing: Any) -> dict[str, Any]:
-    """The attributes of an object of the program's, read without running anything of its own; none for what is a library's."""
-    kind = type(thing)
-    if issubclass(kind, type) or kind.__module__.startswith(LIBRARIES):
-        return {}
-    try:
-        found = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-    return dict(found) if type(found) is dict else {}
+        return known
 
 
 def _measured(container: Any) -> tuple[int, bool]:

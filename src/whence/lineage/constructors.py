@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from itertools import pairwise
 
 from torch import nn
@@ -50,6 +51,14 @@ def caller_argument(stack: tuple[Site, ...], name: str) -> ast.expr | None:
         return None
     passed = argument_for(call, function, name, bound=class_of_method(function) is not None)
     return passed if passed is not default_for(function, name) else None
+
+
+def argument_names(stack: tuple[Site, ...], position: int, name: str) -> set[str]:
+    """The names that an argument of a layer goes by, on its way to the layer's constructor; none for a plain number."""
+    if not stack:
+        return set()
+    ways = _ways_up(stack, layer_argument(stack, position, name), Spot.of_site(stack[0]))
+    return {found for _, argument, _ in ways if argument is not None and (found := last_name(argument))}
 
 
 def layer_argument(stack: tuple[Site, ...], position: int, name: str) -> ast.expr | None:
@@ -132,7 +141,13 @@ def _given(stack: tuple[Site, ...], position: int, name: str) -> Given:
 
 def _up(stack: tuple[Site, ...], argument: ast.expr | None, spot: Spot) -> Given:
     """While an expression is a parameter of its function: what the caller passes for it."""
+    *_, last = _ways_up(stack, argument, spot)
+    return last
+
+
+def _ways_up(stack: tuple[Site, ...], argument: ast.expr | None, spot: Spot) -> Iterator[Given]:
     here = stack[0]
+    yield spot, argument, here
     for inner, outer in pairwise(stack):
         function = function_node(inner)
         if not isinstance(argument, ast.Name) or not isinstance(function, FunctionNode):
@@ -147,4 +162,4 @@ def _up(stack: tuple[Site, ...], argument: ast.expr | None, spot: Spot) -> Given
         if passed is None or passed is default_for(function, argument.id):
             break
         argument, spot, here = passed, Spot.of_site(outer), outer
-    return spot, argument, here
+        yield spot, argument, here

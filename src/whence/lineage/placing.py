@@ -21,20 +21,39 @@ def put_in_place(stack: tuple[Site, ...]) -> Spot | None:
         function = function_node(site)
         if node is None or statement is None or function is None:
             return None
-        if isinstance(statement, ast.Return):
+        if isinstance(statement, ast.Return) or _is_handed_up(statement):
             continue
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        if len(targets) != 1:
-            return None
-        if isinstance(targets[0], ast.Name):
+        if isinstance(statement, ast.Expr) and (puts := _placing(statement.value)) is not None:
+            return Spot.of_node(site.filename, puts)
+        targets = _targets(statement)
+        if len(targets) == 1 and isinstance(targets[0], ast.Name):
             later = _places(targets[0].id, function, statement)
             if later:
                 return Spot.of_node(site.filename, later[0])
             if not _is_returned(targets[0].id, function):
                 return None
-        elif not _is_of_its_own(targets[0], function):
+        elif not targets:
+            return None
+        elif not all(_is_of_its_own(each, function) for each in targets):
             return Spot.of_site(site)
     return None
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=parts) | ast.List(elts=parts)]):
+            return parts
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            return [target]
+    return []
+
+
+def _is_handed_up(statement: ast.stmt) -> bool:
+    """`super().__init__(nn.Linear(...), nn.ReLU())`."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"))):
+            return True
+    return False
 
 
 def _is_of_its_own(target: ast.expr, function: ast.AST) -> bool:
@@ -55,15 +74,23 @@ def _places(name: str, function: ast.AST, after: ast.stmt) -> list[ast.AST]:
         match node:
             case ast.Assign(targets=[ast.Attribute() | ast.Subscript()], value=ast.Name(id=given)):
                 pass
-            case ast.Call(func=ast.Name(id="setattr"), args=[_, _, ast.Name(id=given)]):
-                pass
-            case ast.Call(func=ast.Attribute(attr="add_module" | "register_module"), args=[_, ast.Name(id=given)]):
+            case ast.Call(args=[*_, ast.Name(id=given)]) if _placing(node) is not None:
                 pass
             case _:
                 continue
         if given == name and node.lineno > after.lineno:
             found.append(node)
     return found
+
+
+def _placing(node: ast.expr) -> ast.Call | None:
+    """`setattr(model, name, layer)`, `model.add_module(name, layer)`."""
+    match node:
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, _, _]):
+            return node
+        case ast.Call(func=ast.Attribute(attr="add_module" | "register_module"), args=[_, _]):
+            return node
+    return None
 
 
 def _is_returned(name: str, function: ast.AST) -> bool:

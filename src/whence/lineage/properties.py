@@ -112,7 +112,7 @@ class HasDtype(Property):
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         if call.autocast and self.dtype in HALVES:
             return None
-        if (before := _before_change(call, value)) is not None:
+        if (before := before_change(call, value)) is not None:
             return before, self
         carriers = [each for each in dict.fromkeys(call.operands) if each.dtype == self.dtype]
         for operand in sorted(carriers, key=_is_weight):
@@ -170,7 +170,7 @@ class HasAxis(Property):
     size: int
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
-        if (before := _before_change(call, value)) is not None:
+        if (before := before_change(call, value)) is not None:
             return before, self
         source = axis_source(call, value, self.axis)
         if source is None or len(source) != 1 or _came_short(call):
@@ -258,7 +258,7 @@ class HasElement(Property):
         """Whether what was written to began as something else throughout: somebody has written this number."""
         value = changed[0] if changed else None
         while value is not None and value.call is not None and value.call.changed:
-            value = _before_change(value.call, value)
+            value = before_change(value.call, value)
         made = value.call if value is not None else None
         return made is not None and BLANKS.get(made.name, self.value) != self.value
 
@@ -399,7 +399,7 @@ def _came_short(call: Call) -> bool:
     )
 
 
-def _before_change(call: Call, value: Value) -> Value | None:
+def before_change(call: Call, value: Value) -> Value | None:
     """What a value was before this call changed it in place: shape, type and device stay as they were."""
     if value not in call.outputs or not call.changed:
         return None
@@ -520,7 +520,7 @@ class HasShape(Property):
     shape: Shape
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
-        if (before := _before_change(call, value)) is not None:
+        if (before := before_change(call, value)) is not None:
             return before, self
         carriers = [each for each in call.operands if each.shape == self.shape]
         return (carriers[0], self) if carriers else None

@@ -50,7 +50,7 @@ class LoopSensor(Sensor):
         self._wrap(nn.Module, "train", self._reporting(Kind.MODE))
         self._wrap(nn.Module, "state_dict", self._reporting(Kind.STATE))
         self._wrap(nn.Module, "load_state_dict", self._reporting(Kind.LOAD))
-        self._wrap(nn.Module, "_apply", self._reporting(Kind.CAST))
+        self._wrap(nn.Module, "_apply", self._announcing(Kind.CAST))
         self._wrap(Optimizer, "load_state_dict", self._reporting(Kind.RESTORE))
         self._wrap(torch, "load", self._reporting(Kind.READ))
         self._wrap(GradScaler, "update", self._announcing(Kind.RESCALE))
@@ -62,12 +62,16 @@ class LoopSensor(Sensor):
 
         def make(original: Any) -> Any:
             def announced(*args: Any, **kwargs: Any) -> Any:
-                self._guarded(self.listener.loop_event, kind, user_stack(caller_frame()), args, kwargs, None)
+                outermost, self._inside = not self._inside, True
+                if outermost:
+                    self._guarded(self.listener.loop_event, kind, user_stack(caller_frame()), args, kwargs, None)
                 try:
                     return original(*args, **kwargs)
                 except BaseException as exception:
                     hide_this_frame(exception)
                     raise
+                finally:
+                    self._inside = not outermost
 
             return announced
 

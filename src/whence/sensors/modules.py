@@ -81,7 +81,7 @@ class ModuleSensor(Sensor):
         """Of interest is what comes into a model that was built already."""
         stack = user_stack(sys._getframe(3))
         if isinstance(tensor, torch.Tensor) and stack and stack[0].function != "__init__":
-            self.listener.modules.note_registration(tensor, stack[0])
+            self.listener.modules.note_registration(tensor, stack)
 
     def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self.calls += 1

@@ -50,7 +50,7 @@ class ModuleBook:
         self._known: dict[int, weakref.ref[nn.Module]] = {}
         self._root_ids: set[int] = set()
         self._inside: dict[Site, int] = {}
-        self._registered: dict[int, tuple[weakref.ref[torch.Tensor], Site]] = {}
+        self._registered: dict[int, tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = {}
 
     def _know(self, module: nn.Module) -> None:
         key, known = id(module), self._known
@@ -77,13 +77,13 @@ class ModuleBook:
         """How often a module was built at a place while another one was running."""
         return self._inside.get(site, 0)
 
-    def note_registration(self, tensor: torch.Tensor, site: Site) -> None:
+    def note_registration(self, tensor: torch.Tensor, stack: tuple[Site, ...]) -> None:
         """A parameter was assigned to a module, outside of constructors."""
-        self._registered[id(tensor)] = weakref.ref(tensor), site
+        self._registered[id(tensor)] = weakref.ref(tensor), stack
 
-    def registered_at(self, tensor: torch.Tensor) -> Site | None:
-        ref, site = self._registered.get(id(tensor), (None, None))
-        return site if ref is not None and ref() is tensor else None
+    def registered_at(self, tensor: torch.Tensor) -> tuple[Site, ...]:
+        ref, stack = self._registered.get(id(tensor), (None, ()))
+        return stack if ref is not None and ref() is tensor else ()
 
     def known(self) -> list[nn.Module]:
         """Every module that was built or has run, and is alive."""

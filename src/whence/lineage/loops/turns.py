@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import FrameType
 from typing import Any
 
@@ -60,6 +61,16 @@ class Rounds:
                 return None
             found *= each.times
         return found if self.loops and self.always else None
+
+    def outer(self, reached: int) -> int | None:
+        """The turns of the loop around the loop that the line is in, if the line was reached so often by whole runs of both."""
+        pairs = [
+            (one.count, other.times) for one, other in pairwise(self.loops) if one.count is not None and one.count > 1
+        ]
+        exact = [outer for outer, inner in pairs if inner is not None and outer * inner == reached]
+        # What an inner loop goes over cannot always be counted: `for rows in order.split(64)`.
+        likely = [outer for outer, inner in pairs if inner is None and reached % outer == 0]
+        return next(iter((*exact[::-1], *likely[::-1])), None)
 
 
 def rounds_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Rounds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,23 +11,16 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from whence.ledgers.contents import MOST_NAMES, tensors_of
+
 Shapes = Mapping[str, tuple[int, ...]]
 HALF = 0.5
-MOST_NAMES = 4_000
 DEEPEST = 2
 
 
-def shapes_of(module: nn.Module, prefix: str = "") -> dict[str, tuple[int, ...]]:
-    """What a module wants to load, by name. Asks none of the program's own code."""
-    found: dict[str, tuple[int, ...]] = {}
-    kept = {name: each for name, each in module._buffers.items() if name not in module._non_persistent_buffers_set}
-    for name, tensor in (*module._parameters.items(), *kept.items()):
-        if tensor is not None and not is_lazy(tensor):
-            found[prefix + name] = tuple(tensor.shape)
-    for name, child in module._modules.items():
-        if child is not None:
-            found |= shapes_of(child, f"{prefix}{name}.")
-    return found
+def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
+    """What a module wants to load, by name."""
+    return {name: tuple(each.shape) for name, each in tensors_of(module).items()}
 
 
 def shapes_in(state: Mapping[Any, Any]) -> dict[str, tuple[int, ...]]:
@@ -49,6 +42,13 @@ class Surplus:
     fitting: int
     is_only_one: bool
     """No other piece does as well."""
+
+    def pairs(self, longer: Iterable[str], shorter: Container[str]) -> Iterator[tuple[str, str]]:
+        """The names that fit without the piece, as they are and as they should be."""
+        for name in longer:
+            for piece, leads, rest in _shortened(name):
+                if (piece, leads) == (self.piece, self.leads) and rest in shorter:
+                    yield name, rest
 
 
 def surplus(longer: Shapes, shorter: Shapes) -> Surplus | None:

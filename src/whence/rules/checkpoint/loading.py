@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
+from whence.rules.checkpoint.arriving import nothing_arrived
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, replace_node
@@ -23,20 +24,28 @@ def not_loaded(audit: Audit) -> Finding | None:
     What happened
         load_state_dict(..., strict=False) was given a state whose names do not fit the model's: most weights stay as they were
         initialised. Often a prefix is the reason: "module." from DataParallel, "_orig_mod." from torch.compile, "model." from Lightning.
-        Or load_state_dict raises: over a prefix, a whole checkpoint instead of its part, layers of another size or name.
+        Or the program takes what fits by name, and nothing does. Or load_state_dict raises: over a prefix, a whole checkpoint instead of
+        its part, layers of another size or name.
     Why it matters
         The program goes on with random weights and says nothing; or it ends with a list of names and not the reason.
     How it is detected
-        What load_state_dict returned: missing names on one side, unexpected ones on the other, most of the model among them. Where it
-        raises, names and shapes of the state against those of the model.
+        What load_state_dict returned: missing names on one side, unexpected ones on the other, most of the model among them. A file was
+        read just before, load_state_dict is given the module's own memory or next to nothing, and the file's names would fit but for a
+        piece of them (or fit, and no size does); or the program copies by itself, and nothing of the file is in any module when training
+        begins. Where it raises, names and shapes of the state against those of the model.
     How to fix it
         Take the prefix off the names; keep strict=True where nothing is meant to be missing.
     When it stays silent
-        A new head: few names missing, most weights loaded. A failure that the program makes up for, or a checkpoint of other sizes that
-        it expects (it catches the exception).
+        A new head: few names missing, most weights loaded. Files whose weights a module has, or a pass uses. A failure that the program
+        makes up for, or a checkpoint of other sizes that it expects (it catches the exception).
     Cost
-        A look at the result of each load_state_dict.
+        A look at the result of each load_state_dict, and at a few numbers of each tensor in a file that is read.
     """
+    return _names_passed_over(audit) or nothing_arrived(audit)
+
+
+def _names_passed_over(audit: Audit) -> Finding | None:
+    """With strict=False the names that do not fit are passed over."""
     for event in audit.loop.of(Kind.LOAD):
         missing, unexpected = event.detail["missing"], event.detail["unexpected"]
         loaded = event.detail["given"] - len(unexpected)

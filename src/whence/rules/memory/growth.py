@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.memory import Holding
+from whence.rules.memory.filling import filled_at
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
-from whence.source.spots import Spot
-from whence.source.text import tree_of
 
 LOUD_BYTES = 4 * 2**20
 LOUD_RATE = 8 * 2**10
 HUGE = 512 * 2**20
-FILLS = ("append", "extend", "insert", "appendleft", "add", "setdefault", "update")
 
 
 def size_text(size: float) -> str:
@@ -136,7 +133,7 @@ def growth(audit: Audit) -> Finding | None:
 
 def _is_sum(holding: Holding, audit: Audit) -> bool:
     """Whether a tensor is added to, rather than computed anew from what it was."""
-    spot = _filled_at(holding, audit)
+    spot = filled_at(holding, audit)
     node = spot.node() if spot is not None else None
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
         return holding.name in (ast.unparse(node.value.left), ast.unparse(node.value.right))
@@ -152,7 +149,7 @@ def _rate(holding: Holding) -> float:
 def _tell(
     audit: Audit, holding: Holding, rule: str, *, verdict: str, why: str, fix: str, quiet: bool = False
 ) -> Finding | None:
-    spot = _filled_at(holding, audit)
+    spot = filled_at(holding, audit)
     if spot is None or rule in audit.told:
         return None
     loud = holding.bytes >= LOUD_BYTES or _rate(holding) >= LOUD_RATE
@@ -171,78 +168,3 @@ def _tell(
         why=why,
         fix=fix,
     )
-
-
-def _filled_at(holding: Holding, audit: Audit) -> Spot | None:
-    """The line that stores: `x.append(...)`, `x[...] = ...`, `x += ...`, `x = ...`."""
-    files = [holding.frame.co_filename] if holding.frame is not None else []
-    files += [frame.f_code.co_filename for frame in audit.frames]
-    files += [site.filename for module in audit.modules.known() for site in audit.modules.built_at(module)[:1]]
-    for filename in dict.fromkeys([*files, *_sources(audit)]):
-        tree = tree_of(filename)
-        found = list(_stores(tree, holding.name, holding.owner)) if tree is not None else []
-        if found:
-            best = max(close for close, _ in found)
-            nodes = _within([node for close, node in found if close == best], holding, filename)
-            return Spot.of_node(filename, nodes[-1] if holding.kind == "tensor" else nodes[0])
-    return None
-
-
-def _within(nodes: list[ast.AST], holding: Holding, filename: str) -> list[ast.AST]:
-    """Those in the function that has the variable, if there are any."""
-    code = holding.frame
-    if code is None or code.co_filename != filename or code.co_name == "<module>":
-        return nodes
-    lines = [line for _, _, line in code.co_lines() if line is not None]
-    inside = [node for node in nodes if min(lines) <= getattr(node, "lineno", 0) <= max(lines)]
-    return inside or nodes
-
-
-def _sources(audit: Audit) -> Iterator[str]:
-    for call in list(audit.tape.calls)[-200:]:
-        for site in call.stack:
-            yield site.filename
-
-
-def _stores(tree: ast.AST, name: str, owner: str) -> Iterator[tuple[int, ast.AST]]:
-    """Statements that put something into a variable, in the class that owns it where it is an attribute; how well each fits."""
-    scopes: list[ast.AST] = [tree]
-    if owner:
-        scopes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == owner]
-    for scope in scopes:
-        for node in ast.walk(scope):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FILLS:
-                if close := _closeness(node.func.value, name):
-                    yield close, node
-            elif (isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name) or (
-                isinstance(node, ast.Assign)
-                and not isinstance(node.value, ast.List | ast.Dict | ast.Constant | ast.Tuple)
-                and any({name, name.partition("[")[0]} & set(_targets(target)) for target in node.targets)
-            ):
-                yield 1, node
-
-
-def _closeness(subject: ast.expr, name: str) -> int:
-    """How much of a name an expression has: of a variable, or of an entry of it, `seen[key]`, `seen.setdefault(key, [])`."""
-    base, _, key = name.partition("[")
-    if ast.unparse(subject) in (name, base):
-        return 1
-    match subject:
-        case ast.Subscript(value=held, slice=index):
-            pass
-        case ast.Call(func=ast.Attribute(value=held, attr="setdefault"), args=[index, *_]):
-            pass
-        case _:
-            return 0
-    if not key or ast.unparse(held) != base:
-        return 0
-    written = [str(each.value) for each in ast.walk(index) if isinstance(each, ast.Constant)]
-    return 1 + sum(map(len, written)) if all(each in key for each in written) else 0
-
-
-def _targets(target: ast.expr) -> list[str]:
-    if isinstance(target, ast.Tuple | ast.List):
-        return [name for each in target.elts for name in _targets(each)]
-    if isinstance(target, ast.Subscript):
-        return [ast.unparse(target.value)]
-    return [ast.unparse(target)]

@@ -2,136 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from itertools import pairwise
 
-from torch.optim import Optimizer
-
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
-from whence.ledgers.facts import all_weights_of
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
-from whence.ledgers.study import Study
-from whence.rules.rule import Rank, audit_rule, study_rule
+from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.edits import diff_of, insert_before
-from whence.source.sites import Site, variables
+from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.tape.replay import plan_for, replay
 
 ENOUGH = 3
-
-
-@study_rule("optimizer/missing-zero-grad", Rank.CAUSE)
-def missing_zero_grad(study: Study) -> Finding | None:
-    """Gradients of earlier steps are added to this one.
-
-    What happened
-        backward adds to .grad. After the optimizer had used the gradients they were not cleared, so that each step uses the sum
-        of all gradients since.
-    Why it matters
-        The update follows old gradients more than new ones: training is unstable or diverges, or seems to have a far
-        higher learning rate.
-    How it is detected
-        When backward begins again after a step, the gradients that the step has used are still there, and the step run again
-        from cleared ones gives others.
-    How to fix it
-        optimizer.zero_grad() before backward, in each step.
-    When it stays silent
-        Accumulation over several backwards before one step, clearing by any means (zero_grad of the optimizer or the model,
-        grad = None, grad.zero_()), closures.
-    Cost
-        A replay in the first steps, and only if the same gradient tensors are used again.
-    """
-    optimizer = study.optimizer
-    story = [each for each in study.loop.story_of(study.entry) if each.kind in (Kind.STEP, Kind.CLEAR, Kind.BACKWARD)]
-    steps = [number for number, each in enumerate(story) if each.kind is Kind.STEP]
-    if len(steps) < 2:
-        return None
-    between = story[steps[-2] + 1 : steps[-1]]
-    if any(each.kind is Kind.CLEAR for each in between) or not any(each.kind is Kind.BACKWARD for each in between):
-        return None
-    backwards = [each for each in between if each.kind is Kind.BACKWARD]
-    backward = backwards[-1]
-    if not study.entry.weights & backwards[0].detail["kept"]:
-        return None
-    share = _carried(study, optimizer)
-    if share is None or backward.site is None:
-        return None
-    spot = Spot.of_site(backward.site)
-    return tell_silent(
-        study,
-        "optimizer/missing-zero-grad",
-        spot=spot,
-        symptom=spot_at(study.stack[0] if study.stack else None),
-        step=study.step,
-        op="backward",
-        phase="backward",
-        verdict="gradients are not cleared between steps: each update uses the sum of all gradients so far",
-        what=f"what is left of earlier steps is {share:.2g} times this step's own gradient",
-        why="backward adds to .grad, and nothing cleared it after the last update.",
-        fix="Call optimizer.zero_grad() before backward, in every step."
-        if study.entry.stack
-        else "Clear the gradients before backward, in every step: the model's zero_grad(), or grad = None for each weight.",
-        patch=_inserted(backward.site, _clearing(study, story[steps[-1]], backward.site)),
-        replay="bit-identical",
-        counterfactual="with the gradients cleared, the same step gives other gradients",
-    )
-
-
-def _carried(study: Study, optimizer: Optimizer) -> float | None:
-    """What earlier steps have left, as a multiple of the gradients of the pass alone; None if there is nothing."""
-    if study.plan is None:
-        return None
-    values = [each.value for each in study.losses]
-    try:
-        run = replay(plan_for(list(study.calls), study.now, study.tape, values, backward=True))
-    except Exception:
-        return None
-    fresh = {
-        id(value.tensor): tensor.grad
-        for value, tensor in run.leaves.items()
-        if value.tensor is not None and tensor.grad is not None
-    }
-    there, alone = 0.0, 0.0
-    for group in optimizer.param_groups:
-        for weight in group["params"]:
-            own = fresh.get(id(weight))
-            if own is None or weight.grad is None or own.shape != weight.grad.shape or weight.grad.is_sparse:
-                continue
-            there += float((weight.grad - own).double().pow(2).sum())
-            alone += float(own.double().pow(2).sum())
-    if alone == 0.0 or there <= 1e-6 * alone:
-        return None
-    return float((there / alone) ** 0.5)
-
-
-def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
-    """Lines that clear the gradients, in the words of the program; none if there are no words for it."""
-    frame = next((each for each in study.frames if each.f_code is backward.f_code), None)
-    if frame is None:
-        return []
-    if not study.entry.stack:
-        held = {id(each): name for name, each in variables(frame).items()}
-        names = [held.get(id(each)) for each in all_weights_of(study.optimizer)]
-        if all(names):
-            return [f"for weight in [{', '.join(map(str, names))}]:", "    weight.grad = None"]
-    node = step.site.node() if step.site is not None and step.site.f_code is backward.f_code else None
-    if not isinstance(node, ast.Call):
-        return []
-    # An optimizer's step, or a model's call.
-    owner = ast.unparse(node.func.value if study.entry.stack and isinstance(node.func, ast.Attribute) else node.func)
-    return [f"{owner}.zero_grad()"] if owner.isidentifier() or study.entry.stack else []
-
-
-def _inserted(backward: Site, lines: list[str]) -> str | None:
-    """Lines in front of backward."""
-    statement = backward.statement()
-    if not isinstance(statement, ast.Expr) or not lines:
-        return None
-    indent = " " * statement.col_offset
-    return diff_of(insert_before(backward.filename, statement, "".join(f"{each}\n{indent}" for each in lines)))
 
 
 @audit_rule("optimizer/discarded-gradient", Rank.CAUSE)

@@ -1,10 +1,10 @@
-"""What is kept, replaced or changed over the steps: states, weights, optimizers, rates."""
+"""What is kept, replaced or changed over the steps: states, weights, optimizers."""
 
 from __future__ import annotations
 
 import ast
 
-from whence.finding import Confidence, Finding, Severity
+from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
 from whence.rules.rule import Rank, audit_rule
@@ -226,85 +226,4 @@ def _freezes(audit: Audit) -> Spot | None:
                     | ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=False))
                 ):
                     return Spot.of_node(filename, node)
-    return None
-
-
-def _site_spot(event: Event | None) -> Spot | None:
-    return Spot.of_site(event.site) if event is not None and event.site is not None else None
-
-
-@audit_rule("optimizer/schedule", Rank.CALL)
-def schedule(audit: Audit) -> Finding | None:
-    """The scheduler is stepped at the wrong place, rate or order.
-
-    What happened
-        A schedule that counts epochs is stepped for every batch, or its horizon is counted in samples instead of batches: the learning
-        rate collapses in the first epochs, or never comes down. Or it is shorter than the loop: OneCycleLR raises after its last step.
-    Why it matters
-        Most of the training happens at a rate that nobody chose.
-    How it is detected
-        The rate at each of the scheduler's steps over the whole run: more than half of the steps at less than a thousandth of the first
-        rate, with a step of the scheduler for every update; or a horizon that is longer than the run by the batch size. Where it raises,
-        the number it was given, followed back to where it was computed, against the turns of the loops around its step.
-    How to fix it
-        Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
-    When it stays silent
-        Cycles, warm restarts, runs that were stopped early, programs that catch the end of the schedule.
-    Cost
-        One entry for each step of the scheduler in the first steps.
-    """
-    if not audit.final:
-        return None
-    stories: dict[int, list[Event]] = {}
-    for event in audit.loop.of(Kind.SCHEDULE):
-        stories.setdefault(event.detail["key"], []).append(event)
-    for events in stories.values():
-        stepped = [each for each in events if (each.detail["epoch"] or 0) > 0]
-        rates = [each.detail["rate"] for each in events if isinstance(each.detail["rate"], float)]
-        if not rates or not stepped or stepped[-1].site is None:
-            continue
-        every = len(stepped) >= 0.9 * min(audit.step, stepped[-1].step + 1)
-        gone = sum(rate < 1e-3 * rates[0] for rate in rates)
-        if every and rates[0] == max(rates) and gone > 0.5 * len(rates) and len(rates) >= 10:
-            when = next(each.step for each in events if each.detail["rate"] < 1e-3 * rates[0])
-            return tell_silent(
-                audit,
-                "optimizer/schedule",
-                spot=Spot.of_site(stepped[-1].site),
-                symptom=_site_spot(events[0]),
-                step=when,
-                op=events[0].detail["scheduler"],
-                phase="optimizer",
-                severity=Severity.WARNING,
-                confidence=Confidence.LIKELY,
-                verdict=f"the learning rate is gone after {when} of {audit.step} steps: the scheduler is stepped for every batch",
-                what=f"the rate fell from {rates[0]:g} to {rates[-1]:g}",
-                why=f"{events[0].detail['scheduler']} counts its own steps; called after every update, its epochs are batches.",
-                fix="Call the scheduler's step once an epoch, outside of the loop over batches; or count its steps in batches.",
-            )
-        total = stepped[-1].detail.get("total")
-        made = stepped[-1].detail["epoch"]
-        sizes = audit.loaders.batch_sizes
-        if (
-            total
-            and every
-            and made
-            and made >= 10
-            and any(size > 2 and abs(total / made - size) < 0.1 * size for size in sizes)
-        ):
-            return tell_silent(
-                audit,
-                "optimizer/schedule",
-                spot=_site_spot(events[0]),
-                symptom=Spot.of_site(stepped[-1].site),
-                step=audit.step,
-                op=events[0].detail["scheduler"],
-                phase="optimizer",
-                severity=Severity.WARNING,
-                confidence=Confidence.LIKELY,
-                verdict=f"the schedule is {total} steps long and the run only {made}: it counts samples, not batches",
-                what=f"the rate went from {rates[0]:g} to {rates[-1]:g} and the schedule had hardly begun",
-                why="The horizon is longer than the run by just the batch size.",
-                fix="Use len(loader), the number of batches, for steps_per_epoch.",
-            )
     return None

@@ -189,11 +189,12 @@ def stale_parameter(audit: Audit) -> Finding | None:
         if not left or not entry.steps:
             continue
         shapes = {tuple(each.shape) for each in left}
-        matching = [each for each in lost if each.weight is not None and tuple(each.weight.shape) in shapes] or lost
+        alive = [each for each in lost if id(each.weight) in registered] or lost
+        matching = [each for each in alive if each.weight is not None and tuple(each.weight.shape) in shapes] or alive
         weight = matching[0].weight
         assert weight is not None
         spot = _where_replaced(audit, weight)
-        names = [_name(audit, each) for each in lost]
+        names = [_name(audit, each) for each in alive]
         return tell_silent(
             audit,
             "optimizer/stale-parameter",
@@ -213,9 +214,10 @@ def stale_parameter(audit: Audit) -> Finding | None:
 def _where_replaced(audit: Audit, weight: torch.Tensor) -> Spot | None:
     """Where the new layer took its place, or the statement that assigned the parameter."""
     owner = audit.modules.owner_of(weight)
-    stack = audit.modules.built_at(owner[0]) if owner is not None else ()
-    site = audit.modules.registered_at(weight)
-    if site is not None and site not in stack[:1]:
+    registered = audit.modules.registered_at(weight)
+    # The layer may have been replaced in its turn; its own constructor has registered the weight.
+    stack = audit.modules.built_at(owner[0]) if owner is not None else registered
+    if registered and registered[:1] != stack[:1]:
         # Not by the constructor of the layer that has it.
-        return Spot.of_site(site)
+        return Spot.of_site(registered[0])
     return put_in_place(stack) or Spot.of_site(stack[0]) if stack else None

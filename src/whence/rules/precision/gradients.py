@@ -7,8 +7,8 @@ import ast
 import torch
 
 from whence.finding import Finding, Severity
-from whence.ledgers.loop import Kind
 from whence.ledgers.study import Study
+from whence.rules.precision.narrowing import where_narrowed
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.spots import Spot
@@ -98,7 +98,7 @@ def _gradients(loss: torch.Tensor, weights: list[torch.Tensor], scale: float) ->
 
 
 def _where_half_began(study: Study, half: Call) -> Spot | None:
-    """The autocast that the call stands in; else the cast of the model."""
+    """The autocast that the call stands in; else what made the weight half."""
     if half.autocast is not None:
         for site in half.stack:
             node: ast.AST | None = site.node() or site.statement()
@@ -108,5 +108,8 @@ def _where_half_began(study: Study, half: Call) -> Spot | None:
                         if "autocast" in ast.unparse(item.context_expr):
                             return Spot.of_node(site.filename, item.context_expr)
                 node = parent_of(node)
-    casts = [each for each in study.loop.of(Kind.CAST) if each.detail["dtype"] is torch.float16]
-    return spot_at(casts[-1].site) if casts else None
+    for value in half.operands:
+        tensor = value.tensor
+        if tensor is not None and tensor.is_leaf and tensor.requires_grad and tensor.dtype is torch.float16:
+            return where_narrowed(study, tensor)
+    return None

@@ -7,8 +7,9 @@ import torch
 from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
+from whence.rules.precision.narrowing import where_narrowed
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import dtype_name, spot_at, tell_silent
+from whence.rules.telling import dtype_name, tell_silent
 from whence.source.spots import Spot
 
 ENOUGH = 3
@@ -25,7 +26,8 @@ def lost_updates(audit: Audit) -> Finding | None:
         Most of the model does not move, whatever the gradients say; training is slow or stands still.
     How it is detected
         Elements with a gradient that a step leaves bit for bit as they were, counted over several steps; the same step on
-        float32 copies moves them.
+        float32 copies moves them. It is told where the weight that loses most got its type: where a module was cast, or the layer,
+        the parameter or the default type says so.
     How to fix it
         float32 weights with autocast for the computation.
     When it stays silent
@@ -45,20 +47,13 @@ def lost_updates(audit: Audit) -> Finding | None:
         return None
     share = sum(each.detail["kept"] for each in bad) / sum(each.detail["aimed"] for each in bad)
     dtype: torch.dtype = bad[-1].detail["dtype"]
-    cast = next(
-        (
-            each
-            for each in reversed(list(audit.loop.of(Kind.CAST)))
-            if each.detail["dtype"] is dtype and each.site is not None
-        ),
-        None,
-    )
+    weight = bad[-1].detail["worst"]()
     entry = next((each for each in reversed(audit.built) if each.steps), None)
     built = Spot.of_site(entry.stack[0]) if entry is not None and entry.stack else None
     return tell_silent(
         audit,
         "precision/lost-updates",
-        spot=spot_at(cast.site if cast is not None else None) or built,
+        spot=(where_narrowed(audit, weight) if weight is not None else None) or built,
         symptom=built,
         step=bad[-1].step,
         op=entry.kind if entry is not None else None,

@@ -8,16 +8,17 @@ import torch
 
 from whence.finding import Finding, Hop, Operand
 from whence.ledgers.study import Study
-from whence.lineage.properties import WEIGHTED, HasAxis, HasRank, axis_source
+from whence.lineage.properties import HasAxis, HasRank
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import CLASS_LOSSES, ELEMENTWISE, SAME_SHAPE_LOSSES, loss_operands
 from whence.rules.rule import Rank, rule, study_rule
+from whence.rules.shape.axes import Source, source_of
 from whence.rules.shape.batch import batch_size
 from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silent
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call
 from whence.tape.trial import try_values
 
 
@@ -380,11 +381,9 @@ def silent_class_axis(study: Study) -> Finding | None:
         given = next(iter(call.operands), None)
         if call.name not in CLASS_LOSSES or given is None or len(given.shape) < 3 or call.site is None:
             continue
-        if (
-            given.shape[1] != given.shape[-1]
-            or not _from_weight(given, -1)
-            or _from_weight(given, 1 - len(given.shape))
-        ):
+        if given.shape[1] != given.shape[-1] or source_of(given, -1)[0] is not Source.WEIGHT:
+            continue
+        if source_of(given, 1 - len(given.shape))[0] is Source.WEIGHT:
             continue
         return tell_silent(
             study,
@@ -400,16 +399,3 @@ def silent_class_axis(study: Study) -> Finding | None:
             operands=(Operand("prediction", describe(given)),),
         )
     return None
-
-
-def _from_weight(value: Value, axis: int) -> bool:
-    """Whether the size of an axis is that of a weight, and not that of the data."""
-    for _ in range(50):
-        call = value.call
-        sources = axis_source(call, value, axis) if call is not None and not call.forgotten else None
-        if call is None or sources is None or len(sources) > 1:
-            return False
-        if not sources:
-            return call.name in WEIGHTED
-        value, axis = sources[0]
-    return False

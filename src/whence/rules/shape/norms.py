@@ -90,19 +90,21 @@ def norm_axis(failed: FailedCall) -> Finding | None:
     """A normalisation layer runs over the wrong axis.
 
     What happened
-        BatchNorm counts channels at axis 1, LayerNorm at the end; the layer was built for a size that stands elsewhere,
+        BatchNorm and GroupNorm count channels at axis 1, LayerNorm at the end; the layer was built for a size that stands elsewhere,
         or nowhere, in its input.
     Why it matters
         The message says "running_mean should contain 10 elements not 16" with the numbers the wrong way round for most
         readers; where the sizes happen to agree nothing is said at all.
     How it is detected
-        The layer's size against the axes of its input.
+        The layer's size against the axes of its input. Where two axes have this size: the one that the norm reads came with the data,
+        and the other is where the layer in front of it put its outputs.
     How to fix it
         Transpose around the layer, use LayerNorm for features at the end, or build the layer for what arrives.
     When it stays silent
-        If the size is right.
+        If the size is right. Where both axes have it: norms over several axes, outputs that the program has moved to another axis, a norm whose
+        size goes by another name than the outputs do (`LayerNorm(window)`).
     Cost
-        None until a call raises.
+        None until a call raises; for norms of inputs with two axes of one size a few trials without data.
     """
     given = failed.argument(0, "input")
     if not isinstance(given, torch.Tensor) or given.dim() < 2:

@@ -1,0 +1,141 @@
+"""What the program can reach by a name: variables, attributes, entries of containers, and what its hooks have closed over."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.source.sites import Site, is_library, variables
+
+FEW = 16
+MANY = 64
+DEEPEST = 3
+MOST_VISITED = 20_000
+MOST_MODULES = 2_000
+CONTAINERS = (list, deque, dict)
+LIBRARIES = ("builtins", "torch.utils", "torch.optim", "numpy", "whence", "types", "logging")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A name that the program has for a thing."""
+
+    name: str
+    """As it would write it: `losses`, `self.history`."""
+    code: CodeType | None
+    """The code that has the variable."""
+    owners: tuple[str, ...] = ()
+    """The class whose attribute it is, and those that it is derived from; none for a variable."""
+
+
+Named = tuple[Alias, Any, int]
+"""A thing with a name, and how far in it was found."""
+
+
+def reachable(
+    frames: list[FrameType], sites: list[Site], skip: set[int], models: Iterable[nn.Module]
+) -> Iterator[tuple[Alias, Any]]:
+    """Containers and tensors: those of variables, of attributes of objects in variables, and of theirs. Containers by each of their names."""
+    models = list(models)
+    pending: deque[Named] = deque(_variables(frames, sites))
+    pending += [(Alias("", None, _kinds(each)), each, 0) for each in models]
+    pending += [(Alias("", None), hook, 1) for each in models for hook in _hooks_below(each)]
+    visited: set[int] = set()
+    while pending and len(visited) < MOST_VISITED:
+        alias, thing, depth = pending.popleft()
+        if issubclass(type(thing), torch.Tensor):
+            if not isinstance(thing, nn.Parameter):
+                yield alias, thing
+            continue
+        is_container = issubclass(type(thing), CONTAINERS) and type(thing).__module__ in ("builtins", "collections")
+        if id(thing) in visited or id(thing) in skip:
+            if is_container and id(thing) not in skip:
+                yield alias, thing
+            continue
+        visited.add(id(thing))
+        if type(thing) in (list, tuple) and len(thing) < FEW and depth < DEEPEST:
+            inside = [(n, each) for n, each in enumerate(thing) if issubclass(type(each), torch.Tensor)]
+            pending += [(_entry(alias, n), each, depth + 1) for n, each in inside]
+        if is_container:
+            yield alias, thing
+            if isinstance(thing, dict) and len(thing) < MANY and depth < DEEPEST:
+                pending += [(_entry(alias, key), each, depth + 1) for key, each in thing.items()]
+        elif isinstance(thing, FunctionType | MethodType | partial):
+            pending += [(name, each, depth) for name, each in _closed_over(thing)]
+        elif depth < DEEPEST:
+            kinds = _kinds(thing)
+            pending += [
+                (Alias(f"self.{key}", alias.code, kinds), each, depth + 1) for key, each in _attributes(thing).items()
+            ]
+
+
+def _variables(frames: list[FrameType], sites: list[Site]) -> Iterator[Named]:
+    scopes: list[tuple[CodeType, dict[str, Any]]] = [(frame.f_code, variables(frame)) for frame in frames]
+    known: set[int] = set()
+    places: list[FrameType | Site] = [*frames, *sites]
+    for each in places:
+        if id(each.f_globals) not in known:
+            known.add(id(each.f_globals))
+            scopes.append((each.f_code, each.f_globals))
+    for code, names in scopes:
+        for name, thing in list(names.items()):
+            if not name.startswith("__"):
+                yield Alias(name, code), thing, 0
+
+
+def _entry(alias: Alias, key: Any) -> Alias:
+    return Alias(f"{alias.name}[{key!r}]", alias.code, alias.owners)
+
+
+def _kinds(thing: Any) -> tuple[str, ...]:
+    return tuple(
+        each.__name__ for each in type(thing).__mro__ if not each.__module__.startswith(("builtins", "torch."))
+    )
+
+
+def _closed_over(thing: FunctionType | MethodType | partial[Any]) -> Iterator[tuple[Alias, Any]]:
+    """What a function of the program's has with it: variables around it, the object of a method, arguments given ahead."""
+    if isinstance(thing, MethodType):
+        yield Alias("", None, _kinds(thing.__self__)), thing.__self__
+        yield from _closed_over(thing.__func__) if isinstance(thing.__func__, FunctionType) else ()
+    elif isinstance(thing, partial):
+        code = thing.func.__code__ if isinstance(thing.func, FunctionType) else None
+        named = dict(zip(code.co_varnames, thing.args, strict=False)) if code is not None else {}
+        yield from ((Alias(name, code), each) for name, each in (named | thing.keywords).items())
+        yield from _closed_over(thing.func) if isinstance(thing.func, FunctionType | MethodType) else ()
+    elif thing.__closure__ and not is_library(thing.__code__.co_filename):
+        for name, cell in zip(thing.__code__.co_freevars, thing.__closure__, strict=True):
+            try:
+                yield Alias(name, thing.__code__), cell.cell_contents
+            except ValueError:
+                # Not bound yet.
+                continue
+
+
+def _hooks_below(model: nn.Module) -> Iterator[Any]:
+    pending, count = [model], 0
+    while pending and count < MOST_MODULES:
+        module, count = pending.pop(), count + 1
+        for name in HOOKS:
+            yield from list(vars(module).get(name, {}).values())
+        pending += [each for each in module._modules.values() if each is not None]
+
+
+def _attributes(thing: Any) -> dict[str, Any]:
+    """The attributes of an object of the program's, read without running anything of its own; none for what is a library's."""
+    kind = type(thing)
+    if issubclass(kind, type) or kind.__module__.startswith(LIBRARIES):
+        return {}
+    try:
+        found = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return dict(found) if type(found) is dict else {}

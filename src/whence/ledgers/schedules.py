@@ -1,0 +1,136 @@
+"""The ledger of schedules: how often each scheduler was stepped, for how many updates and epochs, and the rates it gave."""
+
+from __future__ import annotations
+
+import weakref
+from array import array
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from whence.lineage.loops.turns import Rounds, rounds_of
+from whence.source.sites import Site, user_frames
+
+MOST_SCHEDULES = 64
+MOST_RATES = 2**16
+GONE = 1e-3
+"""Of the first rate: with less than that of it nothing is learnt any more."""
+
+
+@dataclass(eq=False, slots=True)
+class Schedule:
+    """The story of one scheduler. It may be gone."""
+
+    ref: weakref.ref[Any]
+    kind: str
+    planned: int | None
+    """The steps that it was built for, where it has such a number."""
+    built: tuple[Site, ...] = ()
+    stepped: tuple[Site, ...] = ()
+    """Where it was last stepped."""
+    steps: int = 0
+    updates: int = 0
+    """What its optimizer has made since this was built."""
+    accompanied: int = 0
+    """Those of them from the scheduler's first step on."""
+    rounds: Rounds = field(default_factory=lambda: Rounds((), False))
+    """The loops around its step."""
+    passed: int = 0
+    """Ways through a loader that it was stepped in."""
+    rates: array[float] = field(default_factory=lambda: array("d"))
+    """The first of them: what it was built with, and what each step gave."""
+    mean: float = 0.0
+    """Of all of them."""
+    highest: float = 0.0
+    last: float = 0.0
+    gone: int = 0
+    gone_since: int = 0
+    """The step of the program after which the rate was gone."""
+    rises: bool = False
+    changed: int = 0
+    """The last of its steps that changed the rate."""
+    _noted: int = 0
+    _before: int = 0
+    _began: int = 0
+    _epoch: int = 0
+
+    @property
+    def first(self) -> float:
+        return self.rates[0] if self.rates else 0.0
+
+    @property
+    def epochs(self) -> int | None:
+        """How many the program made while this was stepped: as its loader has seen them, or as its loops are written."""
+        return self.passed if self.passed > 1 else self.rounds.outer(self.steps)
+
+    def note(self, rate: float, step: int) -> None:
+        if self.rates and rate != self.last:
+            self.rises = self.rises or rate > self.last
+            self.changed = self.steps
+        if len(self.rates) < MOST_RATES:
+            self.rates.append(rate)
+        if rate < GONE * self.first:
+            self.gone_since = self.gone_since or step
+            self.gone += 1
+        self._noted += 1
+        self.mean += (rate - self.mean) / self._noted
+        self.highest, self.last = max(self.highest, rate), rate
+
+
+class ScheduleLedger:
+    """Bounded; keeps no scheduler alive."""
+
+    def __init__(self) -> None:
+        self.known: list[Schedule] = []
+
+    def note(
+        self,
+        scheduler: Any,
+        stack: tuple[Site, ...],
+        frame: FrameType,
+        *,
+        step: int,
+        updates: int,
+        epoch: int,
+    ) -> None:
+        """A scheduler has set a rate: while it was built, or by a step. `epoch` is the number of the one that the last batch came in."""
+        found = self._of(scheduler)
+        rate = _rate(scheduler)
+        if rate is None:
+            return
+        if getattr(scheduler, "last_epoch", None) == 0 and not found.steps:
+            # A schedule makes its first step while it is built.
+            found.built, found._before = stack, updates
+        else:
+            if not found.steps:
+                found.rounds, found._began = rounds_of(stack, user_frames(frame)), updates - 1
+            found.steps += 1
+            found.stepped = stack
+            found.updates, found.accompanied = updates - found._before, updates - found._began
+            found.passed += epoch != found._epoch
+            found._epoch = epoch
+        found.note(rate, step)
+
+    def _of(self, scheduler: Any) -> Schedule:
+        for each in reversed(self.known):
+            if each.ref() is scheduler:
+                return each
+        made = Schedule(weakref.ref(scheduler), type(scheduler).__name__, _planned(scheduler))
+        self.known.append(made)
+        del self.known[:-MOST_SCHEDULES]
+        return made
+
+
+def _rate(scheduler: Any) -> float | None:
+    optimizer = getattr(scheduler, "optimizer", None)
+    groups = optimizer.param_groups if optimizer is not None else ()
+    rate = groups[0].get("lr") if groups else None
+    try:
+        return float(rate) if rate is not None else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _planned(scheduler: Any) -> int | None:
+    found = [getattr(scheduler, name, None) for name in ("total_steps", "T_max")]
+    return next((each for each in found if type(each) is int), None)

@@ -1,0 +1,169 @@
+"""Gradients of earlier steps that are still there, and are used again."""
+
+from __future__ import annotations
+
+import ast
+
+from torch.optim import Optimizer
+
+from whence.finding import Finding
+from whence.ledgers.facts import all_weights_of
+from whence.ledgers.loop import Event, Kind
+from whence.ledgers.study import Study
+from whence.rules.rule import Rank, study_rule
+from whence.rules.telling import spot_at, tell_silent
+from whence.source.edits import diff_of, insert_before
+from whence.source.sites import Site, variables
+from whence.source.text import enclosing
+from whence.tape.replay import plan_for, replay
+
+
+@study_rule("optimizer/missing-zero-grad", Rank.CAUSE)
+def missing_zero_grad(study: Study) -> Finding | None:
+    """Gradients of earlier steps are added to this one.
+
+    What happened
+        backward adds to .grad. After the optimizer had used the gradients they were not cleared, so that each step uses the sum
+        of all gradients since.
+    Why it matters
+        The update follows old gradients more than new ones: training is unstable or diverges, or seems to have a far
+        higher learning rate.
+    How it is detected
+        When backward begins again after a step, the gradients that the step has used are still there, and the step run again
+        from cleared ones gives others.
+        It is told at the backward; where the program clears others just before it, at the line that leaves these out.
+    How to fix it
+        optimizer.zero_grad() before backward, in each step.
+    When it stays silent
+        Accumulation over several backwards before one step, clearing by any means (zero_grad of the optimizer or the model,
+        grad = None, grad.zero_()), closures.
+    Cost
+        A replay in the first steps, and only if the same gradient tensors are used again.
+    """
+    optimizer = study.optimizer
+    story = [each for each in study.loop.story_of(study.entry) if each.kind in (Kind.STEP, Kind.CLEAR, Kind.BACKWARD)]
+    steps = [number for number, each in enumerate(story) if each.kind is Kind.STEP]
+    if len(steps) < 2:
+        return None
+    between = story[steps[-2] + 1 : steps[-1]]
+    backwards = [each for each in between if each.kind is Kind.BACKWARD]
+    cleared = frozenset[int]().union(*(each.written for each in between if each.kind is Kind.CLEAR))
+    if not backwards or not (study.entry.weights & backwards[0].detail["kept"]) - cleared:
+        return None
+    backward = backwards[-1]
+    share = _carried(study, optimizer)
+    if share is None or backward.site is None:
+        return None
+    partial = _clears_others(study, backwards[0])
+    whose = f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
+    return tell_silent(
+        study,
+        "optimizer/missing-zero-grad",
+        spot=spot_at(partial.site if partial is not None else backward.site),
+        symptom=spot_at(study.stack[0] if study.stack else None),
+        step=study.step,
+        op="backward" if partial is None else "zero_grad",
+        phase="backward",
+        verdict=f"gradients{whose} are not cleared between steps: each update uses the sum of all gradients so far"
+        if partial is None
+        else f"only a part of the gradients is cleared: {_left_out(study, partial)} uses the sum of all of its own so far",
+        what=f"what is left of earlier steps is {share:.2g} times this step's own gradient",
+        why="backward adds to .grad, and nothing cleared it after the last update."
+        if partial is None
+        else "backward adds to the .grad of all weights behind the loss; those that are cleared here are not all of them.",
+        fix="Clear all of them: zero_grad of every optimizer that steps after this backward, or of the whole model."
+        if partial is not None
+        else "Call optimizer.zero_grad() before backward, in every step."
+        if study.entry.stack
+        else "Clear the gradients before backward, in every step: the model's zero_grad(), or grad = None for each weight.",
+        patch=_inserted(backward.site, _clearing(study, story[steps[-1]], backward.site)) if partial is None else None,
+        replay="bit-identical",
+        counterfactual="with the gradients cleared, the same step gives other gradients",
+    )
+
+
+def _clears_others(study: Study, backward: Event) -> Event | None:
+    """What clears, just before a backward, gradients that it gives to weights of this step, and leaves this optimizer's out.
+
+    A GAN that clears one player's before that player's own backward leaves nothing out there.
+    """
+    events = list(study.loop.of(Kind.BACKWARD, Kind.STEP, Kind.CLEAR))
+    number = events.index(backward)
+    earlier = [at for at in range(number) if events[at].kind is Kind.BACKWARD]
+    last = events[earlier[-1] + 1 : number] if earlier else []
+    stepping = frozenset[int]().union(*(each.detail["entry"].weights for each in last if each.kind is Kind.STEP))
+    left = study.entry.weights & backward.detail["kept"]
+    for event in reversed(last):
+        if event.kind is Kind.CLEAR and event.written & stepping & backward.written and left - event.written:
+            return event
+    return None
+
+
+def _left_out(study: Study, clear: Event) -> str:
+    return "the rest" if clear.written & study.entry.weights else study.entry.kind
+
+
+def _carried(study: Study, optimizer: Optimizer) -> float | None:
+    """What earlier steps have left, as a multiple of the gradients of the pass alone; None if there is nothing."""
+    if study.plan is None:
+        return None
+    values = [each.value for each in study.losses]
+    try:
+        run = replay(plan_for(list(study.calls), study.now, study.tape, values, backward=True))
+    except Exception:
+        return None
+    fresh = {
+        id(value.tensor): tensor.grad
+        for value, tensor in run.leaves.items()
+        if value.tensor is not None and tensor.grad is not None
+    }
+    there, alone = 0.0, 0.0
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            own = fresh.get(id(weight))
+            if own is None or weight.grad is None or own.shape != weight.grad.shape or weight.grad.is_sparse:
+                continue
+            there += float((weight.grad - own).double().pow(2).sum())
+            alone += float(own.double().pow(2).sum())
+    if alone == 0.0 or there <= 1e-6 * alone:
+        return None
+    return float((there / alone) ** 0.5)
+
+
+def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
+    """Lines that clear the gradients, in the words of the program; none if there are no words for it."""
+    frame = next((each for each in study.frames if each.f_code is backward.f_code), None)
+    if frame is None:
+        return []
+    if not study.entry.stack:
+        held = {id(each): name for name, each in variables(frame).items()}
+        names = [held.get(id(each)) for each in all_weights_of(study.optimizer)]
+        if all(names):
+            return [f"for weight in [{', '.join(map(str, names))}]:", "    weight.grad = None"]
+    node = step.site.node() if step.site is not None and step.site.f_code is backward.f_code else None
+    if not isinstance(node, ast.Call):
+        return []
+    # An optimizer's step, or a model's call.
+    owner = ast.unparse(node.func.value if study.entry.stack and isinstance(node.func, ast.Attribute) else node.func)
+    loop = enclosing(node, ast.For)
+    if isinstance(loop, ast.For) and owner in _names_in(loop.target) and not _is_in(backward, loop):
+        # `for optimizer in optimizers: optimizer.step()`: at the backward the name stands for another one, or for none.
+        return []
+    return [f"{owner}.zero_grad()"] if owner.isidentifier() or study.entry.stack else []
+
+
+def _names_in(target: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
+def _is_in(site: Site, loop: ast.For) -> bool:
+    return loop.lineno <= site.f_lineno <= (loop.end_lineno or loop.lineno)
+
+
+def _inserted(backward: Site, lines: list[str]) -> str | None:
+    """Lines in front of backward."""
+    statement = backward.statement()
+    if not isinstance(statement, ast.Expr) or not lines:
+        return None
+    indent = " " * statement.col_offset
+    return diff_of(insert_before(backward.filename, statement, "".join(f"{each}\n{indent}" for each in lines)))

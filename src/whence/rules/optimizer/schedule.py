@@ -1,0 +1,190 @@
+"""Schedules whose steps are not what they were counted in: epochs, batches, samples."""
+
+from __future__ import annotations
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.schedules import Schedule
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import spot_at, tell_silent
+
+ENOUGH = 10
+FEWEST_EPOCHS = 3
+FEWEST_BATCHES = 4
+"""In an epoch: with fewer it makes little difference which of the two a schedule counts."""
+LITTLE = 0.12
+"""The mean rate of a run as a share of the first one."""
+LOW = 0.05
+UNPLANNED = 5e-5
+"""Of the first rate: who has a rate decay with every batch lets it end at a hundredth of that, or at a ten-thousandth, and not below."""
+MOVING = 0.95
+ONCE = "Call the scheduler's step once an epoch, outside of the loop over batches; or count its steps in batches."
+
+
+@audit_rule("optimizer/schedule", Rank.CALL)
+def schedule(audit: Audit) -> Finding | None:
+    """The scheduler is stepped at the wrong place, rate or order.
+
+    What happened
+        A schedule that counts epochs is stepped for every batch, or one that counts batches once an epoch, or its horizon is counted in
+        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is shorter than the
+        loop: OneCycleLR raises after its last step.
+    Why it matters
+        Most of the training happens at a rate that nobody chose.
+    How it is detected
+        The rate at each of the scheduler's steps over the whole run, with the updates and the epochs that were made meanwhile. Stepped
+        for every update, more than half of the steps have less than a thousandth of the first rate; or nearly all of the schedule is over
+        in the first few epochs, and its first steps are a sound schedule for just the epochs there are. Or the horizon is the number of
+        epochs and it is stepped for every batch, or the number of batches and it is stepped once an epoch, or longer than the run by the
+        batch size. Where it raises, the number it was given, followed back to where it was computed, against the turns of the loops
+        around its step.
+    How to fix it
+        Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
+    When it stays silent
+        Warm-ups, cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
+        the end of the schedule.
+    Cost
+        A number for each step of a scheduler.
+    """
+    if not audit.final:
+        return None
+    for story in audit.schedules.known:
+        if story.steps >= ENOUGH and _is_stepped_for_updates(story):
+            found = _gone(audit, story) or _for_epochs(audit, story) or _swinging(audit, story) or _long(audit, story)
+        else:
+            found = _once_an_epoch(audit, story)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_stepped_for_updates(story: Schedule) -> bool:
+    return story.steps >= 0.9 * story.accompanied
+
+
+def _falls(story: Schedule) -> bool:
+    """It begins at its highest rate."""
+    return story.first == story.highest > 0
+
+
+def _gone(audit: Audit, story: Schedule) -> Finding | None:
+    """Most steps are made at next to nothing."""
+    if not _falls(story) or story.gone <= 0.5 * story.steps:
+        return None
+    return _tell(
+        audit,
+        story,
+        verdict=f"the learning rate is gone after {story.steps - story.gone} of {story.steps} steps: the scheduler is stepped for every batch",
+        what=f"the rate fell from {story.first:g} to {story.last:g}",
+        why=f"{story.kind} counts its own steps; called after every update, its epochs are batches.",
+    )
+
+
+def _for_epochs(audit: Audit, story: Schedule) -> Finding | None:
+    """The rates of the first steps are a schedule for the epochs of the run.
+
+    For its batches they are none: the schedule is over with them, or goes on to next to nothing.
+    """
+    epochs = _epochs(story)
+    if epochs is None or not _falls(story) or story.rises or story.kind == "ReduceLROnPlateau":
+        return None
+    first = story.first
+    left = story.mean / first
+    meant = sum(story.rates[:epochs]) / (epochs * first)
+    at_end = story.rates[epochs - 1]
+    if left > LITTLE or meant < 3 * left or story.last > LOW * first or at_end > MOVING * first:
+        return None
+    if story.last > UNPLANNED * first and story.changed > epochs:
+        return None
+    over = next((number for number, rate in enumerate(story.rates) if rate <= LOW * first), story.steps)
+    return _tell(
+        audit,
+        story,
+        verdict=f"after {over} of {story.steps} steps the learning rate is {LOW:.0%} of its first: the scheduler is stepped for every batch",
+        what=f"the rate fell from {first:g} to {story.last:g}; stepped once in each of the {epochs} epochs it would have ended at {at_end:g}",
+        why=f"{story.kind} counts its own steps; called after every update, its epochs are batches.",
+    )
+
+
+def _swinging(audit: Audit, story: Schedule) -> Finding | None:
+    """A half wave that is as long as the run has epochs, gone through again and again."""
+    epochs = _epochs(story)
+    if epochs is None or story.kind != "CosineAnnealingLR" or story.planned != epochs:
+        return None
+    times = story.steps // epochs
+    if times == epochs:
+        # A wave for each epoch, maybe.
+        return None
+    return _tell(
+        audit,
+        story,
+        verdict=f"the learning rate goes down or up {times} times: {story.kind} is made for {epochs} steps and stepped {story.steps} times",
+        what=f"T_max is the number of epochs, {epochs}, and the scheduler is stepped for every batch",
+        why="Past T_max the cosine climbs back to where it began.",
+    )
+
+
+def _epochs(story: Schedule) -> int | None:
+    """The epochs of a run that has several, with some steps in each."""
+    epochs = story.epochs
+    if epochs is None or not FEWEST_EPOCHS <= epochs <= len(story.rates) or story.steps < FEWEST_BATCHES * epochs:
+        return None
+    return epochs
+
+
+def _long(audit: Audit, story: Schedule) -> Finding | None:
+    """A horizon that is longer than the run by just the batch size."""
+    total, made = story.planned, story.steps
+    if not total or story.kind == "CosineAnnealingLR":
+        return None
+    if not any(size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes):
+        return None
+    return _tell(
+        audit,
+        story,
+        verdict=f"the schedule is {total} steps long and the run only {made}: it counts samples, not batches",
+        what=f"the rate went from {story.first:g} to {story.last:g} and the schedule had hardly begun",
+        why="The horizon is longer than the run by just the batch size.",
+        fix="Use len(loader), the number of batches, for steps_per_epoch.",
+        is_built_wrong=True,
+    )
+
+
+def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
+    """A horizon that is the number of updates, and a step for many of these only."""
+    made, updates = story.steps, story.updates
+    if made < FEWEST_EPOCHS or updates < FEWEST_BATCHES * made or story.planned is None:
+        return None
+    # Counted in whole batches, or with one that is short left out or put in.
+    if story.planned not in (updates, updates - made, updates + made):
+        return None
+    return _tell(
+        audit,
+        story,
+        verdict=f"the schedule is {story.planned} steps long and was stepped {made} times: it counts batches and is stepped once an epoch",
+        what=f"the rate went from {story.first:g} to {story.last:g} and the schedule had hardly begun",
+        why=f"The run made {updates} updates, which is what {story.kind} was built for, and {made} steps of the scheduler.",
+        fix="Call the scheduler's step after every update, in the loop over batches; or build it for the number of epochs.",
+    )
+
+
+def _tell(
+    audit: Audit, story: Schedule, *, verdict: str, what: str, why: str, fix: str = ONCE, is_built_wrong: bool = False
+) -> Finding | None:
+    places = [spot_at(stack[0] if stack else None) for stack in (story.stepped, story.built)]
+    spot, other = reversed(places) if is_built_wrong else places
+    return tell_silent(
+        audit,
+        "optimizer/schedule",
+        spot=spot,
+        symptom=other,
+        step=story.gone_since or audit.step,
+        op=story.kind,
+        phase="optimizer",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict=verdict,
+        what=what,
+        why=why,
+        fix=fix,
+    )

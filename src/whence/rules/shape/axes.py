@@ -1,0 +1,51 @@
+"""What an axis of a value stands for: the outputs of a layer, or what came with the data."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from whence.lineage.properties import WEIGHTED, axis_source, before_change
+from whence.rules.operations import NORMS, RECURRENT
+from whence.tape.tape import Call, Value
+
+LONGEST_WAY = 50
+
+
+class Source(Enum):
+    WEIGHT = auto()
+    """A layer made it as long as its weight is: features, channels, classes."""
+    DATA = auto()
+    """It is as long as it was in what the program was given: samples, time, places."""
+    UNKNOWN = auto()
+
+
+def source_of(value: Value, axis: int) -> tuple[Source, Call | None, int]:
+    """Who decided the length of an axis, counted from the end; the call that did, where it was a layer's; and where it stood there."""
+    for _ in range(LONGEST_WAY):
+        call = value.call
+        if call is None or call.phase == "data" or (not call.operands and not call.forgotten):
+            return Source.DATA, None, axis
+        if call.forgotten:
+            break
+        if call.name in NORMS:
+            # A norm refuses another size, and keeps the one it gets.
+            value = call.operands[0]
+            continue
+        if call.name in RECURRENT & WEIGHTED:
+            # Tried out without data they take long.
+            if value is not call.results[0] or len(value.shape) != len(call.operands[0].shape):
+                break
+            if axis == -1:
+                return Source.WEIGHT, call, axis
+            value = call.operands[0]
+            continue
+        if (before := before_change(call, value)) is not None:
+            value = before
+            continue
+        sources = axis_source(call, value, axis)
+        if sources is None or len(sources) > 1:
+            break
+        if not sources:
+            return (Source.WEIGHT, call, axis) if call.name in WEIGHTED else (Source.UNKNOWN, None, axis)
+        value, axis = sources[0]
+    return Source.UNKNOWN, None, axis

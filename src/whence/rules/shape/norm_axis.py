@@ -1,0 +1,85 @@
+"""The silent form of shape/norm-axis: two axes have the same size, and the layer takes the wrong one for its features."""
+
+from __future__ import annotations
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.study import Study
+from whence.lineage.constructors import argument_names
+from whence.rules.rule import study_rule
+from whence.rules.shape.axes import Source, source_of
+from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
+from whence.tape.tape import Call, Value
+
+AXES = {"batch_norm": 1, "group_norm": 1, "layer_norm": -1, "rms_norm": -1}
+"""Where a norm looks for the features that it has weights for."""
+SIZES = {"normalized_shape": 0, "num_features": 0, "num_channels": 1}
+OUTPUTS = {"out_channels": 1, "out_features": 1, "embedding_dim": 1, "hidden_size": 1}
+
+
+@study_rule("shape/norm-axis")
+def norm_axis(study: Study) -> Finding | None:
+    """The silent form: the features are on another axis of the same size."""
+    for loss, call in study.loss_calls():
+        axis = AXES.get(call.name)
+        given = next(iter(call.operands), None)
+        if axis is None or given is None or len(given.shape) < 3 or len(call.operands) < 2 or not _is_for_one(call):
+            continue
+        axis %= len(given.shape)
+        found = _features_elsewhere(given, axis)
+        if found is None or _is_meant(study, call, found[1]):
+            continue
+        elsewhere, maker = found
+        kind = {"batch_norm": "batch normalisation", "group_norm": "group normalisation"}.get(
+            call.name, "layer normalisation"
+        )
+        return tell_silent(
+            study,
+            "shape/norm-axis",
+            spot=place_of(call, study),
+            symptom=spot_at(loss.call.site),
+            call=call,
+            step=study.step,
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"{kind} takes axis {axis} of {shape_text(given.shape)} for the features, and they are on axis {elsewhere}",
+            what=f"{maker.name} made its outputs on axis {elsewhere}; axis {axis} came with the data and has the same size",
+            why="Batch and group normalisation count features at axis 1, layer normalisation at the last. Both axes have the same size here, "
+            "so that nothing raises.",
+            fix=f"Transpose before and after: norm(x.transpose({min(axis, elsewhere)}, {max(axis, elsewhere)})), and back; "
+            + ("or use a norm that counts features at axis 1." if axis > 1 else "or use LayerNorm."),
+        )
+    return None
+
+
+def _is_for_one(call: Call) -> bool:
+    """Whether the norm is for one axis, and has weights for it."""
+    if call.name not in ("layer_norm", "rms_norm"):
+        return True
+    shape = call.args[1] if len(call.args) > 1 else call.kwargs.get("normalized_shape")
+    return isinstance(shape, tuple | list) and len(shape) == 1
+
+
+def _features_elsewhere(given: Value, axis: int) -> tuple[int, Call] | None:
+    """Another axis of the same size that a layer made its outputs on, where this one came with the data; and that layer's call."""
+    rank = len(given.shape)
+    others = [each for each in range(1, rank) if each != axis and given.shape[each] == given.shape[axis]]
+    if not others or source_of(given, axis - rank)[0] is not Source.DATA:
+        return None
+    for each in others:
+        source, maker, at = source_of(given, each - rank)
+        # Who moves the outputs of a layer elsewhere, as those that mix over time do, knows where they are.
+        if source is Source.WEIGHT and maker is not None and at == each - rank:
+            return each, maker
+    return None
+
+
+def _is_meant(study: Study, norm: Call, maker: Call) -> bool:
+    """Whether the program has another name for the norm's size than for the layer's outputs: `LayerNorm(window)`."""
+    one, other = _names_of_size(study, norm, SIZES), _names_of_size(study, maker, OUTPUTS)
+    return bool(one and other) and not one & other
+
+
+def _names_of_size(study: Study, call: Call, places: dict[str, int]) -> set[str]:
+    layer = study.layer_of(call)
+    name = next((each for each in places if layer is not None and each in vars(layer)), None)
+    return argument_names(study.modules.built_at(layer), places[name], name) if layer is not None and name else set()
