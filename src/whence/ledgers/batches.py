@@ -10,9 +10,12 @@ import torch
 
 from whence.data.leaves import leaves_of
 from whence.data.summary import Summary
+from whence.ledgers.loop import OptimizerEntry
 from whence.ledgers.marks import marks_of_rows
+from whence.lineage.datasets.epochs import Standing
 from whence.lineage.datasets.habits import Habits
 from whence.lineage.datasets.pairing import Parting
+from whence.source.sites import Site
 from whence.tape.batches import Batch, LoaderInfo
 
 MOST_LOADERS = 16
@@ -36,6 +39,17 @@ class Epoch:
     seen: dict[float, set[int]] = field(default_factory=dict)
     """Where samples have no index: which workers have brought each."""
     samples: int = 0
+    order: int = 0
+    """Of the first batches: a number that tells apart in which order samples came. 0 if nothing is known of that."""
+    stack: tuple[Site, ...] = ()
+    """Where it began."""
+    began: int = 0
+    """The time of the ledger, which moves on when an epoch begins or is over."""
+    over: int | None = None
+    steps: dict[OptimizerEntry, int] = field(default_factory=dict)
+    """What optimizers had done when it began."""
+    trained: frozenset[OptimizerEntry] = frozenset()
+    """Those that stepped while it lasted."""
 
 
 @dataclass(eq=False, slots=True)
@@ -62,6 +76,11 @@ class LoaderEntry:
     """Whether a sheet beside its files was held against its labels."""
     was_ended: bool = False
     """Whether the ends of its samples were looked for among the labels."""
+    standing: Standing | None = None
+    """Why its epochs are alike, once that was asked."""
+    was_asked: bool = False
+    contents: Standing | None = None
+    """The same for what its samples are."""
 
 
 class BatchLedger:
@@ -69,6 +88,7 @@ class BatchLedger:
 
     def __init__(self) -> None:
         self.entries: dict[int, LoaderEntry] = {}
+        self._time = 0
 
     def entry_of(self, info: LoaderInfo) -> LoaderEntry:
         entry = self.entries.get(id(info))
@@ -82,19 +102,30 @@ class BatchLedger:
     def trained(self) -> list[LoaderEntry]:
         return [each for each in self.entries.values() if each.info.trained]
 
-    def epoch_began(self, info: LoaderInfo) -> None:
+    def epoch_began(self, info: LoaderInfo, stack: tuple[Site, ...], steps: dict[OptimizerEntry, int]) -> None:
         entry = self.entry_of(info)
         entry.number += 1
+        if entry.epochs:
+            self._close(entry.epochs[-1], steps)
         if len(entry.epochs) > EPOCHS_NOTED:
             entry.epochs.pop()
-        entry.epochs.append(Epoch())
+        self._time += 1
+        entry.epochs.append(Epoch(stack=stack, began=self._time, steps=steps))
 
-    def epoch_ended(self, info: LoaderInfo) -> Epoch | None:
+    def epoch_ended(self, info: LoaderInfo, steps: dict[OptimizerEntry, int]) -> Epoch | None:
         entry = self.entry_of(info)
         if not entry.epochs or entry.epochs[-1].ended:
             return None
         entry.epochs[-1].ended = True
+        self._close(entry.epochs[-1], steps)
         return entry.epochs[-1]
+
+    def _close(self, epoch: Epoch, steps: dict[OptimizerEntry, int]) -> None:
+        """It is over, also if the program has left it before its end."""
+        if epoch.over is None:
+            self._time += 1
+            epoch.over = self._time
+            epoch.trained = frozenset(each for each, count in steps.items() if count != epoch.steps.get(each, 0))
 
     def count(self, info: LoaderInfo) -> bool:
         """One more batch. True if more than that is to be noted of it."""
@@ -111,6 +142,8 @@ class BatchLedger:
         epoch = entry.epochs[-1]
         if not entry.indices and batch.indices is not None:
             entry.indices = list(batch.indices)
+        if batch.indices is not None:
+            epoch.order = hash((epoch.order, *map(repr, batch.indices)))
         # Arrays of numpy's and lists of numbers are read like tensors.
         tensors = [
             (leaf.path, leaf.part.numbers)
@@ -127,6 +160,8 @@ class BatchLedger:
             entry.labelled = path
             epoch.labels.append(labels.detach().clone())
         marks = _marks([leaf for _, leaf in tensors])
+        if batch.indices is None:
+            epoch.order = hash((epoch.order, *marks))
         if batch.indices is not None and len(batch.indices) == len(marks):
             # A dataset may be asked for samples by something that is no key, a slice or a list.
             with suppress(TypeError):
