@@ -88,6 +88,7 @@ class Auditor:
         self.rounds = RoundLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
+        self._asked: set[object] = set()
         self._surfaced: set[tuple[str, str, int]] = set()
         """Where what was told has shown itself: the same rule has nothing new to say there."""
         self._studied: dict[int, int] = {}
@@ -277,6 +278,7 @@ class Auditor:
             built=self.built,
             loop=self.loop,
             told=self.told,
+            asked=self._asked,
         )
 
     def _name_unowned(self) -> None:
