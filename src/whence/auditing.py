@@ -26,6 +26,7 @@ from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
+from whence.ledgers.mixing import ask_for_buffer
 from whence.ledgers.orders import ask_why
 from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.study import Study, losses_of
@@ -160,6 +161,7 @@ class Auditor:
     def epoch_ended(self, info: LoaderInfo) -> Epoch | None:
         epoch = self.batches.epoch_ended(info, self._steps())
         ask_why(self.batches, info)
+        ask_for_buffer(self.batches, info)
         return epoch
 
     def _steps(self) -> dict[OptimizerEntry, int]:

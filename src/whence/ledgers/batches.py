@@ -15,6 +15,7 @@ from whence.ledgers.marks import marks_of_rows
 from whence.lineage.datasets.epochs import Standing
 from whence.lineage.datasets.habits import Habits
 from whence.lineage.datasets.pairing import Parting
+from whence.lineage.datasets.stretches import Buffer
 from whence.source.sites import Site
 from whence.tape.batches import Batch, LoaderInfo
 
@@ -34,6 +35,10 @@ class Epoch:
     ended: bool = False
     labels: list[torch.Tensor] = field(default_factory=list)
     """Of the first batches, the last leaf that has one number for each sample."""
+    along: list[tuple[int, torch.Tensor]] = field(default_factory=list)
+    """The same of some batches from the first to the last, each with its number."""
+    stride: int = 1
+    """How many batches lie between two of these."""
     marks: dict[Any, float] = field(default_factory=dict)
     """For samples of the first batches, by their dataset index: a number that tells their contents apart."""
     seen: dict[float, set[int]] = field(default_factory=dict)
@@ -50,6 +55,15 @@ class Epoch:
     """What optimizers had done when it began."""
     trained: frozenset[OptimizerEntry] = frozenset()
     """Those that stepped while it lasted."""
+
+    def note_along(self, labels: torch.Tensor | None) -> None:
+        """Keep the labels of the present batch, and of half of those before where there are too many."""
+        if labels is None or self.batches % self.stride or labels.dim() != 1 or len(labels) > MOST_LABELS:
+            return
+        self.along.append((self.batches, labels.detach().clone()))
+        if len(self.along) > 2 * BATCHES_NOTED:
+            self.stride *= 2
+            self.along = [(number, each) for number, each in self.along if number % self.stride == 0]
 
 
 @dataclass(eq=False, slots=True)
@@ -81,6 +95,11 @@ class LoaderEntry:
     was_asked: bool = False
     contents: Standing | None = None
     """The same for what its samples are."""
+    buffer: Buffer | None = None
+    """What would mix its classes, once that was tried."""
+    mixer: type | None = None
+    """The class of what has that."""
+    was_stirred: bool = False
 
 
 class BatchLedger:
@@ -134,12 +153,17 @@ class BatchLedger:
             return False
         epoch = entry.epochs[-1]
         epoch.batches += 1
-        return entry.number <= EPOCHS_NOTED and epoch.batches <= BATCHES_NOTED
+        is_due = epoch.batches <= BATCHES_NOTED or epoch.batches % epoch.stride == 0
+        return is_due and entry.number <= EPOCHS_NOTED
 
     def note(self, batch: Batch, data: Any) -> None:
         """What a batch that was counted looks like."""
         entry = self.entry_of(batch.info)
         epoch = entry.epochs[-1]
+        if epoch.batches > BATCHES_NOTED:
+            found = (each.part.numbers for each in leaves_of(data) if each.path == entry.labelled and each.part)
+            epoch.note_along(next(found, None))
+            return
         if not entry.indices and batch.indices is not None:
             entry.indices = list(batch.indices)
         if batch.indices is not None:
@@ -159,6 +183,7 @@ class BatchLedger:
         if labels is not None:
             entry.labelled = path
             epoch.labels.append(labels.detach().clone())
+            epoch.note_along(labels)
         marks = _marks([leaf for _, leaf in tensors])
         if batch.indices is None:
             epoch.order = hash((epoch.order, *marks))

@@ -45,7 +45,10 @@ class LoaderInfo:
         """Whether backward was called while one of its batches was the last to arrive."""
         self.worker_init: Any = getattr(loader, "worker_init_fn", None)
         self.is_iterable = isinstance(getattr(loader, "dataset", None), IterableDataset)
+        self.kind = type(getattr(loader, "dataset", None))
+        """Of its dataset, which may be gone."""
         self.sampler = _weakly(getattr(loader, "sampler", None))
+        self.sampler_kind = type(getattr(loader, "sampler", None))
         self.batch_sampler = _weakly(getattr(loader, "batch_sampler", None))
         self._dataset = _weakly(getattr(loader, "dataset", None))
         self.draws = Draws(self._dataset) if not self.workers and not self.is_iterable else None
