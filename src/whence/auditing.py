@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from whence.finding import Finding, described
 from whence.ledgers.audit import Audit
-from whence.ledgers.batches import BatchLedger
+from whence.ledgers.batches import BatchLedger, Epoch
 from whence.ledgers.changes import ChangeLedger
 from whence.ledgers.draws import DrawLedger
 from whence.ledgers.facts import FACTS, all_weights_of
@@ -27,6 +27,8 @@ from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
+from whence.ledgers.mixing import ask_for_buffer
+from whence.ledgers.orders import ask_why
 from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.schedules import ScheduleLedger
 from whence.ledgers.study import Study, losses_of
@@ -34,7 +36,7 @@ from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger, has_gradient
 from whence.rules.rule import audit_rules, study_rules
 from whence.source.sites import Site, user_frames, user_stack
-from whence.tape.batches import is_from_a_signal
+from whence.tape.batches import LoaderInfo, is_from_a_signal
 from whence.tape.passes import PassBook
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Tape, Value
@@ -91,6 +93,7 @@ class Auditor:
         self.files = FileLedger()
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
+        self._asked: set[object] = set()
         self._surfaced: set[tuple[str, str, int]] = set()
         """Where what was told has shown itself: the same rule has nothing new to say there."""
         self._studied: dict[int, int] = {}
@@ -172,6 +175,19 @@ class Auditor:
         stack = user_stack(sys._getframe(2))
         self.loop.note(Kind.BACKWARD, self.host.step, stack, None, written, versions=versions, kept=self._kept)
         self._kept = frozenset()
+
+    def epoch_began(self, info: LoaderInfo, stack: tuple[Site, ...]) -> None:
+        self.batches.epoch_began(info, stack, self._steps())
+        ask_why(self.batches, info)
+
+    def epoch_ended(self, info: LoaderInfo) -> Epoch | None:
+        epoch = self.batches.epoch_ended(info, self._steps())
+        ask_why(self.batches, info)
+        ask_for_buffer(self.batches, info)
+        return epoch
+
+    def _steps(self) -> dict[OptimizerEntry, int]:
+        return {each: each.steps for each in self.built if each.ref() is not self._by_hand}
 
     def model_entered(self, module: nn.Module, args: tuple[Any, ...], source: int) -> None:
         self.changes.given(args)
@@ -284,6 +300,7 @@ class Auditor:
             built=self.built,
             loop=self.loop,
             told=self.told,
+            asked=self._asked,
         )
 
     def _name_unowned(self) -> None:

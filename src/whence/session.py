@@ -359,11 +359,11 @@ class Session:
 
     def epoch_began(self, info: LoaderInfo) -> None:
         with self.looking():
-            self.auditor.batches.epoch_began(info)
+            self._audited(self.auditor.epoch_began, info, user_stack(sys._getframe(1)))
 
     def epoch_ended(self, info: LoaderInfo) -> None:
         with self.looking():
-            epoch = self.auditor.batches.epoch_ended(info)
+            epoch = self.auditor.epoch_ended(info)
             if epoch is not None and not epoch.batches:
                 frame = sys._getframe(1)
                 self._audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)

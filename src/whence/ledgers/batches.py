@@ -10,9 +10,13 @@ import torch
 
 from whence.data.leaves import leaves_of
 from whence.data.summary import Summary
+from whence.ledgers.loop import OptimizerEntry
 from whence.ledgers.marks import marks_of_rows
+from whence.lineage.datasets.epochs import Standing
 from whence.lineage.datasets.habits import Habits
 from whence.lineage.datasets.pairing import Parting
+from whence.lineage.datasets.stretches import Buffer
+from whence.source.sites import Site
 from whence.tape.batches import Batch, LoaderInfo
 
 MOST_LOADERS = 16
@@ -27,17 +31,39 @@ MOST_ELEMENTS = 1_000_000
 class Epoch:
     """One way through a loader."""
 
-    number: int = 0
-    """Among those of all loaders."""
     batches: int = 0
     ended: bool = False
     labels: list[torch.Tensor] = field(default_factory=list)
     """Of the first batches, the last leaf that has one number for each sample."""
+    along: list[tuple[int, torch.Tensor]] = field(default_factory=list)
+    """The same of some batches from the first to the last, each with its number."""
+    stride: int = 1
+    """How many batches lie between two of these."""
     marks: dict[Any, float] = field(default_factory=dict)
     """For samples of the first batches, by their dataset index: a number that tells their contents apart."""
     seen: dict[float, set[int]] = field(default_factory=dict)
     """Where samples have no index: which workers have brought each."""
     samples: int = 0
+    order: int = 0
+    """Of the first batches: a number that tells apart in which order samples came. 0 if nothing is known of that."""
+    stack: tuple[Site, ...] = ()
+    """Where it began."""
+    began: int = 0
+    """The time of the ledger, which moves on when an epoch begins or is over."""
+    over: int | None = None
+    steps: dict[OptimizerEntry, int] = field(default_factory=dict)
+    """What optimizers had done when it began."""
+    trained: frozenset[OptimizerEntry] = frozenset()
+    """Those that stepped while it lasted."""
+
+    def note_along(self, labels: torch.Tensor | None) -> None:
+        """Keep the labels of the present batch, and of half of those before where there are too many."""
+        if labels is None or self.batches % self.stride or labels.dim() != 1 or len(labels) > MOST_LABELS:
+            return
+        self.along.append((self.batches, labels.detach().clone()))
+        if len(self.along) > 2 * BATCHES_NOTED:
+            self.stride *= 2
+            self.along = [(number, each) for number, each in self.along if number % self.stride == 0]
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +90,16 @@ class LoaderEntry:
     """Whether a sheet beside its files was held against its labels."""
     was_ended: bool = False
     """Whether the ends of its samples were looked for among the labels."""
+    standing: Standing | None = None
+    """Why its epochs are alike, once that was asked."""
+    was_asked: bool = False
+    contents: Standing | None = None
+    """The same for what its samples are."""
+    buffer: Buffer | None = None
+    """What would mix its classes, once that was tried."""
+    mixer: type | None = None
+    """The class of what has that."""
+    was_stirred: bool = False
 
 
 class BatchLedger:
@@ -72,8 +108,8 @@ class BatchLedger:
     def __init__(self) -> None:
         self.entries: dict[int, LoaderEntry] = {}
         self.present = 0
-        """The number of the epoch that the last batch came in, over all loaders; 0 before there was one."""
-        self._begun = 0
+        """When the epoch that the last batch came in began, by the time of the ledger; 0 before there was one."""
+        self._time = 0
 
     def entry_of(self, info: LoaderInfo) -> LoaderEntry:
         entry = self.entries.get(id(info))
@@ -87,20 +123,30 @@ class BatchLedger:
     def trained(self) -> list[LoaderEntry]:
         return [each for each in self.entries.values() if each.info.trained]
 
-    def epoch_began(self, info: LoaderInfo) -> None:
+    def epoch_began(self, info: LoaderInfo, stack: tuple[Site, ...], steps: dict[OptimizerEntry, int]) -> None:
         entry = self.entry_of(info)
         entry.number += 1
+        if entry.epochs:
+            self._close(entry.epochs[-1], steps)
         if len(entry.epochs) > EPOCHS_NOTED:
             entry.epochs.pop()
-        self._begun += 1
-        entry.epochs.append(Epoch(self._begun))
+        self._time += 1
+        entry.epochs.append(Epoch(stack=stack, began=self._time, steps=steps))
 
-    def epoch_ended(self, info: LoaderInfo) -> Epoch | None:
+    def epoch_ended(self, info: LoaderInfo, steps: dict[OptimizerEntry, int]) -> Epoch | None:
         entry = self.entry_of(info)
         if not entry.epochs or entry.epochs[-1].ended:
             return None
         entry.epochs[-1].ended = True
+        self._close(entry.epochs[-1], steps)
         return entry.epochs[-1]
+
+    def _close(self, epoch: Epoch, steps: dict[OptimizerEntry, int]) -> None:
+        """It is over, also if the program has left it before its end."""
+        if epoch.over is None:
+            self._time += 1
+            epoch.over = self._time
+            epoch.trained = frozenset(each for each, count in steps.items() if count != epoch.steps.get(each, 0))
 
     def count(self, info: LoaderInfo) -> bool:
         """One more batch. True if more than that is to be noted of it."""
@@ -109,15 +155,22 @@ class BatchLedger:
             return False
         epoch = entry.epochs[-1]
         epoch.batches += 1
-        self.present = epoch.number
-        return entry.number <= EPOCHS_NOTED and epoch.batches <= BATCHES_NOTED
+        self.present = epoch.began
+        is_due = epoch.batches <= BATCHES_NOTED or epoch.batches % epoch.stride == 0
+        return is_due and entry.number <= EPOCHS_NOTED
 
     def note(self, batch: Batch, data: Any) -> None:
         """What a batch that was counted looks like."""
         entry = self.entry_of(batch.info)
         epoch = entry.epochs[-1]
+        if epoch.batches > BATCHES_NOTED:
+            found = (each.part.numbers for each in leaves_of(data) if each.path == entry.labelled and each.part)
+            epoch.note_along(next(found, None))
+            return
         if not entry.indices and batch.indices is not None:
             entry.indices = list(batch.indices)
+        if batch.indices is not None:
+            epoch.order = hash((epoch.order, *map(repr, batch.indices)))
         # Arrays of numpy's and lists of numbers are read like tensors.
         tensors = [
             (leaf.path, leaf.part.numbers)
@@ -133,7 +186,10 @@ class BatchLedger:
         if labels is not None:
             entry.labelled = path
             epoch.labels.append(labels.detach().clone())
+            epoch.note_along(labels)
         marks = _marks([leaf for _, leaf in tensors])
+        if batch.indices is None:
+            epoch.order = hash((epoch.order, *marks))
         if batch.indices is not None and len(batch.indices) == len(marks):
             # A dataset may be asked for samples by something that is no key, a slice or a list.
             with suppress(TypeError):

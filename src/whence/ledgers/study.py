@@ -50,6 +50,8 @@ class Study(Scene):
     built: Sequence[OptimizerEntry]
     loop: LoopLedger
     told: set[str]
+    asked: set[object]
+    """Questions that cost a child process, and had their answer in an earlier study."""
     """Rules that have spoken in this run."""
     _paths: dict[int, tuple[Call, ...]] = field(default_factory=dict)
     _runs: list[Run | None] = field(default_factory=list)

@@ -60,7 +60,8 @@ def evaluated(node: ast.expr, frame: FrameType) -> Any:
         pass
     code = compile(ast.Expression(node), frame.f_code.co_filename, "eval")
     try:
-        return eval(code, frame.f_globals, variables(frame))
+        # In one dict: what is within a comprehension sees no local variables of a function.
+        return eval(code, {**frame.f_globals, **variables(frame)})
     except Exception as error:
         raise Unknown from error
 

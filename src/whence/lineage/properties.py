@@ -157,6 +157,33 @@ class HasDtype(Property):
         return str(self.dtype).removeprefix("torch.")
 
 
+@dataclass(frozen=True, slots=True)
+class IsWhole(Property):
+    """Numbers without fractions, of whatever type: born where they were made whole."""
+
+    def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
+        if (before := _before_change(call, value)) is not None:
+            return before, self
+        makes_whole = not value.dtype.is_floating_point and any(each.dtype.is_floating_point for each in call.operands)
+        return (call.operands[0], self) if call.operands and not makes_whole else None
+
+    def holds(self, thing: Any) -> bool | None:
+        if isinstance(thing, torch.Tensor):
+            return not thing.is_floating_point() or bool((thing == thing.trunc()).all())
+        if is_array(thing) or type(thing).__module__ == "numpy":
+            kind = getattr(getattr(thing, "dtype", None), "kind", "")
+            return kind in "iu" or (bool((thing == thing.round()).all()) if kind == "f" else None)
+        if isinstance(thing, list | tuple) and thing:
+            return all(self.holds(each) is True for each in thing[:64])
+        return thing == int(thing) if isinstance(thing, int | float) and math.isfinite(thing) else None
+
+    def is_set_by(self, node: ast.expr) -> bool:
+        return _called(node) in ("int", "long", "short") or (_named_dtype(node) or "").startswith(("int", "uint"))
+
+    def describe(self) -> str:
+        return "whole numbers"
+
+
 KEEPS_SHAPE = frozenset({"astype", "copy", "clone", "float", "double", "long", "to", "contiguous", "detach", "cpu", "numpy", "tensor",
                          "as_tensor", "from_numpy", "asarray", "array", "ascontiguousarray", "list", "fit_transform", "transform",
                          "abs", "log", "exp", "sqrt", "clip", "Tensor", "FloatTensor", "LongTensor"})  # fmt: skip

@@ -161,7 +161,6 @@ class LoaderSensor(Sensor):
                 del rounds[key]
 
         rounds[key] = Round(iterator, info, forget)
-        info.orders = [*info.orders[-3:], 0]
         self.listener.epoch_began(info)
 
     def _note_sent(self, iterator: Any, indices: Any) -> None:
@@ -205,8 +204,6 @@ class LoaderSensor(Sensor):
         now = self._rounds.get(id(iterator))
         if now is not None:
             indices, worker = self._taken(now, iterator)
-            if now.info.shuffles_by_epoch:
-                now.info.note_order(indices)
             if now.info.draws is not None:
                 now.info.draws.after(now.streams)
             listener.batch_arrived(listener.loaders.deliver(now.info, indices, worker, now.streams, data), data)

@@ -102,7 +102,8 @@ class Site:
             statements = executing.Source.executing(self).statements  # type: ignore[arg-type]
         except Exception:
             return None
-        return next(iter(statements), None) if statements else None
+        # Several on one line, `def f(x): return g(x)`: the innermost.
+        return max(statements, key=lambda each: (each.lineno, each.col_offset)) if statements else None
 
 
 def variables(frame: FrameType) -> dict[str, Any]:

@@ -63,6 +63,7 @@ class LoaderInfo:
         self.batch_size: int | None = getattr(loader, "batch_size", None)
         self.drop_last: bool = bool(getattr(loader, "drop_last", False))
         self.workers: int = getattr(loader, "num_workers", 0)
+        self.keeps_workers = bool(self.workers and getattr(loader, "persistent_workers", False))
         self.collate: Any = getattr(loader, "collate_fn", None)
         self.batched = getattr(loader, "batch_sampler", None) is not None
         """Whether its sampler gives the indices of a whole batch at a time. Else what the dataset gives is the batch."""
@@ -75,11 +76,11 @@ class LoaderInfo:
         """Whether backward was called while one of its batches was the last to arrive."""
         self.worker_init: Any = getattr(loader, "worker_init_fn", None)
         self.is_iterable = isinstance(getattr(loader, "dataset", None), IterableDataset)
+        self.kind = type(getattr(loader, "dataset", None))
+        """Of its dataset, which may be gone."""
         self.sampler = _weakly(getattr(loader, "sampler", None))
-        sampler = getattr(loader, "sampler", None)
-        self.shuffles_by_epoch = hasattr(sampler, "set_epoch") and bool(getattr(sampler, "shuffle", False))
-        self.orders: list[int] = []
-        """A hash of the indices of each epoch so far, the present one last."""
+        self.sampler_kind = type(getattr(loader, "sampler", None))
+        self.batch_sampler = _weakly(getattr(loader, "batch_sampler", None))
         self._dataset = _weakly(getattr(loader, "dataset", None))
         self.draws = Draws(self._dataset) if not self.workers and not self.is_iterable else None
         """What the random numbers of its samples are, where they are made in this process."""
@@ -96,14 +97,6 @@ class LoaderInfo:
     def collated(self, samples: list[Any]) -> Any:
         """A batch of samples that were fetched again. Runs the program's code: only ever in a child process."""
         return self.collate(samples if self.batched or len(samples) != 1 else samples[0])
-
-    def note_order(self, indices: Sequence[Any] | None) -> None:
-        """For samplers that shuffle by the number of the epoch: whether that was ever set shows in the order."""
-        if indices is not None and self.orders:
-            try:
-                self.orders[-1] = hash((self.orders[-1], *indices))
-            except TypeError:
-                self.orders[-1] = hash((self.orders[-1], *map(str, indices)))
 
     def length(self) -> int | None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -113,6 +113,17 @@ class Cut:
     largest: float = 0.0
     call: Call | None = None
     """The first cast with such numbers."""
+    low: float = math.inf
+    high: float = -math.inf
+
+    def count(self, numbers: Sequence[float]) -> None:
+        """Take in what was cast."""
+        known = [each for each in numbers if math.isfinite(each)]
+        lost = [each for each in known if each != math.trunc(each)]
+        self.seen += len(numbers)
+        self.lost += len(lost)
+        self.example = lost[0] if lost else self.example
+        self.low, self.high = min([self.low, *known]), max([self.high, *known])
 
 
 CASTS: Final = frozenset({"long", "int", "short", "to", "type", "type_as", "char"})
@@ -225,12 +236,14 @@ class Tape:
         if tensor is None or not given.dtype.is_floating_point or tensor.is_meta or call.outputs[0].dtype is torch.bool:
             return
         numbers = tensor.detach().reshape(-1)
-        lost = numbers[(numbers != numbers.trunc()) & torch.isfinite(numbers)]
+        finite = numbers[torch.isfinite(numbers)]
+        lost = finite[finite != finite.trunc()]
         cut = self.cuts.setdefault(call.site, Cut())
         cut.seen += numbers.numel()
         cut.lost += lost.numel()
         if lost.numel():
             cut.example = float(lost[0])
+            cut.low, cut.high = min(cut.low, float(finite.min())), max(cut.high, float(finite.max()))
         beyond = numbers[(numbers.abs() > 2 / torch.finfo(numbers.dtype).eps) & torch.isfinite(numbers)]
         if beyond.numel():
             cut.coarse += beyond.numel()

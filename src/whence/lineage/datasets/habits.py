@@ -10,7 +10,6 @@ import ast
 import builtins
 import contextlib
 import os
-import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 
 from whence.lineage.datasets.asking import MOST_ELEMENTS, MOST_EVENTS, alike, fetched, line_of, print_of, streams
+from whence.lineage.datasets.generators import generators_in, reachable, state_of
 from whence.lineage.datasets.residue import residue_of
 from whence.lineage.datasets.workers import alike_in_workers
 from whence.lineage.lines import operation_in
@@ -29,8 +29,6 @@ from whence.source.spots import Spot
 from whence.source.text import statement_at
 from whence.tape.batches import LoaderInfo
 
-MOST_THINGS = 400
-DEEPEST = 4
 SAMPLES = 3
 MORE_SAMPLES = 8
 SEEDERS = (("numpy.random", "default_rng"), ("numpy.random", "seed"), ("random", "seed"), ("torch", "manual_seed"))
@@ -70,11 +68,11 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     index = indices[0]
     stored = _stored(dataset, index)
     before = {name: print_of(thing) for name, thing in stored.items()}
-    states = [_state(each) for _, each in _generators(dataset, collate)]
+    states = [state_of(each) for _, each in generators_in(("self", dataset), ("collate_fn", collate))]
     first = fetched(dataset, index, 1)
     second = fetched(dataset, index, 1)
     changed = [name for name, thing in stored.items() if print_of(thing) != before[name]]
-    moved = states != [_state(each) for _, each in _generators(dataset, collate)]
+    moved = states != [state_of(each) for _, each in generators_in(("self", dataset), ("collate_fn", collate))]
     if changed and not moved and not alike(first, second):
         found.mutated = changed[0]
         found.mutates = line_of(lambda: dataset[index], lambda: print_of(stored[changed[0]]))
@@ -87,14 +85,14 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     ):
         found.mutated, found.mutates = residue
         return found
-    for name, generator in _generators(dataset, collate):
-        states = _state(generator)
+    for name, generator in generators_in(("self", dataset), ("collate_fn", collate)):
+        states = state_of(generator)
         samples = [dataset[each] for each in indices[:SAMPLES]]
         if collate is not None:
             collate(samples)
-        if _state(generator) != states:
+        if state_of(generator) != states:
             found.generator = name
-            found.draws = line_of(lambda: _deliver(dataset, collate, indices), lambda one=generator: _state(one))  # type: ignore[misc]
+            found.draws = line_of(lambda: _deliver(dataset, collate, indices), lambda one=generator: state_of(one))  # type: ignore[misc]
             break
     if found.is_random:
         found.draws_anew = line_of(lambda: dataset[index], streams)
@@ -117,35 +115,10 @@ def _deliver(dataset: Any, collate: Any, indices: list[Any]) -> None:
         collate(samples)
 
 
-def _reachable(*roots: tuple[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What hangs on an object: its attributes and theirs, and the elements of short lists."""
-    pending = [(name, root, 0) for name, root in roots if root is not None]
-    seen: set[int] = set()
-    count = 0
-    while pending and count < MOST_THINGS:
-        name, thing, depth = pending.pop(0)
-        if id(thing) in seen:
-            continue
-        seen.add(id(thing))
-        count += 1
-        yield name, thing
-        if depth >= DEEPEST or isinstance(thing, torch.Tensor | str | bytes | type) or is_array(thing):
-            continue
-        if isinstance(thing, list | tuple):
-            if len(thing) <= 16:
-                pending += [(f"{name}[{number}]", each, depth + 1) for number, each in enumerate(thing)]
-        elif isinstance(thing, dict):
-            pending += [(f"{name}[{key!r}]", each, depth + 1) for key, each in list(thing.items())[:16]]
-        elif hasattr(thing, "__dict__") and not callable(getattr(thing, "__module__", None)):
-            own = not is_library(getattr(sys.modules.get(type(thing).__module__), "__file__", None) or "<string>")
-            if own or type(thing).__module__.startswith("torch.utils.data") or depth == 0:
-                pending += [(f"{name}.{key}", each, depth + 1) for key, each in list(vars(thing).items())[:64]]
-
-
 def _stored(dataset: Any, index: Any) -> dict[str, Any]:
     """Data that the dataset has for a sample: whole arrays, and the one element of long lists."""
     found: dict[str, Any] = {}
-    for name, thing in _reachable(("self", dataset)):
+    for name, thing in reachable(("self", dataset)):
         if isinstance(thing, torch.Tensor) or is_array(thing):
             large = (thing.numel() if isinstance(thing, torch.Tensor) else thing.size) > MOST_ELEMENTS
             found[name] = (
@@ -171,25 +144,6 @@ def places_of(dataset: Any, index: Any) -> Iterator[Any]:
             return
         index = int(indices[index]) if indices is not None and isinstance(index, int) else index
         dataset = inner
-
-
-def _generators(dataset: Any, collate: Any) -> Iterator[tuple[str, Any]]:
-    for name, thing in _reachable(("self", dataset), ("collate_fn", collate)):
-        kind = f"{type(thing).__module__}.{type(thing).__name__}"
-        if isinstance(thing, random.Random | torch.Generator) or kind in (
-            "numpy.random._generator.Generator",
-            "numpy.random.mtrand.RandomState",
-        ):
-            yield name, thing
-
-
-def _state(generator: Any) -> Any:
-    if isinstance(generator, random.Random):
-        return hash(generator.getstate())
-    if isinstance(generator, torch.Generator):
-        return print_of(generator.get_state())
-    bits = getattr(generator, "bit_generator", None)
-    return repr(bits.state if bits is not None else generator.get_state())
 
 
 def _ask_for_seeds(found: Habits, dataset: Any, indices: list[Any]) -> None:

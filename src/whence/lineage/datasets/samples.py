@@ -207,11 +207,12 @@ def _read_with_care(stream: Any, skipped: int, leaf: BatchLeaf, prop: Property) 
 
 
 def _only_together(sample: Any, collated: Any, prop: Property) -> bool:
-    # A number of Python's has a type only in a batch, and that is no doing of the collating.
-    may_have = isinstance(sample, torch.Tensor) or prop.singles_out
-    return (
-        isinstance(collated, torch.Tensor) and may_have and prop.holds(sample) is False and prop.holds(collated) is True
-    )
+    if not isinstance(collated, torch.Tensor):
+        return False
+    # A number of Python's has a type only in a batch, and that is no doing of the collating, unless it is one of another kind.
+    cut = isinstance(sample, float) and not collated.is_floating_point()
+    may_have = isinstance(sample, torch.Tensor) or prop.singles_out or cut
+    return may_have and prop.holds(sample) is False and prop.holds(collated) is True
 
 
 _MISSING = object()

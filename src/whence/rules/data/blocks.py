@@ -28,10 +28,14 @@ def stored_by_class(audit: Audit, entry: LoaderEntry, epoch: Epoch, labels: torc
     if len(indices) != len(labels) or not all(isinstance(each, int) for each in indices):
         return False
     there = labels[torch.tensor(indices).argsort()]
-    return int((there[1:] != there[:-1]).sum()) + 1 <= most and _aims_at(audit, entry)
+    return runs_of(there) <= most and aims_at(audit, entry)
 
 
-def _aims_at(audit: Audit, entry: LoaderEntry) -> bool:
+def runs_of(labels: torch.Tensor) -> int:
+    return int((labels[1:] != labels[:-1]).sum()) + 1
+
+
+def aims_at(audit: Audit, entry: LoaderEntry) -> bool:
     """Whether a loss of classes was given the labels of a loader."""
     for call in audit.tape.calls:
         target = argument(call, 1, "target") if call.name in LOSSES else None
@@ -49,7 +53,7 @@ def _aims_at(audit: Audit, entry: LoaderEntry) -> bool:
 
 def ordered_within(entry: LoaderEntry) -> Spot | None:
     """What a sampler of the program's own goes through in order, where it gives one index after the other."""
-    walk, filename = method_of(type(entry.info.sampler()), "__iter__")
+    walk, filename = method_of(entry.info.sampler_kind, "__iter__")
     given = [each for each in ast.walk(walk) if isinstance(each, ast.Yield | ast.YieldFrom)] if walk is not None else []
     if not given:
         return None
@@ -57,3 +61,27 @@ def ordered_within(entry: LoaderEntry) -> Spot | None:
         return Spot.of_node(filename, given[-1].value)
     loop = enclosing(given[-1], ast.For, ast.FunctionDef)
     return Spot.of_node(filename, loop.iter) if isinstance(loop, ast.For) else None
+
+
+def stream_loop(stream: type) -> Spot | None:
+    """The loop that a stream's samples come from: in `__iter__`, or in the method that it iterates over."""
+    name, found, home = "__iter__", None, ""
+    for _ in range(4):
+        walk, filename = method_of(stream, name)
+        loop = next((each for each in ast.walk(walk) if isinstance(each, ast.For)), None) if walk is not None else None
+        source = loop.iter if loop is not None else None
+        if walk is not None and loop is None:
+            source = next((each.value for each in ast.walk(walk) if isinstance(each, ast.YieldFrom)), None)
+            source = source or next((each.value for each in ast.walk(walk) if isinstance(each, ast.Return)), None)
+        found, home = (loop, filename) if loop is not None else (found, home)
+        own = [
+            each.func.attr
+            for each in (ast.walk(source) if source is not None else ())
+            if isinstance(each, ast.Call)
+            and isinstance(each.func, ast.Attribute)
+            and ast.unparse(each.func.value) == "self"
+        ]
+        if not own:
+            break
+        name = own[0]
+    return Spot.of_node(home, found.iter) if found is not None else None

@@ -8,10 +8,11 @@ import torch
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
-from whence.ledgers.batches import LoaderEntry
+from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.lineage.looking import Unknown, look
-from whence.rules.data.blocks import ordered_within, stored_by_class
+from whence.rules.data.blocks import ordered_within, runs_of, stored_by_class, stream_loop
 from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
+from whence.rules.data.half_mixed import sorted_behind_a_buffer
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.classes import attribute_of, method_of
@@ -141,8 +142,9 @@ def sorted_labels(audit: Audit) -> Finding | None:
         Each batch pulls the model towards its own class, and what the last one taught is undone by the next.
     How it is detected
         The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes, as they come;
-        or as they lie in the dataset, where whole blocks of them come in another order and batches still have one class. Without a
-        loader, the labels that reach a loss: all of one class, then all of the next, and the same again in the next epoch.
+        or as they lie in the dataset, where whole blocks of them come in another order and batches still have one class. In a stream
+        that is mixed, differently in each epoch: each class has its own stretch of the epoch, as sorted data have behind a shuffle buffer
+        that is too small; in a child process, larger sizes are tried. Without a loader, the labels that reach a loss: all of one class, then all of the next, and the same again in the next epoch.
     How to fix it
         shuffle=True, or a sampler that mixes; without a loader, another random order for each epoch.
     When it stays silent
@@ -155,10 +157,11 @@ def sorted_labels(audit: Audit) -> Finding | None:
         epoch = next((each for each in entry.epochs if len(each.labels) > 3), None)
         if epoch is None or not (epoch.ended or audit.final):
             continue
-        labels = torch.cat([each.reshape(-1).double() for each in epoch.labels])
-        classes, runs = _different(labels), int((labels[1:] != labels[:-1]).sum()) + 1
+        batches = _batches(epoch)
+        labels = torch.cat([each.reshape(-1).double() for each in batches])
+        classes, runs = _different(labels), runs_of(labels)
         whole = bool((labels == labels.round()).all())
-        alone = sum(_different(each) == 1 for each in epoch.labels) / len(epoch.labels)
+        alone = sum(_different(each) == 1 for each in batches) / len(batches)
         if len(labels) < ENOUGH_SAMPLES or not whole or not 2 <= classes <= min(MOST_CLASSES, len(labels) // 8):
             continue
         if alone < 0.6:
@@ -179,7 +182,16 @@ def sorted_labels(audit: Audit) -> Finding | None:
             why="With one class in a batch, the quickest way to lower its loss is to predict that class for everything.",
             fix="Shuffle: DataLoader(..., shuffle=True), or mix where the order is made.",
         )
-    return sorted_by_hand(audit)
+    return sorted_behind_a_buffer(audit) or sorted_by_hand(audit)
+
+
+def _batches(epoch: Epoch) -> list[torch.Tensor]:
+    """The labels of the first batches; of some batches from the whole of an epoch that is longer, where the first are in order."""
+    first = torch.cat([each.reshape(-1).double() for each in epoch.labels])
+    is_longer = epoch.batches > len(epoch.labels) and epoch.ended
+    return (
+        [each for _, each in epoch.along] if is_longer and runs_of(first) <= 1.5 * _different(first) else epoch.labels
+    )
 
 
 def _different(labels: torch.Tensor) -> int:
@@ -188,38 +200,14 @@ def _different(labels: torch.Tensor) -> int:
 
 def _ordered_by(entry: LoaderEntry) -> Spot | None:
     """The line that decides the order, where a sampler or a stream of the program's own does."""
-    maker = entry.info.dataset if entry.info.is_iterable else entry.info.sampler()
-    walk, filename = method_of(type(maker), "__iter__")
+    maker = entry.info.kind if entry.info.is_iterable else entry.info.sampler_kind
+    walk, filename = method_of(maker, "__iter__")
     if walk is None:
         return None
     sorts = [each for each in ast.walk(walk) if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)]
     if sorts:
         return Spot.of_node(filename, sorts[0])
-    return loop_of(type(maker))
-
-
-def loop_of(stream: type) -> Spot | None:
-    """The loop that a stream's samples come from: in `__iter__`, or in the method that it iterates over."""
-    name, found, home = "__iter__", None, ""
-    for _ in range(4):
-        walk, filename = method_of(stream, name)
-        loop = next((each for each in ast.walk(walk) if isinstance(each, ast.For)), None) if walk is not None else None
-        source = loop.iter if loop is not None else None
-        if walk is not None and loop is None:
-            source = next((each.value for each in ast.walk(walk) if isinstance(each, ast.YieldFrom)), None)
-            source = source or next((each.value for each in ast.walk(walk) if isinstance(each, ast.Return)), None)
-        found, home = (loop, filename) if loop is not None else (found, home)
-        own = [
-            each.func.attr
-            for each in (ast.walk(source) if source is not None else ())
-            if isinstance(each, ast.Call)
-            and isinstance(each.func, ast.Attribute)
-            and ast.unparse(each.func.value) == "self"
-        ]
-        if not own:
-            break
-        name = own[0]
-    return Spot.of_node(home, found.iter) if found is not None else None
+    return stream_loop(maker)
 
 
 @audit_rule("data/duplicated-stream", Rank.CALL)
@@ -253,7 +241,7 @@ def duplicated_stream(audit: Audit) -> Finding | None:
         return tell_silent(
             audit,
             "data/duplicated-stream",
-            spot=loop_of(type(info.dataset)) or info.built,
+            spot=stream_loop(info.kind) or info.built,
             symptom=info.built,
             step=audit.step,
             phase="data",

@@ -5,21 +5,16 @@ These rules ask for a few samples again, in a child process, with an eye on ever
 
 from __future__ import annotations
 
-import ast
-
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
-from whence.ledgers.batches import LoaderEntry
+from whence.ledgers.orders import same_contents
+from whence.rules.distributed.sampler_epoch import ENOUGH_EPOCHS, made_at, way_to_tell, why_it_stays
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
-from whence.source.definitions import own_nodes
-from whence.source.sites import Site, is_library
+from whence.source.seeds import seeding_before
 from whence.source.spots import Spot
-from whence.source.text import enclosing, function_node, last_name
 from whence.tape.tape import Value
 
-ENOUGH = 8
-SEEDERS = ("manual_seed", "seed", "seed_everything", "set_seed")
 PRODUCTS = (
     "matmul",
     "__matmul__",
@@ -102,7 +97,8 @@ def repeated_randomness(audit: Audit) -> Finding | None:
 
     What happened
         A generator that the dataset keeps is copied into every worker, so that all draw the same numbers, and again at each epoch;
-        worker_init_fn gives all workers the same seed; or a seed is set anew for every sample, or every epoch.
+        worker_init_fn gives all workers the same seed; a seed is set anew for every sample, or every epoch; or the dataset draws by the
+        number of an epoch that it is never told.
     Why it matters
         The augmentation has a fraction of the variety that it seems to have.
     How it is detected
@@ -144,13 +140,20 @@ def repeated_randomness(audit: Audit) -> Finding | None:
                 "Seed once, before training, and draw from one generator that moves on.",
             )
             spot = habits.seeds
-        elif habits.is_random and _repeats(entry):
+        elif habits.is_random and same_contents(entry):
             told = (
                 "the random numbers of one epoch are those of the one before",
                 "The stream that samples draw from is set back to the same state at the beginning of each epoch.",
                 "Seed once, before the first epoch.",
             )
             spot = habits.draws_anew
+        elif entry.contents is not None and same_contents(entry) >= (2 if audit.final else ENOUGH_EPOCHS):
+            told = (
+                "the samples of one epoch are those of the one before: the dataset is never told the epoch",
+                why_it_stays(entry.contents),
+                way_to_tell(entry.contents),
+            )
+            spot = made_at(info.stack, entry.contents) or info.built
         else:
             continue
         return tell_silent(
@@ -173,7 +176,7 @@ def repeated_randomness(audit: Audit) -> Finding | None:
 def _drawn_again(audit: Audit) -> Finding | None:
     """Numbers that the loop itself draws in each step, and which are those of the step before."""
     for draw in audit.draws.repeated():
-        seeding = _seeding(draw.stack)
+        seeding = seeding_before(draw.stack)
         if seeding is None or _is_projection(draw.value, audit):
             continue
         return tell_silent(
@@ -196,49 +199,6 @@ def _drawn_again(audit: Audit) -> Finding | None:
 def _is_projection(value: Value, audit: Audit) -> bool:
     """Weights that are never learnt, made anew from their seed whenever they are needed, are to be the same."""
     return any(call.name in PRODUCTS and value in call.operands for call in audit.tape.calls)
-
-
-def _seeding(stack: tuple[Site, ...]) -> Spot | None:
-    """Where a seed is set before a draw, whenever that is made: in the functions on the way to it, up to a loop around it."""
-    for site in stack:
-        scope, statement = function_node(site), site.statement()
-        if scope is None or statement is None:
-            return None
-        loop = enclosing(statement, ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
-        within = loop if isinstance(loop, ast.For | ast.While) else scope
-        if isinstance(within, ast.Module):
-            return None
-        found = [
-            each
-            for each in own_nodes(within)
-            if isinstance(each, ast.Call) and each.lineno <= site.f_lineno and _seeds(each, site)
-        ]
-        if found:
-            return Spot.of_node(site.filename, found[-1])
-        if within is loop:
-            return None
-    return None
-
-
-def _seeds(call: ast.Call, site: Site) -> bool:
-    """Whether a call sets a seed, or calls a function of the program's that does."""
-    if last_name(call.func) in SEEDERS:
-        return True
-    code = getattr(site.f_globals.get(last_name(call.func)), "__code__", None)
-    if code is None or is_library(code.co_filename):
-        return False
-    function = function_node(Site(code, 0, code.co_firstlineno, site.f_globals))
-    inside = ast.walk(function) if function is not None else ()
-    return any(isinstance(each, ast.Call) and last_name(each.func) in SEEDERS for each in inside)
-
-
-def _repeats(entry: LoaderEntry) -> bool:
-    """Whether the samples of an epoch are those of the one before, to the last bit."""
-    known = [each.marks for each in entry.epochs[:2] if each.marks]
-    if len(known) < 2:
-        return False
-    common = [index for index in known[0] if index in known[1]]
-    return len(common) >= ENOUGH and all(known[0][index] == known[1][index] for index in common)
 
 
 @audit_rule("dtype/uint8-wrap", Rank.CALL)

@@ -5,14 +5,15 @@ What happened
 Why it matters
     What lies behind the point is lost; the model learns a staircase, and the loss has a floor that nobody sees.
 How it is detected
-    A loss that takes its target as a number was given integers, or numbers made from integers. Their type is followed back to the cast, which
-    was seen to drop fractions.
+    A loss that takes its target as a number was given integers, or real numbers without fractions. That is followed back to where they
+    became whole: a cast that was seen to drop fractions; or a line in a dataset, a collate function or before training (`torch.tensor(...,
+    dtype=torch.long)`, `.astype(int)`, `int(...)`, a number written into an integer array) that drops them when it runs again, in a child process.
 How to fix it
     Keep the targets float.
 When it stays silent
-    Classes, counts and other targets that were whole numbers before the cast.
+    Classes, counts and other targets that were whole numbers before the cast; numbers so large that a fraction is nothing beside them.
 Cost
-    A walk over the tape in a few recorded steps, where a target is an integer.
+    Where a target is an integer, a walk over the tape in a few recorded steps, and a child process.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ import torch
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
-from whence.lineage.properties import HasDtype
-from whence.lineage.trail import trace
+from whence.lineage.fractions import cut_on, leaf_behind
+from whence.lineage.properties import HasDtype, IsWhole, Property
+from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.loss.probabilities import SAME_NUMBERS
 from whence.rules.operations import SAME_SHAPE_LOSSES
 from whence.rules.rule import study_rule
@@ -33,6 +35,9 @@ from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import CASTS, Cut, Value
 
+FEWEST = 8
+MOST = 4096
+WIDEST = 1000.0
 MEETING = SAME_SHAPE_LOSSES | {"sub", "__sub__", "__rsub__"}
 
 
@@ -43,49 +48,81 @@ def truncated_target(study: Study) -> Finding | None:
             continue
         target = next((each for each in call.operands[:2] if not each.requires_grad), None)
         prediction = next((each for each in call.operands[:2] if each.requires_grad), None)
-        whole = _whole(target) if target is not None else None
-        if whole is None or prediction is None or whole.dtype in (torch.bool, torch.uint8):
+        if target is None or prediction is None or ("dtype/truncated-target", call.stack) in study.asked:
             continue
-        trail = trace(whole, HasDtype(whole.dtype), study)
-        cut = _cut_at(trail.spot, study) if trail.spot is not None else None
-        if trail.spot is None or cut is None:
+        study.asked.add(("dtype/truncated-target", call.stack))
+        found = _cut_behind(target, study)
+        if found is None or not _matters(found[2]):
             continue
+        trail, spot, cut, kind = found
         return tell_silent(
             study,
             "dtype/truncated-target",
-            spot=trail.spot,
+            spot=spot,
             symptom=Spot.of_site(call.site),
             step=study.step,
-            op=trail.op,
+            op=trail.op if spot == trail.spot else None,
             phase=trail.phase,
-            verdict=f"real-valued targets were cut to {dtype_name(whole.dtype)}: {cut.example:.4g} became {int(cut.example)}",
+            verdict=f"real-valued targets were cut to {kind}: {cut.example:.4g} became {int(cut.example)}",
             what=f"{call.name} compares predictions with whole numbers",
             why=f"{cut.lost / cut.seen:.0%} of what was cast has fractions, and a cast to an integer type drops them.",
             fix="Keep the targets float.",
             chain=trail.hops,
-            patch=_patch(trail.spot),
+            patch=_patch(spot),
         )
     return None
 
 
-def _whole(value: Value) -> Value | None:
-    """The integers that a target is, or was made from."""
+def _cut_behind(target: Value, study: Study) -> tuple[Trail, Spot, Cut, str] | None:
+    """Where the numbers of a target became whole, what that has lost, and what they became."""
+    value = _made_from(target)
+    prop: Property = HasDtype(value.dtype)
+    if value.dtype in (torch.bool, torch.uint8) or (value.dtype.is_floating_point and not _is_whole(target, study)):
+        return None
+    trail = Trail(Birth.UNKNOWN) if value.dtype.is_floating_point else trace(value, prop, study)
+    if trail.spot is None:
+        # Numbers of Python's have no type, and what was whole may have become real again.
+        prop = IsWhole()
+        trail = trace(value, prop, study)
+    if trail.spot is None:
+        return None
+    kind = "whole numbers" if value.dtype.is_floating_point else dtype_name(value.dtype)
+    if (cut := _cut_at(trail.spot, study)) is not None:
+        return trail, trail.spot, cut, kind
+    found = cut_on(trail, leaf_behind(value, prop), study.frames)
+    return (trail, *found, kind) if found is not None else None
+
+
+def _made_from(value: Value) -> Value:
+    """The integers that a target was made from, or what it was before it was brought into shape."""
     for _ in range(20):
-        if not value.dtype.is_floating_point:
-            return value
         call = value.call
-        if call is None or call.name not in SAME_NUMBERS or not call.operands:
-            return None
+        if not value.dtype.is_floating_point or call is None or call.name not in SAME_NUMBERS or not call.operands:
+            break
         value = call.operands[0]
-    return None
+    return value
+
+
+def _is_whole(target: Value, study: Study) -> bool:
+    """Real numbers without fractions, and more different ones than yes and no."""
+    content = study.content(target)
+    if content is None or content.numel() < FEWEST or not content.is_floating_point():
+        return False
+    content = content.detach().reshape(-1)[:MOST]
+    return bool((content == content.trunc()).all()) and len(set(content.tolist())) > 2
 
 
 def _cut_at(spot: Spot, study: Study) -> Cut | None:
-    """What the cast at a line has lost, if that is more than a few numbers."""
+    """What the cast at a line has lost."""
     for site, cut in study.tape.cuts.items():
-        if (site.filename, site.f_lineno) == (spot.filename, spot.line) and cut.lost > 0.05 * cut.seen:
+        if (site.filename, site.f_lineno) == (spot.filename, spot.line) and cut.lost:
             return cut
     return None
+
+
+def _matters(cut: Cut) -> bool:
+    """More than a few numbers, and by more than a hair: what is left of a price in cents will do."""
+    return cut.lost > 0.05 * cut.seen and cut.high - cut.low < WIDEST
 
 
 def _patch(spot: Spot) -> str | None:

@@ -1,0 +1,53 @@
+"""Streams in which each class has its own stretch of the epoch, although their samples come in another order each time."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+from whence.ledgers.batches import BatchLedger, Epoch, LoaderEntry
+from whence.lineage.datasets.generators import reachable
+from whence.lineage.datasets.stretches import buffer_of, width
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.tape.batches import LoaderInfo
+
+PATIENCE = 10.0
+FEWEST_BATCHES = 8
+FEWEST_EPOCHS = 2
+MOST_CLASSES = 1000
+NARROW = 0.5
+
+
+def half_mixed(entry: LoaderEntry) -> list[Epoch]:
+    """The first epochs of such a stream, if it is one: at least two."""
+    known = [each for each in entry.epochs if len(each.along) >= FEWEST_BATCHES and each.ended]
+    if not entry.info.is_iterable or len(known) < FEWEST_EPOCHS or not all(map(_is_in_stretches, known)):
+        return []
+    first, second = (torch.cat([one.reshape(-1).double() for one in each.labels]) for each in known[:2])
+    # What is the same each time may be a recording that is read in order.
+    return known if len(first) != len(second) or not torch.equal(first, second) else []
+
+
+def ask_for_buffer(book: BatchLedger, info: LoaderInfo) -> None:
+    """An epoch is over: if classes came in stretches, look what would mix them, while the stream can be read. Once for a loader."""
+    entry = book.entry_of(info)
+    if entry.was_stirred or not info.trained or info.dataset is None or not half_mixed(entry):
+        return
+    entry.was_stirred = True
+    with contextlib.suppress(NotPossible):
+        entry.buffer = run_elsewhere(lambda: buffer_of(info, entry.labelled), PATIENCE)
+    if entry.buffer is not None:
+        entry.mixer = type(dict(reachable(("self", info.dataset)))[entry.buffer.place])
+
+
+def spread_of(epoch: Epoch) -> float:
+    """Over how much of an epoch a class is spread."""
+    positions = torch.cat([torch.full((len(each),), float(number)) for number, each in epoch.along])
+    return width(positions, torch.cat([each.reshape(-1).double() for _, each in epoch.along]))
+
+
+def _is_in_stretches(epoch: Epoch) -> bool:
+    labels = torch.cat([each.reshape(-1).double() for _, each in epoch.along])
+    whole = bool((labels == labels.round()).all())
+    return whole and len(set(labels.tolist())) <= min(MOST_CLASSES, len(labels) // 8) and spread_of(epoch) < NARROW

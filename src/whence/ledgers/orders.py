@@ -1,0 +1,86 @@
+"""Epochs in which a loader gives the same, in the same order, while one optimizer goes on training with them."""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import pairwise
+
+from torch.utils.data import BatchSampler, SequentialSampler
+
+from whence.ledgers.batches import EPOCHS_NOTED, BatchLedger, Epoch, LoaderEntry
+from whence.lineage.datasets.epochs import can_be_told, contents_standing, standing_of
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.tape.batches import LoaderInfo
+
+PATIENCE = 5.0
+FEWEST_BATCHES = 2
+ENOUGH_SAMPLES = 8
+
+
+def alike(book: BatchLedger, entry: LoaderEntry) -> list[Epoch]:
+    """The first epochs of a loader and of those built in its place, if they are alike in order: none, or at least two."""
+    epochs = sorted(
+        (epoch for each in _in_place_of(book, entry) for epoch in each.epochs if _is_known(epoch)),
+        key=lambda epoch: epoch.began,
+    )
+    if len(epochs) < 2 or not frozenset.intersection(*(each.trained for each in epochs)):
+        # Runs of several models go through the same data, in the same order and on purpose.
+        return []
+    one_after_the_other = all(one.over is not None and one.over < other.began for one, other in pairwise(epochs))
+    first = epochs[0]
+    same = all((each.order, each.batches) == (first.order, first.batches) for each in epochs)
+    return epochs if one_after_the_other and same else []
+
+
+def same_contents(entry: LoaderEntry) -> int:
+    """In how many epochs, from the first on, the samples are the same to the last bit: none, or at least two."""
+    first, *others = [each.marks for each in entry.epochs[:EPOCHS_NOTED] if each.marks] or [{}]
+    count = 1
+    for marks in others:
+        common = [index for index in first if index in marks]
+        if len(common) < ENOUGH_SAMPLES or any(first[index] != marks[index] for index in common):
+            break
+        count += 1
+    return count if count > 1 else 0
+
+
+def ask_why(book: BatchLedger, info: LoaderInfo) -> None:
+    """An epoch is over: if it was like the one before, look why, while everything that has a say in it is there. Once for a place."""
+    entry = book.entry_of(info)
+    if not info.trained or any(each.was_asked for each in _in_place_of(book, entry)) or info.dataset is None:
+        return
+    is_same = bool(alike(book, entry)) and not _is_sequential(info)
+    indices = next((list(each.marks) for each in entry.epochs if each.marks), [])
+    repeats = not info.is_iterable and can_be_told(info.dataset) and bool(same_contents(entry))
+    if not is_same and not repeats:
+        return
+    entry.was_asked = True
+    with contextlib.suppress(NotPossible):
+        if is_same:
+            entry.standing = run_elsewhere(lambda: standing_of(info), PATIENCE)
+        if repeats:
+            entry.contents = run_elsewhere(lambda: contents_standing(info, indices), PATIENCE)
+
+
+def _in_place_of(book: BatchLedger, entry: LoaderEntry) -> list[LoaderEntry]:
+    """A loader, and those that were built by the same line over the same data: some programs build one for every epoch."""
+    stack = entry.info.stack
+    return [each for each in book.entries.values() if each is entry or (stack and _is_same_place(each, entry))]
+
+
+def _is_same_place(one: LoaderEntry, other: LoaderEntry) -> bool:
+    if one.info.stack != other.info.stack:
+        return False
+    if one.info.dataset is not None and one.info.dataset is other.info.dataset:
+        return True
+    first = [each.epochs[0] for each in (one, other) if each.epochs and each.epochs[0].order]
+    return len(first) == 2 and (one.info.is_iterable or first[0].marks == first[1].marks != {})
+
+
+def _is_known(epoch: Epoch) -> bool:
+    return bool(epoch.order) and epoch.over is not None and epoch.batches >= FEWEST_BATCHES
+
+
+def _is_sequential(info: LoaderInfo) -> bool:
+    """It does not shuffle, and does not mean to."""
+    return type(info.sampler()) is SequentialSampler and type(info.batch_sampler()) in (BatchSampler, type(None))

@@ -1,0 +1,154 @@
+"""Real numbers that became whole ones outside of torch's casts: a list given to `torch.tensor(..., dtype=torch.long)`, `.astype(int)`,
+`int(...)`, an element of an integer array. Whether anything was lost shows in what the line was given, when it runs again."""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.postmortem import evaluated
+from whence.lineage.properties import Property
+from whence.lineage.rerunning import run_again
+from whence.lineage.trail import Trail
+from whence.source.definitions import own_nodes
+from whence.source.spots import Spot
+from whence.source.text import enclosing, last_name, parent_of, statement_at, statement_of
+from whence.tape.batches import BatchLeaf
+from whence.tape.tape import Cut, Value
+
+PATIENCE = 5.0
+MOST_NUMBERS = 4096
+LONGEST_WALK = 20
+ROUNDS = frozenset({"floor", "trunc", "fix", "round", "round_", "floor_", "trunc_", "rint", "ceil", "floor_divide"})
+
+
+@dataclass(slots=True)
+class Suspect:
+    """A statement that may cut, and the call in it; or none where it writes into something that has whole numbers only."""
+
+    spot: Spot
+    statement: ast.stmt
+    call: ast.Call | None
+    cut: Cut = field(default_factory=Cut)
+
+    def look(self, frame: FrameType) -> None:
+        """About to run: what is it given, and is what it makes of it the same without fractions?"""
+        if self.cut.seen >= MOST_NUMBERS:
+            return
+        if self.call is None:
+            self.cut.count(_numbers(evaluated(self.statement.value, frame)))  # type: ignore[attr-defined]
+            return
+        made = _numbers(evaluated(self.call, frame))
+        for given in _given(self.call):
+            numbers = _numbers(evaluated(given, frame))
+            if made and [math.trunc(each) for each in numbers if math.isfinite(each)] == made:
+                self.cut.count(numbers)
+                return
+
+
+def cut_on(trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]) -> tuple[Spot, Cut] | None:
+    """The line on a trail of whole numbers that was given fractions, nearest to where they are used, and what it lost."""
+    suspects = list(_suspects(trail))
+
+    def ask() -> list[Cut]:
+        def seen(statement: ast.stmt, frame: FrameType) -> None:
+            for each in suspects:
+                if each.statement is statement:
+                    with suppress(Exception):
+                        each.look(frame)
+
+        with suppress(Exception):
+            run_again([(each.spot.filename, each.statement) for each in suspects], seen, leaf, frames)
+        return [each.cut for each in suspects]
+
+    try:
+        cuts = run_elsewhere(ask, PATIENCE) if suspects else []
+    except NotPossible:
+        return None
+    return next(((each.spot, cut) for each, cut in zip(suspects, cuts, strict=False) if cut.lost), None)
+
+
+def leaf_behind(value: Value, prop: Property) -> BatchLeaf | None:
+    """The tensor of a batch that numbers with a property were taken from."""
+    for _ in range(LONGEST_WALK):
+        if isinstance(value.leaf, BatchLeaf):
+            return value.leaf
+        carried = prop.carrier(value.call, value) if value.call is not None else None
+        if carried is None:
+            return None
+        value, prop = carried
+    return None
+
+
+def _suspects(trail: Trail) -> Iterator[Suspect]:
+    """From the symptom back: what is called or written on the way, what is written into what was made at the birth, the birth itself."""
+    for hop in reversed(trail.hops):
+        filename = os.path.abspath(hop.file)
+        statement = statement_at(filename, hop.line)
+        if statement is not None and _is_written_to(statement):
+            yield Suspect(Spot.of_node(filename, statement), statement, None)
+        for each in ast.walk(statement) if statement is not None else ():
+            if isinstance(each, ast.Call) and (spot := Spot.of_node(filename, each)).code == hop.code:
+                yield Suspect(spot, statement, each)  # type: ignore[arg-type]
+    node = trail.spot.node() if trail.spot is not None else None
+    born = statement_of(node) if node is not None else None
+    if trail.spot is None or born is None:
+        return
+    for statement in _writes_into(born):
+        yield Suspect(Spot.of_node(trail.spot.filename, statement), statement, None)
+    while node is not None and node is not born and not isinstance(node, ast.Call):
+        node = parent_of(node)
+    if isinstance(node, ast.Call):
+        yield Suspect(Spot.of_node(trail.spot.filename, node), born, node)
+
+
+def _is_written_to(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets)
+
+
+def _writes_into(made: ast.stmt) -> Iterator[ast.stmt]:
+    """`y[i] = ...` in the function that has `y = np.zeros(n, dtype=int)`."""
+    scope = enclosing(made, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+    names = {ast.unparse(each) for each in made.targets} if isinstance(made, ast.Assign) else set()
+    for node in own_nodes(scope) if scope is not None and names else ():
+        if isinstance(node, ast.Assign) and any(
+            isinstance(each, ast.Subscript) and ast.unparse(each.value) in names for each in node.targets
+        ):
+            yield node
+
+
+def _given(call: ast.Call) -> Iterator[ast.expr]:
+    """What a cast may be given: before the dot, or as its first argument. Who rounds has said so."""
+    if last_name(call.func) in ROUNDS:
+        return
+    if isinstance(call.func, ast.Attribute):
+        yield call.func.value
+    yield from call.args[:1]
+    yield from (each.value for each in call.keywords if each.arg in ("data", "object", "fill_value"))
+
+
+def _numbers(thing: Any) -> list[float]:
+    """The numbers in a tensor, an array, a column or nested lists."""
+    if isinstance(thing, torch.Tensor):
+        return [] if thing.is_meta or thing.is_complex() else thing.detach().reshape(-1)[:MOST_NUMBERS].tolist()
+    if hasattr(thing, "tolist"):
+        thing = thing.tolist()
+    if isinstance(thing, int | float) and not isinstance(thing, bool):
+        return [thing]
+    if not isinstance(thing, list | tuple):
+        return []
+    found: list[float] = []
+    for each in thing:
+        found += _numbers(each)
+        if len(found) > MOST_NUMBERS:
+            break
+    return found[:MOST_NUMBERS]

@@ -1,0 +1,79 @@
+"""Streams that lie sorted by class and go through a shuffle buffer which is far smaller than a class: a form of data/sorted."""
+
+from __future__ import annotations
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.batches import Epoch, LoaderEntry
+from whence.ledgers.mixing import half_mixed, spread_of
+from whence.lineage.datasets.stretches import Buffer
+from whence.lineage.expressions import SourceTrace
+from whence.lineage.properties import IsCount
+from whence.rules.data.blocks import aims_at, stream_loop
+from whence.rules.telling import tell_silent
+from whence.source.classes import assignment_of, class_node
+from whence.source.definitions import Definition, find_definition
+from whence.source.spots import Spot
+from whence.source.text import tree_of
+
+
+def sorted_behind_a_buffer(audit: Audit) -> Finding | None:
+    for entry in audit.batches.trained():
+        epochs = half_mixed(entry)
+        if not epochs or not aims_at(audit, entry):
+            continue
+        buffer = entry.buffer
+        together, classes = _classes(epochs[0])
+        return tell_silent(
+            audit,
+            "data/sorted",
+            spot=_set_at(entry, audit) or stream_loop(entry.info.kind) or entry.info.built,
+            symptom=entry.info.built,
+            step=audit.step,
+            phase="data",
+            severity=Severity.WARNING,
+            confidence=Confidence.PROVEN if buffer is not None else Confidence.LIKELY,
+            verdict=f"the training data arrives almost sorted by class: a batch has {together:.2g} of {classes} classes in it",
+            what=f"a class comes within {spread_of(epochs[0]):.0%} of an epoch, and then no more",
+            why="The data are stored class by class, and a shuffle buffer mixes a sample only with those that are read soon before and after it.",
+            fix=_fix(buffer),
+            counterfactual=_tried(buffer),
+        )
+    return None
+
+
+def _classes(epoch: Epoch) -> tuple[float, int]:
+    """How many a batch has, and how many there are."""
+    sets = [set(each.tolist()) for _, each in epoch.along]
+    return sum(map(len, sets)) / len(sets), len(set[float]().union(*sets))
+
+
+def _fix(buffer: Buffer | None) -> str:
+    if buffer is None:
+        return "Mix the order in which files or shards are read, in each epoch, and take a shuffle buffer that holds several classes."
+    return f"Mix the order in which files or shards are read, in each epoch, or take a {buffer.name} that is larger than some classes together."
+
+
+def _tried(buffer: Buffer | None) -> str | None:
+    if buffer is None:
+        return None
+    return f"with a {buffer.name} beyond all bounds, in a child process, a class is spread over {buffer.enough:.0%} of the epoch"
+
+
+def _set_at(entry: LoaderEntry, audit: Audit) -> Spot | None:
+    """Where the size is given: an argument of a constructor, or a number that is written there or in the module."""
+    buffer, kind = entry.buffer, entry.mixer
+    if buffer is None or kind is None:
+        return None
+    definition: tuple[Definition, str] | None
+    if buffer.is_attribute:
+        definition = assignment_of(kind, buffer.name)
+    else:
+        filename = class_node(kind)[1]
+        tree = tree_of(filename)
+        found = find_definition(buffer.name, tree, None) if tree is not None else None
+        definition = (found, filename) if found is not None else None
+    if definition is None or definition[0].value is None:
+        return None
+    value, filename = definition[0].value, definition[1]
+    return SourceTrace(IsCount(buffer.size), audit.frames).follow_node(value, filename).spot
