@@ -1,172 +1,33 @@
-"""Samples that cannot be made, or cannot be put together."""
+"""Samples of different size, that cannot be put together."""
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
-from types import FrameType
 from typing import Any
 
 import torch
 
-from whence.finding import Finding, Operand, Sample
+from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
 from whence.lineage.datasets.cuts import late_start
-from whence.lineage.datasets.samples import Callers, file_of, trace_returned
+from whence.lineage.datasets.samples import trace_returned
 from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis, axis_source
 from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.data.corrupt import named, sample_text
 from whence.rules.data.stacked import ragged_by_hand
-from whence.rules.data.streamed import broken_record
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import span_of, statement_at
 from whence.tape.batches import leaves_of
-from whence.tape.failed import FailedCall, Fetching
+from whence.tape.failed import FailedCall, Fetching, Stage
 from whence.tape.tape import Call, Value
 
 MOST_COMPARED = 8
 LONGEST_CHAIN = 60
-
-
-def _named(fetching: Fetching, position: int, leaf: str | None = None) -> Sample:
-    index = fetching.indices[position]
-    made = fetching.returns[position] if position < len(fetching.returns) else []
-    return Sample(
-        batch=fetching.info.batches,
-        position=position,
-        dataset_index=int(index) if isinstance(index, int) or hasattr(index, "__index__") else None,
-        leaf=leaf,
-        path=file_of(made),
-    )
-
-
-@rule("data/corrupt-sample")
-def corrupt_sample(failed: FailedCall) -> Finding | None:
-    """A sample is None, unreadable or raises.
-
-    What happened
-        The dataset raised for one index, or returned None for it; a generator that the loop reads from raised.
-    Why it matters
-        The loader says which type it found, and not which sample; in a worker the user's line is lost in a long text.
-    How it is detected
-        The batch is fetched again in a child process, sample by sample: the first that raises or is None. Without a loader, an
-        exception out of a generator whose loop has computed with what it gave before.
-    How to fix it
-        Mend or leave out that sample; in __getitem__ let a broken file raise rather than return None.
-    When it stays silent
-        Datasets that return None together with a collate_fn that drops it.
-    Cost
-        None until a fetch fails; then one batch is fetched again.
-    """
-    fetching = failed.fetching
-    if fetching is None:
-        return broken_record(failed)
-    if fetching.failed_index is not None:
-        position = len(fetching.samples)
-        return _told(failed, position, f"sample {fetching.failed_index} raised {type(failed.exception).__name__}", None)
-    for position, sample in enumerate(fetching.samples):
-        if sample is None or any(leaf is None for _, leaf in leaves_of(sample)):
-            spot, forgets = _returned_none(fetching, position)
-            told = f"sample {fetching.indices[position]} is None"
-            if forgets:
-                told = f"{told}: {forgets} ends without a return"
-            return _told(failed, position, told, spot, forgets=bool(forgets))
-    return None
-
-
-def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, forgets: bool = False) -> Finding | None:
-    assert failed.fetching is not None
-    sample = _named(failed.fetching, position)
-    where = f" It reads {sample.path}." if sample.path else ""
-    trail = Trail(
-        Birth.SAMPLE,
-        spot or (Spot.of_site(failed.site) if failed.site is not None else None),
-        phase="data",
-        sample=sample,
-    )
-    return tell(
-        failed,
-        "data/corrupt-sample",
-        verdict=verdict,
-        trail=trail,
-        why=f"The batch was fetched again, one sample after the other; number {position} in it (dataset index {sample.dataset_index}) is the one.{where}",
-        fix="Return what this function has made."
-        if forgets
-        else "Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating.",
-        operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
-        counterfactual="fetched again alone, it fails in the same way"
-        if failed.fetching.failed_index is not None
-        else None,
-    )
-
-
-def _returned_none(fetching: Fetching, position: int) -> tuple[Spot | None, str]:
-    """The return that gave None, from the sample's inwards over functions that only pass it on.
-
-    Also the name of the function, where it has no return there.
-    """
-    made = fetching.returns[position]
-    frame, path = next(
-        ((each, path) for each, returned in reversed(made) if (path := _path_to_none(returned)) is not None), (None, ())
-    )
-    if frame is None:
-        return None, ""
-    while (inner := _giver(frame, path, made, fetching.callers)) is not None:
-        frame, path = inner, ()
-    site = Site.of(frame)
-    statement = site.statement()
-    if statement is None:
-        return Spot.of_site(site), ""
-    forgets = not isinstance(statement, ast.Return) and not site.function.startswith("<")
-    return Spot(site.filename, span_of(statement), site.function), site.function if forgets else ""
-
-
-def _giver(
-    frame: FrameType, path: tuple[Any, ...], made: list[tuple[FrameType, Any]], callers: Callers
-) -> FrameType | None:
-    """The function that returned None to the one of this frame, which returns that at a place of what it returns."""
-    statement = Site.of(frame).statement()
-    part = statement.value if isinstance(statement, ast.Return) else None
-    while path and isinstance(part, ast.Tuple | ast.List | ast.Dict):
-        parts = dict(enumerate(part.elts)) if not isinstance(part, ast.Dict) else _keyed(part)
-        part, path = parts.get(path[0]), path[1:]
-    if not isinstance(part, ast.Name | ast.Call):
-        return None
-    nothing = [inner for inner, returned in made if returned is None and inner in callers]
-    given = [inner for inner in nothing if callers[inner][0] is frame and _is_given_by(part, callers[inner][1], frame)]
-    return given[-1] if given else None
-
-
-def _is_given_by(part: ast.Name | ast.Call, line: int, frame: FrameType) -> bool:
-    """Whether a call in a line is what an expression stands for: the call itself, or the one its name was set to."""
-    if isinstance(part, ast.Call):
-        return part.lineno <= line <= (part.end_lineno or part.lineno)
-    statement = statement_at(frame.f_code.co_filename, line)
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call | ast.IfExp):
-        return False
-    return any(isinstance(each, ast.Name) and each.id == part.id for each in statement.targets)
-
-
-def _keyed(node: ast.Dict) -> dict[Any, ast.expr]:
-    pairs = zip(node.keys, node.values, strict=True)
-    return {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
-
-
-def _path_to_none(thing: Any) -> tuple[Any, ...] | None:
-    """Where in a tree of tuples, lists and dicts the first None is."""
-    if thing is None:
-        return ()
-    parts = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, tuple | list) else ()
-    for key, each in parts:
-        below = _path_to_none(each)
-        if below is not None:
-            return (key, *below)
-    return None
 
 
 @rule("data/ragged-samples")
@@ -191,13 +52,13 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     fetching = failed.fetching
     if fetching is None:
         return ragged_by_hand(failed)
-    if fetching.failed_index is not None or not fetching.samples:
+    if fetching.stage is not Stage.COLLATING or not fetching.samples:
         return None
     odd = _odd_one(fetching.samples)
     if odd is None:
         return None
     position, path, shape, usual = odd
-    sample = _named(fetching, position, path)
+    sample = named(fetching, position, path)
     leaf = dict(leaves_of(fetching.samples[position]))[path]
     trail = _trail(failed, fetching, position, leaf, shape, usual)
     axis = _differing_axis(shape, usual)
@@ -212,11 +73,11 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "data/ragged-samples",
-        verdict=f"sample {sample.dataset_index} is {shape_text(shape)}, the others are {shape_text(usual)}",
+        verdict=f"{sample_text(fetching, position)} is {shape_text(shape)}, the others are {shape_text(usual)}",
         trail=replace(trail, sample=sample, phase="data"),
         why=f"A batch is one block, so all samples need one shape. {_axis_in_words(shape, usual, axis)}",
         fix="Make this sample like the others in the dataset (convert, resize, pad), or give the loader a collate_fn for ragged samples.",
-        operands=(Operand(f"sample {sample.dataset_index}", describe(leaf)),),
+        operands=(Operand(sample_text(fetching, position), describe(leaf)),),
     )
 
 
