@@ -131,14 +131,15 @@ class Explainer:
             return []
 
         def ask() -> list[Finding]:
-            deadline = monotonic() + LONGEST_RETRY
-            found = self._made_again(Fetching(info, indices[:MOST_SAMPLES], worker), kinds, streams, failure)
             # Which random numbers a worker had drawn by then is not known: others may show it as well.
-            for _ in range(RETRIES if worker is not None and not info.is_iterable else 0):
+            tries = RETRIES if worker is not None and not info.is_iterable else 1
+            deadline = monotonic() + LONGEST_RETRY
+            for other in range(tries):
+                fetching = Fetching(info, indices[:MOST_SAMPLES], worker)
+                found = self._made_again(fetching, kinds, streams, failure, other)
                 if found or monotonic() > deadline:
-                    break
-                found = self._made_again(Fetching(info, indices[:MOST_SAMPLES], worker), kinds, (), failure)
-            return found
+                    return found
+            return []
 
         return run_elsewhere(ask)
 
@@ -158,9 +159,11 @@ class Explainer:
         scene.fetching = fetching
         return scene
 
-    def _made_again(self, fetching: Fetching, kinds: Kinds, streams: Kept, failure: Failure) -> list[Finding]:
+    def _made_again(
+        self, fetching: Fetching, kinds: Kinds, streams: Kept, failure: Failure, other: int
+    ) -> list[Finding]:
         try:
-            make_again(fetching, kinds, streams, self.record)
+            make_again(fetching, kinds, streams, self.record, other=other)
         except Exception as exception:
             if not isinstance(exception, kinds):
                 # It fails otherwise here.

@@ -57,6 +57,8 @@ class Fetching:
     returns: list[list[tuple[FrameType, Any]]] = field(default_factory=list)
     callers: dict[FrameType, tuple[FrameType, int]] = field(default_factory=dict)
     """Which of the user's functions called those, and in which line."""
+    courses: list[Any] = field(default_factory=list)
+    """For each sample, the lines by which it was made."""
     lost: list[Lost] = field(default_factory=list)
     ending: Any = None
     """What came of fetching a lost worker's samples again."""

@@ -15,6 +15,7 @@ from typing import Any
 from torch._utils import ExceptionWrapper
 from torch.utils.data._utils import fetch as torch_fetch
 
+from whence.lineage.datasets.courses import Course
 from whence.lineage.datasets.samples import MOST_SAMPLES, returning_frames
 from whence.lineage.datasets.workers import be_worker
 from whence.source.sites import frames_in, is_library
@@ -70,10 +71,10 @@ def _stage(lines: list[tuple[str, int, str]]) -> Stage:
     return Stage.MAKING if not inside or inside[0][2] in makers else Stage.COLLATING
 
 
-def make_again(fetching: Fetching, kinds: Kinds, streams: Kept, record: Recording) -> None:
+def make_again(fetching: Fetching, kinds: Kinds, streams: Kept, record: Recording, *, other: int = 0) -> None:
     """Fetch the samples and put them together, as a worker does where it was one. What is raised leaves it at its stage."""
     info = fetching.info
-    _begin(fetching, kinds)
+    _begin(fetching, kinds, other)
     restore(streams)
     fetching.stage = Stage.OPENING
     reading = _opened(info, fetching) if info.is_iterable else None
@@ -83,8 +84,10 @@ def make_again(fetching: Fetching, kinds: Kinds, streams: Kept, record: Recordin
     with record():
         for index in fetching.indices:
             made: list[tuple[FrameType, Any]] = []
+            course = Course()
             fetching.returns.append(made)
-            with returning_frames(made, fetching.callers):
+            fetching.courses.append(course)
+            with returning_frames(made, fetching.callers), course.followed():
                 sample = next(reading, _END) if reading is not None else info.dataset[index]
             if sample is _END:
                 break
@@ -97,9 +100,9 @@ def make_again(fetching: Fetching, kinds: Kinds, streams: Kept, record: Recordin
 _END = object()
 
 
-def _begin(fetching: Fetching, kinds: Kinds) -> None:
+def _begin(fetching: Fetching, kinds: Kinds, other: int = 0) -> None:
     try:
-        be_worker(fetching.info, fetching.worker)
+        be_worker(fetching.info, fetching.worker, other=other)
     except Exception as error:
         # What only fails here, as nothing may be written or connected to, did not fail there.
         if isinstance(error, kinds):

@@ -44,17 +44,21 @@ class Ending:
     """What it raised: while its copy of the dataset was made, which ends it, or something that cannot be sent home, so that it hangs."""
 
 
-def be_worker(info: LoaderInfo, number: int | None) -> None:
-    """Only ever in a child process: begin as a worker began. A dataset that asks which one it is in hears what it heard there."""
+def be_worker(info: LoaderInfo, number: int | None, *, other: int = 0) -> None:
+    """Only ever in a child process: begin as a worker began. A dataset that asks which one it is in hears what it heard there.
+
+    `other` gives it other random numbers.
+    """
     if number is None:
         return
-    seed = info.seed + number
+    base = info.seed + other * info.workers
+    seed = base + number
     set_seeds(seed)
     torch_worker._worker_info = torch_worker.WorkerInfo(
         id=number, num_workers=info.workers, seed=seed, dataset=info.dataset
     )
     if (numpy := sys.modules.get("numpy")) is not None and hasattr(torch_worker, "_generate_state"):
-        numpy.random.seed(torch_worker._generate_state(info.seed, number))  # type: ignore[no-untyped-call]
+        numpy.random.seed(torch_worker._generate_state(base, number))  # type: ignore[no-untyped-call]
     if info.worker_init is not None:
         info.worker_init(number)
 

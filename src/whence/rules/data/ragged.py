@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import torch
 
 from whence.finding import Finding, Operand
-from whence.lineage.ancestry import ancestors
 from whence.lineage.datasets.cuts import late_start
+from whence.lineage.datasets.departure import departure
 from whence.lineage.datasets.samples import trace_returned
 from whence.lineage.looking import is_array
-from whence.lineage.properties import HasAxis, axis_source
+from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.data.corrupt import named, sample_text
 from whence.rules.data.stacked import ragged_by_hand
@@ -24,10 +23,6 @@ from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.batches import leaves_of
 from whence.tape.failed import FailedCall, Fetching, Stage
-from whence.tape.tape import Call, Value
-
-MOST_COMPARED = 8
-LONGEST_CHAIN = 60
 
 
 @rule("data/ragged-samples")
@@ -39,8 +34,10 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     Why it matters
         The message counts entries; what helps is the dataset index, the file, and the line that made it so.
     How it is detected
-        The batch is fetched again in a child process; the sample whose shape differs from most is followed back. Where the others
-        were of different size, too, the line that makes them alike is told: a padding that leaves the longest as they are. Where a
+        The batch is fetched again in a child process; the lines by which the sample was made whose shape differs from most are
+        compared with those of the others, back to where all were alike. Where the others
+        were of different size, too, the line that makes them alike is told: a padding that leaves the longest as they are. What was made
+        alike and becomes different again is told at the line that does so. Where a
         stretch was cut out too late of something that is long enough, the line that draws where to begin.
     How to fix it
         Convert, resize or pad it in the dataset, or write a collate_fn that can take ragged samples.
@@ -60,7 +57,7 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     position, path, shape, usual = odd
     sample = named(fetching, position, path)
     leaf = dict(leaves_of(fetching.samples[position]))[path]
-    trail = _trail(failed, fetching, position, leaf, shape, usual)
+    trail, alike = _trail(failed, fetching, position, path, shape, usual)
     axis = _differing_axis(shape, usual)
     frames = (
         [frame for frame, _ in fetching.returns[position]] if axis is not None and shape[axis] < usual[axis] else []
@@ -75,8 +72,11 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
         "data/ragged-samples",
         verdict=f"{sample_text(fetching, position)} is {shape_text(shape)}, the others are {shape_text(usual)}",
         trail=replace(trail, sample=sample, phase="data"),
-        why=f"A batch is one block, so all samples need one shape. {_axis_in_words(shape, usual, axis)}",
-        fix="Make this sample like the others in the dataset (convert, resize, pad), or give the loader a collate_fn for ragged samples.",
+        why=f"A batch is one block, so all samples need one shape. {_axis_in_words(shape, usual, axis)}"
+        + (f" {alike.file}:{alike.line} had made them alike, and this comes after it." if alike is not None else ""),
+        fix="Make this sample like the others in the dataset (convert, resize, pad), or give the loader a collate_fn for ragged samples."
+        if alike is None
+        else "Make samples alike (pad, cut, resize) as the last thing that changes their size: after this line.",
         operands=(Operand(sample_text(fetching, position), describe(leaf)),),
     )
 
@@ -116,90 +116,27 @@ def _axis_in_words(shape: tuple[int, ...], usual: tuple[int, ...], axis: int | N
 
 
 def _trail(
-    failed: FailedCall, fetching: Fetching, position: int, leaf: Any, shape: tuple[int, ...], usual: tuple[int, ...]
-) -> Trail:
+    failed: FailedCall, fetching: Fetching, position: int, path: str, shape: tuple[int, ...], usual: tuple[int, ...]
+) -> tuple[Trail, Spot | None]:
+    """The way back to where the sample departs from the others; also the line that had made all alike, if that is undone."""
+    others = [
+        course
+        for sample, course in zip(fetching.samples, fetching.courses, strict=False)
+        if _shape(dict(leaves_of(sample)).get(path)) == usual
+    ]
+    found = departure(fetching.courses[position], others, path)
+    if found is not None:
+        return Trail(Birth.SAMPLE, found.spot, found.hops, phase="data"), found.alike
+    leaf = dict(leaves_of(fetching.samples[position]))[path]
     axis = _differing_axis(shape, usual)
-    fixed = _where_others_become_alike(failed, fetching, position, leaf, axis, usual)
-    fixed = fixed or _where_usual_size_is_made(failed, fetching, leaf, axis, usual)
-    if fixed is not None:
-        return fixed
     prop = HasAxis(axis if axis is not None else -1, shape[axis if axis is not None else -1] if shape else 0)
     scene = replace(failed, frames=[frame for frame, _ in reversed(fetching.returns[position])] + failed.frames)
     if isinstance(leaf, torch.Tensor):
-        found = trace(failed.value(leaf), prop, scene)
-        if found.spot is not None and found.birth is not Birth.UNKNOWN:
-            return found
-    found = trace_returned(leaf, fetching.returns[position], prop, scene)
-    if found.spot is not None:
-        return found
+        trail = trace(failed.value(leaf), prop, scene)
+        if trail.spot is not None and trail.birth is not Birth.UNKNOWN:
+            return trail, None
+    trail = trace_returned(leaf, fetching.returns[position], prop, scene)
+    if trail.spot is not None:
+        return trail, None
     made = fetching.returns[position]
-    return Trail(Birth.SAMPLE, Spot.of_site(Site.of(made[-1][0])) if made else None)
-
-
-def _where_others_become_alike(
-    failed: FailedCall, fetching: Fetching, position: int, leaf: Any, axis: int | None, usual: tuple[int, ...]
-) -> Trail | None:
-    """The call that gives samples of different length one length: a padding that leaves out what is too long, say.
-
-    The odd sample went through it, or through the function that it stands in.
-    """
-    if axis is None or not isinstance(leaf, torch.Tensor):
-        return None
-    others = [one for each in fetching.samples for _, one in leaves_of(each) if _shape(one) == usual]
-    chains = [_sizes(failed.value(each), axis) for each in others[:MOST_COMPARED] if isinstance(each, torch.Tensor)]
-    codes = {frame.f_code for frame, _ in fetching.returns[position]}
-    for one, other in combinations(chains, 2):
-        call = _first_alike(one, other)
-        if call is not None and call.site is not None and call.site.f_code in codes:
-            return Trail(Birth.CALL, Spot.of_site(call.site), op=call.name, phase="data")
-    return None
-
-
-def _sizes(value: Value, axis: int) -> list[tuple[Call, int, list[int]]]:
-    """Back from a value over those that gave it the size of an axis: the calls, and the size after and before each."""
-    found: list[tuple[Call, int, list[int]]] = []
-    while value.call is not None and len(found) < LONGEST_CHAIN:
-        sources = axis_source(value.call, value, axis) or []
-        found.append((value.call, value.shape[axis], [each.shape[at] for each, at in sources]))
-        if len(sources) != 1:
-            break
-        value, axis = sources[0]
-    return found
-
-
-def _first_alike(one: list[tuple[Call, int, list[int]]], other: list[tuple[Call, int, list[int]]]) -> Call | None:
-    """The call after which two values have one size, if both came by it with different sizes."""
-    for (call, size, before), (same, likewise, then) in zip(one, other, strict=False):
-        if call.site != same.site or size != likewise:
-            return None
-        if before != then:
-            return call
-    return None
-
-
-def _where_usual_size_is_made(
-    failed: FailedCall, fetching: Fetching, leaf: Any, axis: int | None, usual: tuple[int, ...]
-) -> Trail | None:
-    """The line that gives all other samples their size, if the odd one passed it too: a crop that found too little."""
-    if axis is None or not isinstance(leaf, torch.Tensor):
-        return None
-    other = next(
-        (
-            dict(leaves_of(each)).get(path)
-            for each in fetching.samples
-            for path, one in leaves_of(each)
-            if _shape(one) == usual
-        ),
-        None,
-    )
-    if not isinstance(other, torch.Tensor):
-        return None
-    made = trace(failed.value(other), HasAxis(axis, usual[axis]), failed)
-    passed = {
-        (Spot.of_site(call.site).file, Spot.of_site(call.site).line)
-        for call in ancestors(failed.value(leaf))
-        if call.site is not None
-    }
-    if made.spot is None or made.birth is not Birth.CALL or (made.spot.file, made.spot.line) not in passed:
-        return None
-    return made
+    return Trail(Birth.SAMPLE, Spot.of_site(Site.of(made[-1][0])) if made else None), None
