@@ -131,12 +131,12 @@ class Explainer:
             return []
 
         def ask() -> list[Finding]:
-            # Which random numbers a worker had drawn by then is not known: others may show it as well.
-            tries = RETRIES if worker is not None and not info.is_iterable else 1
+            # Which random numbers were drawn is not always known, that of a worker never: others may show it as well.
+            tries = RETRIES if not info.is_iterable else 1
             deadline = monotonic() + LONGEST_RETRY
             for other in range(tries):
-                fetching = Fetching(info, indices[:MOST_SAMPLES], worker)
-                found = self._made_again(fetching, kinds, streams, failure, other)
+                fetching = Fetching(info, indices[:MOST_SAMPLES], worker, redrawn=other > 0)
+                found = self._made_again(fetching, kinds, streams if not other else (), failure, other)
                 if found or monotonic() > deadline:
                     return found
             return []

@@ -53,6 +53,8 @@ class Fetching:
     stage: Stage = Stage.BEGINNING
     """What it was at when it came no further."""
     raised: Raised | None = None
+    redrawn: bool = False
+    """Whether it was made again with other random numbers than it had."""
     samples: list[Any] = field(default_factory=list)
     returns: list[list[tuple[FrameType, Any]]] = field(default_factory=list)
     callers: dict[FrameType, tuple[FrameType, int]] = field(default_factory=dict)

@@ -17,16 +17,21 @@ from whence.tape.batches import leaves_of
 
 MOST_STEPS = 4_000
 MOST_PARTS = 16
+COUNT = -1
 
 Size = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a variable held: which object, and of what size."""
+    """What a variable held: which object, and of what size. A number may be the size of something: it is kept as one."""
 
     thing: int
     size: Size
+
+    @property
+    def is_count(self) -> bool:
+        return self.thing == COUNT
 
 
 @dataclass(slots=True)
@@ -105,19 +110,25 @@ def _held(names: dict[str, Any]) -> dict[str, Held]:
     """By name; parts of a small tuple or dict by the name and their place in it."""
     found: dict[str, Held] = {}
     for name, thing in names.items():
-        size = size_of(thing)
-        if size is not None:
-            found[name] = Held(id(thing), size)
-        elif isinstance(thing, tuple | dict) and len(thing) <= MOST_PARTS:
+        if (each := held(thing)) is not None:
+            found[name] = each
+        if isinstance(thing, tuple | dict) and len(thing) <= MOST_PARTS:
             for key, part in thing.items() if isinstance(thing, dict) else enumerate(thing):
-                if (size := size_of(part)) is not None:
-                    found[f"{name}[{key!r}]"] = Held(id(part), size)
+                if (each := held(part)) is not None:
+                    found[f"{name}[{key!r}]"] = each
     return found
 
 
+def held(thing: Any) -> Held | None:
+    if type(thing) is int:
+        return Held(COUNT, (thing,)) if thing > 1 else None
+    size = size_of(thing)
+    return Held(id(thing), size) if size is not None else None
+
+
 def size_of(thing: Any) -> Size | None:
-    """The shape of an array, a tensor or a table; the length of a list."""
-    if isinstance(thing, list):
+    """The shape of an array, a tensor or a table; the length of a list or a dict."""
+    if isinstance(thing, list | tuple | dict | set):
         return (len(thing),)
     shape = getattr(thing, "shape", None) if not isinstance(thing, type) else None
     return tuple(shape) if isinstance(shape, tuple) and all(isinstance(each, int) for each in shape) else None

@@ -46,12 +46,23 @@ class Point:
 def departure(odd: Course, others: list[Course], path: str) -> Departure | None:
     """The line at which a part of a sample came to another size than that of the others, which are alike in it."""
     others = [each for each in others if each.is_whole][:MOST_COMPARED]
-    given = next((each for each in reversed(odd.runs) if path in each.returned and each.steps), None)
-    if not odd.is_whole or not others or given is None:
+    if not odd.is_whole or not others or (found := _given(odd, path)) is None:
         return None
     search = Search(others)
-    point = search.of_returned(given, path)
-    return _told(point, search, path if point is not None and point.run is given else "") if point is not None else None
+    run, path = found
+    point = search.of_returned(run, path)
+    return _told(point, search, path if point is not None and point.run is run else "") if point is not None else None
+
+
+def _given(course: Course, path: str) -> tuple[Run, str] | None:
+    """The function of the program's that gave a part of a sample, and the place it has there: `enumerate` puts it further in."""
+    while True:
+        for run in reversed(course.runs):
+            if path in run.returned and run.steps:
+                return run, path
+        if "[" not in path[1:]:
+            return None
+        path = path[path.index("[", 1) :]
 
 
 def _told(point: Point, search: Search, path: str) -> Departure | None:
@@ -85,10 +96,11 @@ class Search:
             return None
         for inner in reversed(here.step.calls):
             for path, each in inner.returned.items():
-                if inner.steps and (each == made or self._carries(self._returned(inner, path), sizes)):
+                if inner.steps and (_is(each, made) or self._leads(each, self._returned(inner, path), sizes)):
                     return self.of_returned(inner, path)
-        for name in _held_by(node, here):
-            if self._carries(self._sizes(here, name), sizes):
+        names = _read_by(node, here)
+        for name in sorted(names, key=lambda each: here.step.before[each].is_count):
+            if self._leads(here.step.before[name], self._sizes(here, name), sizes):
                 return self.of_variable(here, name)
         return here
 
@@ -118,11 +130,13 @@ class Search:
         here = Point(*run.outer)
         for inner in reversed(here.step.calls[: here.step.calls.index(run)]):
             for path, each in inner.returned.items():
-                if each == given and inner.steps:
+                if _is(each, given) and inner.steps:
                     return self.of_returned(inner, path)
-        same = [name for name, each in here.step.before.items() if each == given]
-        used = [name for name in _held_by(here.statement(), here) if self._carries(self._sizes(here, name), sizes)]
-        return self.of_variable(here, (*same, *used)[0]) if same or used else here
+        same = [name for name, each in here.step.before.items() if _is(each, given)]
+        for name in _read_by(here.statement(), here) if not same else ():
+            if self._leads(here.step.before[name], self._sizes(here, name), sizes):
+                return self.of_variable(here, name)
+        return self.of_variable(here, same[0]) if same else here
 
     def _left_out(self, after: Point, here: Point, name: str) -> Point | None:
         """A line that gives the others their size between two steps, and that the odd sample did not come by."""
@@ -143,7 +157,8 @@ class Search:
             here = Point(*inner.outer)
             for name in _held_by(here.statement(), here):
                 bound = _binding(here.run, here.number, name)
-                if bound is None or here.run.steps[bound].line == here.step.line:
+                holds_others = any(each.startswith(f"{name}[") for each in here.step.before)
+                if bound is None or holds_others or here.run.steps[bound].line == here.step.line:
                     continue
                 alike = Point(here.run, bound)
                 if not _differ(self._sizes(here, name)) and self._varied_before(alike):
@@ -155,8 +170,15 @@ class Search:
         """Whether what a line was given was of different sizes."""
         given = [self._sizes(maker, each) for each in _held_by(maker.statement(), maker)]
         for inner in maker.step.calls:
-            given += [self._sizes(Point(inner, 0), name) for name in (inner.steps[0].before if inner.steps else ())]
+            given += [
+                self._sizes(Point(inner, 0), name)
+                for name, each in (inner.steps[0].before.items() if inner.steps else ())
+                if not each.is_count
+            ]
         return any(map(_differ, given))
+
+    def _leads(self, held: Held, given: Sizes, made: Sizes) -> bool:
+        return _says(given, made) if held.is_count else self._carries(given, made)
 
     def _carries(self, given: Sizes, made: Sizes) -> bool:
         """Whether one thing may be of another size in the odd sample because another is.
@@ -193,6 +215,17 @@ class Search:
 
 def _differ(sizes: Sizes) -> bool:
     return len({each for each in sizes if each is not None}) > 1
+
+
+def _is(one: Held, other: Held) -> bool:
+    return one == other and not one.is_count
+
+
+def _says(numbers: Sizes, made: Sizes) -> bool:
+    """Whether a number is the size that something has, in all samples, and another one in the odd sample."""
+    pairs = [(one[0], other) for one, other in zip(numbers, made, strict=True) if one and other]
+    differs = len(pairs) > 1 and all(one != pairs[0][0] for one, _ in pairs[1:])
+    return differs and all(one in other for one, other in pairs)
 
 
 def _is_within_a_stride(before: list[Size], odd: Size, usual: Size) -> bool:
@@ -235,7 +268,12 @@ def _binding(run: Run, number: int, name: str, by_size: bool = False) -> int | N
 
 
 def _held_by(node: ast.AST | None, here: Point) -> list[str]:
-    """What an expression or a statement reads of what has a size; of a loop or a block, its head does."""
+    """What an expression or a statement reads of what has a size."""
+    return [key for key in _read_by(node, here) if not here.step.before[key].is_count]
+
+
+def _read_by(node: ast.AST | None, here: Point) -> list[str]:
+    """The same, and numbers. Of a loop or a block, its head reads."""
     match node:
         case ast.For(iter=head) | ast.While(test=head) | ast.If(test=head):
             node = head

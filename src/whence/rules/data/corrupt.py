@@ -42,6 +42,10 @@ def sample_text(fetching: Fetching, position: int) -> str:
     return f"record {number}" if fetching.worker is None else f"record {number} of worker {fetching.worker}"
 
 
+def redrawn_text(fetching: Fetching) -> str:
+    return " (Fetched again with other random numbers: it may have been another sample.)" if fetching.redrawn else ""
+
+
 @rule("data/corrupt-sample")
 def corrupt_sample(failed: FailedCall) -> Finding | None:
     """A sample is None, unreadable or raises.
@@ -102,7 +106,8 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, fi
         "data/corrupt-sample",
         verdict=verdict,
         trail=trail,
-        why=f"The batch was fetched again, one sample after the other; number {position} in it{which} is the one.{where}",
+        why=f"The batch was fetched again, one sample after the other; number {position} in it{which} is the one.{where}"
+        + redrawn_text(fetching),
         fix=fix,
         operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
         counterfactual="fetched again alone, it fails in the same way" if fetching.failed_index is not None else None,

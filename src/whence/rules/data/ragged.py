@@ -15,7 +15,7 @@ from whence.lineage.datasets.samples import trace_returned
 from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
-from whence.rules.data.corrupt import named, sample_text
+from whence.rules.data.corrupt import named, redrawn_text, sample_text
 from whence.rules.data.stacked import ragged_by_hand
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
@@ -73,7 +73,8 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
         verdict=f"{sample_text(fetching, position)} is {shape_text(shape)}, the others are {shape_text(usual)}",
         trail=replace(trail, sample=sample, phase="data"),
         why=f"A batch is one block, so all samples need one shape. {_axis_in_words(shape, usual, axis)}"
-        + (f" {alike.file}:{alike.line} had made them alike, and this comes after it." if alike is not None else ""),
+        + (f" {alike.file}:{alike.line} had made them alike, and this comes after it." if alike is not None else "")
+        + redrawn_text(fetching),
         fix="Make this sample like the others in the dataset (convert, resize, pad), or give the loader a collate_fn for ragged samples."
         if alike is None
         else "Make samples alike (pad, cut, resize) as the last thing that changes their size: after this line.",
