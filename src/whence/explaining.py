@@ -6,12 +6,15 @@ import contextlib
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from time import monotonic
 from types import FrameType, TracebackType
 from typing import Any
 
 from whence.finding import Finding
-from whence.lineage.datasets.samples import MOST_SAMPLES, returning_frames
-from whence.lineage.datasets.workers import be_worker, fetch_until_it_ends
+from whence.lineage.datasets.refetching import Kinds, kinds_of, make_again, raised_in_worker, stuck_at
+from whence.lineage.datasets.samples import MOST_SAMPLES
+from whence.lineage.datasets.workers import fetch_until_it_ends
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.postmortem import Remains, evaluated, examine
 from whence.rules.explain import explain
@@ -20,14 +23,25 @@ from whence.source.sites import Site, is_library, sites_in
 from whence.tape.batches import LoaderBook, LoaderInfo, Lost
 from whence.tape.builds import BuildBook
 from whence.tape.failed import FailedCall, Fetching
-from whence.tape.randomness import Kept, restore
+from whence.tape.randomness import Kept
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Call, Tape
 
 REFUSALS = (TypeError, AttributeError, KeyError, IndexError)
 """How Python says that something is not what an operation needs."""
+RETRIES, LONGEST_RETRY = 20, 3.0
 
 Recording = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A fetch that failed: what it raised, the live frames that this has still to pass, and what becomes of it."""
+
+    exception: Exception
+    outer: list[FrameType]
+    fate: Fate
+    step: int
 
 
 class Explainer:
@@ -84,7 +98,7 @@ class Explainer:
     def fetch(
         self,
         info: LoaderInfo,
-        indices: list[Any],
+        indices: list[Any] | None,
         worker: int | None,
         streams: Kept,
         exception: Exception,
@@ -92,62 +106,75 @@ class Explainer:
         step: int,
     ) -> list[Finding]:
         """Explain a batch that could not be fetched, by fetching it again in a child process."""
-        key = ("fetch", type(exception), tuple(map(str, indices)))
+        raised = raised_in_worker(exception)
+        where = tuple(map(str, indices)) if indices is not None else (raised or str(exception), info.batches)
+        key = ("fetch", type(exception), where)
         if key not in self._known:
-            fate = fate_of(exception, outer)
-
-            def ask() -> list[Finding]:
-                be_worker(info, worker)
-                restore(streams)
-                return self._fetch_again(info, indices, type(exception), outer, fate, step)
-
-            try:
-                self._known[key] = run_elsewhere(ask)
-            except NotPossible:
-                self._known[key] = []
+            failure = Failure(exception, outer, fate_of(exception, outer), step)
+            self._known[key] = []
+            if info.dataset is not None:
+                with contextlib.suppress(NotPossible):
+                    self._known[key] = self._fetched_again(info, indices, worker, streams, failure)
+            if not self._known[key] and raised is not None:
+                # It went well this time, or nothing is known of this failure but where in the worker it was.
+                fetching = Fetching(info, indices or [], worker, raised.stage, raised)
+                self._known[key] = self._asked(self._waiting(fetching, failure))
         return self._known[key]
+
+    def _fetched_again(
+        self, info: LoaderInfo, indices: list[Any] | None, worker: int | None, streams: Kept, failure: Failure
+    ) -> list[Finding]:
+        kinds = kinds_of(failure.exception)
+        if indices is None and info.is_iterable:
+            indices = run_elsewhere(lambda: stuck_at(info, worker, kinds))
+        if indices is None:
+            return []
+
+        def ask() -> list[Finding]:
+            # Which random numbers were drawn is not always known, that of a worker never: others may show it as well.
+            tries = RETRIES if not info.is_iterable else 1
+            deadline = monotonic() + LONGEST_RETRY
+            for other in range(tries):
+                fetching = Fetching(info, indices[:MOST_SAMPLES], worker, redrawn=other > 0)
+                found = self._made_again(fetching, kinds, streams if not other else (), failure, other)
+                if found or monotonic() > deadline:
+                    return found
+            return []
+
+        return run_elsewhere(ask)
 
     def lost_worker(
         self, info: LoaderInfo, lost: list[Lost], exception: Exception, outer: list[FrameType], step: int
     ) -> list[Finding]:
         """Explain a worker that died or hangs, by fetching what it was asked for again."""
-        fetching = Fetching(info, lost[0].indices[:MOST_SAMPLES], lost=lost)
+        fetching = Fetching(info, lost[0].indices[:MOST_SAMPLES], lost[0].number, lost=lost)
         fetching.ending = fetch_until_it_ends(info, lost[0].number, fetching.indices)
-        users = [frame for frame in outer if _is_users(frame)]
-        stack = tuple(Site.of(frame) for frame in users)
-        call = self.tape.begin(next, (), {}, stack=stack, module=None, step=step, phase="data")
-        scene = self._scene(call, next, (), {}, exception, outer, fate_of(exception, outer))
-        scene.fetching = fetching
-        return self._asked(scene)
+        return self._asked(self._waiting(fetching, Failure(exception, outer, fate_of(exception, outer), step)))
 
-    def _fetch_again(
-        self,
-        info: LoaderInfo,
-        indices: list[Any],
-        kind: type[Exception],
-        outer: list[FrameType],
-        fate: Fate,
-        step: int,
+    def _waiting(self, fetching: Fetching, failure: Failure) -> FailedCall:
+        """The program as it stands at its loop, with nothing of what happened in a worker."""
+        stack = tuple(Site.of(frame) for frame in failure.outer if _is_users(frame))
+        call = self.tape.begin(next, (), {}, stack=stack, module=None, step=failure.step, phase="data")
+        scene = self._scene(call, next, (), {}, failure.exception, failure.outer, failure.fate)
+        scene.fetching = fetching
+        return scene
+
+    def _made_again(
+        self, fetching: Fetching, kinds: Kinds, streams: Kept, failure: Failure, other: int
     ) -> list[Finding]:
-        dataset = info.dataset
-        fetching = Fetching(info, indices[:MOST_SAMPLES])
         try:
-            with self.record():
-                for index in fetching.indices:
-                    made: list[tuple[FrameType, Any]] = []
-                    fetching.returns.append(made)
-                    with returning_frames(made, fetching.callers):
-                        sample = dataset[index]
-                    fetching.samples.append(sample)
-                info.collated(fetching.samples)
+            make_again(fetching, kinds, streams, self.record, other=other)
         except Exception as exception:
-            if not issubclass(kind, type(exception)) and kind is not RuntimeError:
-                # It fails otherwise here. (torch brings home as a RuntimeError what it cannot build again from its text.)
+            if not isinstance(exception, kinds):
+                # It fails otherwise here.
                 return []
+            outer = failure.outer
             remains = examine(exception.__traceback__)
             frames = [*remains.frames, *(frame for made in fetching.returns for frame, _ in made), *outer]
-            call = self._unfinished(remains, exception.__traceback__, outer, scope=None, step=step, phase="data")
-            scene = self._scene(call, remains.func, remains.args, remains.kwargs, exception, frames, fate)
+            call = self._unfinished(
+                remains, exception.__traceback__, outer, scope=None, step=failure.step, phase="data"
+            )
+            scene = self._scene(call, remains.func, remains.args, remains.kwargs, exception, frames, failure.fate)
             scene.fetching = fetching
             scene.surfaced = next((Site.of(frame) for frame in outer if _is_users(frame)), None)
             return explain(scene)

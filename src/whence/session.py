@@ -380,7 +380,7 @@ class Session:
         outer = frames_outside(exception)
         if lost:
             self._explain(exception, lambda: self.explainer.lost_worker(info, lost, exception, outer, self.step))
-        elif indices is not None:
+        elif indices is not None or info.is_iterable:
             self._explain(
                 exception, lambda: self.explainer.fetch(info, indices, worker, streams, exception, outer, self.step)
             )

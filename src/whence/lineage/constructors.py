@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from whence.lineage.expressions import Ground
+from whence.lineage.grounds import Ground
 from whence.source.classes import assignment_of
 from whence.source.definitions import FunctionNode, Kind, argument_for, class_of_method, default_for, find_definition
 from whence.source.sites import Site

@@ -16,6 +16,7 @@ from typing import Any
 
 from whence.finding import Hop
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.grounds import Ground, ground_of, look_outside, may_call
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import Unknown, holders_of, look, names_of
 from whence.lineage.overwritten import held_before
@@ -50,33 +51,11 @@ PASSING = {"array", "split", "array_split", "asarray", "ascontiguousarray", "ten
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """Where an expression stands: its function, the frame that has its values, and who called it."""
-
-    filename: str
-    scope: ast.AST
-    frame: FrameType | None = None
-    caller: tuple[ast.Call, Ground] | None = None
-    outer: tuple[Site, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
     spot: Spot | None = None
     hops: tuple[Hop, ...] = ()
     made: tuple[ast.expr, Ground] | None = None
     """The expression that decided the property by itself, and where it stands."""
-
-
-def ground_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Ground | None:
-    if not stack:
-        return None
-    site = stack[0]
-    scope = function_node(site)
-    if scope is None:
-        return None
-    frame = next((each for each in frames if each.f_code is site.f_code), None)
-    return Ground(site.filename, scope, frame, outer=stack[1:])
 
 
 class Refuted(Exception):
@@ -169,7 +148,8 @@ class SourceTrace:
         if path and isinstance(node, ast.Tuple | ast.List) and isinstance(path[0], int) and path[0] < len(node.elts):
             return self._expression(node.elts[path[0]], ground, path[1:])
         if isinstance(node, ast.Tuple | ast.List) and len(node.elts) > 1:
-            return self._joined(node.elts, ground)
+            carrier = next(self._live_carriers(node, ground), None) if self.prop.singles_out else None
+            return self._expression(carrier, ground) if carrier is not None else self._joined(node.elts, ground)
         for key, value in _entries(node) if path else ():
             if key == path[0]:
                 return self._expression(value, ground, path[1:])
@@ -275,14 +255,12 @@ class SourceTrace:
 
     def _live_carriers(self, node: ast.expr, ground: Ground) -> Iterator[ast.expr]:
         """Parts of the expression whose value now has the property."""
-        if ground.frame is None:
-            return
         for part in _parts(node):
             try:
                 value = self._look(part, ground)
             except Unknown:
                 if isinstance(part, ast.Name):
-                    held = held_before(self.prop, part, ground.scope, ground.frame)
+                    held = ground.frame is not None and held_before(self.prop, part, ground.scope, ground.frame)
                 else:
                     held = not isinstance(part, ast.Constant) and self._carried_into(part, ground)
                 if held:
@@ -308,12 +286,10 @@ class SourceTrace:
 
     def _look(self, node: ast.expr, ground: Ground) -> Any:
         """The value that an expression had, if the names in it have not been bound anew since."""
-        if ground.frame is None:
-            raise Unknown
         for part in ast.walk(node):
             if isinstance(part, ast.Name) and is_bound_after(part.id, ground.scope, statement_of(node) or node):
                 raise Unknown
-        return look(node, ground.frame)
+        return look(node, ground.frame) if ground.frame is not None else look_outside(node, ground, self.frames)
 
     def _name(self, node: ast.Name, ground: Ground, path: tuple[Any, ...]) -> Spot | None:
         definition = self._reaching(node, ground)
@@ -390,7 +366,11 @@ class SourceTrace:
         if ground.outer:
             node = ground.outer[0].node()
             outside = ground_of(ground.outer, self.frames)
-            if isinstance(node, ast.Call) and outside is not None:
+            if (
+                isinstance(node, ast.Call)
+                and outside is not None
+                and may_call(node, outside, function, ground.filename)
+            ):
                 yield node, outside
                 return
         # The frame is gone and nobody noted its caller: every call of that name in the running program's files.

@@ -113,11 +113,11 @@ class LineWatch:
         value = getattr(statement, "value", getattr(statement, "iter", None))
         if statement is None or not isinstance(value, ast.expr):
             return None
-        value = _part(value, path) if isinstance(statement, ast.Return) else value
+        value = part_at(value, path) if isinstance(statement, ast.Return) else value
         return Spot.of_node(frame.f_code.co_filename, value), operation_in(value)
 
 
-def _part(node: ast.expr, path: str) -> ast.expr:
+def part_at(node: ast.expr, path: str) -> ast.expr:
     """The expression within a returned tuple or dict that makes one of its leaves: `[0]`, `['rating']`."""
     key = path.removeprefix("[").split("]")[0]
     if isinstance(node, ast.Dict):

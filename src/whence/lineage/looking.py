@@ -21,14 +21,23 @@ class Unknown(Exception):
 
 def look(node: ast.expr, frame: FrameType) -> Any:
     """The value of an expression in a live frame, if finding it runs no code of the program."""
+    return _evaluated(node, Evaluator.from_frame(frame))
+
+
+def look_among(node: ast.expr, names: dict[str, Any]) -> Any:
+    """The same, where the values of names are known and no frame is left that had them."""
+    return _evaluated(node, Evaluator(names))
+
+
+def _evaluated(node: ast.expr, known: Evaluator) -> Any:
     try:
-        return Evaluator.from_frame(frame)[node]
+        return known[node]
     except CannotEval:
         pass
     except Exception as error:
         raise Unknown from error
     if isinstance(node, ast.Attribute):
-        return attribute(look(node.value, frame), node.attr)
+        return attribute(_evaluated(node.value, known), node.attr)
     raise Unknown
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from whence.lineage.expressions import Ground, ground_of
+from whence.lineage.grounds import Ground, ground_of
 from whence.lineage.looking import Unknown, look
 from whence.source.definitions import (
     Definition,

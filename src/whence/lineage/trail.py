@@ -12,8 +12,10 @@ from torch import nn
 
 from whence.finding import Hop, Sample
 from whence.lineage.constructors import attribute_size, counted_at, size_passed
-from whence.lineage.expressions import SourceTrace, ground_of
+from whence.lineage.expressions import SourceTrace
+from whence.lineage.grounds import ground_of
 from whence.lineage.looking import Unknown, look
+from whence.lineage.loops.remade import deviation_in_loop
 from whence.lineage.properties import HasAxis, HasElement, Property, axis_source
 from whence.source.classes import attribute_of, class_node
 from whence.source.definitions import find_registration
@@ -122,6 +124,10 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
             return replace(trail, parts=tuple(operand.shape[axis] for operand, axis in sources))
     if isinstance(prop, HasElement) and (named := _named_number(call, prop, scene)) is not None and spot is not None:
         return replace(trail, birth=Birth.SOURCE, spot=named, hops=(spot.hop("written here"), *reversed(hops)))
+    if spot is not None and isinstance(prop, HasAxis) and _has_foreign(call) and call.phase != "forward":
+        departed = deviation_in_loop(call.stack, tuple(value.shape), prop, scene.frames)
+        if departed is not None:
+            return replace(trail, birth=Birth.SOURCE, spot=departed.spot, hops=(*departed.hops, *reversed(hops)))
     if spot is not None and call.site is not None and _has_foreign(call):
         node = call.site.node()
         if isinstance(node, ast.Subscript) and isinstance(prop, HasAxis) and prop.axis == -len(value.shape):

@@ -28,11 +28,15 @@ Ask = TypeVar("Ask", bound=Callable[..., Finding | None])
 
 
 class Rank(IntEnum):
-    """Who is asked first: a cause upstream explains more than the call that raised, and that more than a general rule."""
+    """Who is asked first: a cause upstream explains more than the call that raised, and that more than a general rule.
+
+    Last come those that know no more than where it was.
+    """
 
     CAUSE = 0
     CALL = 1
     GENERAL = 2
+    PLACE = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,7 @@ class LoaderSensor(Sensor):
         now.sent[iterator._send_idx] = kept
         if now.tasks is not iterator._task_info:
             now.workers, now.tasks = iterator._workers, iterator._task_info
+            now.info.seed = getattr(iterator, "_base_seed", 0)
             self._crews.append(now)
 
     def _note_arrival(self, iterator: Any, got: Any) -> None:

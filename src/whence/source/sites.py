@@ -24,6 +24,7 @@ RUNNER = os.path.join(OWN_FOLDER, "sensors", "program.py")
 """What runs a program: whoever stands outside of it is no part of that."""
 OWN_PROGRAMS = OWN_FOLDER + "cases" + os.sep
 DEEPEST_STACK = 12
+COMPILED = (".pyx", ".pxd", ".pxi")
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -42,6 +43,9 @@ def is_library(filename: str) -> bool:
     """Tell whether a file is somebody else's code: the standard library, an installed package, Whence itself."""
     if filename.startswith("<"):
         return not filename.startswith(("<string>", "<stdin>", "<ipython"))
+    if filename.endswith(COMPILED) and not os.path.exists(filename):
+        # Extensions that were written in Cython name their source as it lay where they were built.
+        return True
     path = os.path.abspath(filename)
     if path.startswith(OWN_PROGRAMS):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -75,6 +76,10 @@ class LoaderInfo:
         self.trained = False
         """Whether backward was called while one of its batches was the last to arrive."""
         self.worker_init: Any = getattr(loader, "worker_init_fn", None)
+        self.seed = 0
+        """What the seeds of its workers were made from in the last epoch."""
+        self.copies = bool(self.workers) and _start_method(loader) != "fork"
+        """Whether its workers get a copy of the dataset that was pickled for them."""
         self.is_iterable = isinstance(getattr(loader, "dataset", None), IterableDataset)
         self.kind = type(getattr(loader, "dataset", None))
         """Of its dataset, which may be gone."""
@@ -103,6 +108,14 @@ class LoaderInfo:
             return len(self.dataset)
         except TypeError:
             return None
+
+
+def _start_method(loader: Any) -> str:
+    """How worker processes come to be. To ask for the default plainly would settle it for the program."""
+    context = getattr(loader, "multiprocessing_context", None)
+    if context is not None:
+        return str(context.get_start_method())
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
 def _weakly(thing: Any) -> Callable[[], Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from types import FrameType
 from typing import Any
 
@@ -19,24 +20,56 @@ from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value, flatten
 
 
+class Stage(Enum):
+    """What a loader is at when it makes a batch."""
+
+    BEGINNING = "before it fetched anything, in worker_init_fn"
+    OPENING = "when it began to read the dataset"
+    MAKING = "while it made a sample"
+    COLLATING = "while it put samples together"
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception that came home from a worker process, as text."""
+
+    kind: str
+    text: str
+    stage: Stage
+    filename: str
+    """The innermost line of the program's own that it came through; empty where there is none."""
+    line: int
+
+
 @dataclass(eq=False, slots=True)
 class Fetching:
     """The fetch of a batch that failed, made again: how far it came, and the functions that made each sample."""
 
     info: LoaderInfo
     indices: list[Any]
+    """Of the samples; of a stream, their numbers in it."""
+    worker: int | None = None
+    """The worker process that failed, if it was one."""
+    stage: Stage = Stage.BEGINNING
+    """What it was at when it came no further."""
+    raised: Raised | None = None
+    redrawn: bool = False
+    """Whether it was made again with other random numbers than it had."""
     samples: list[Any] = field(default_factory=list)
     returns: list[list[tuple[FrameType, Any]]] = field(default_factory=list)
     callers: dict[FrameType, tuple[FrameType, int]] = field(default_factory=dict)
     """Which of the user's functions called those, and in which line."""
+    courses: list[Any] = field(default_factory=list)
+    """For each sample, the lines by which it was made."""
     lost: list[Lost] = field(default_factory=list)
     ending: Any = None
     """What came of fetching a lost worker's samples again."""
 
     @property
     def failed_index(self) -> Any:
-        """The dataset index whose sample raised; None if all samples came and the collating failed."""
-        return self.indices[len(self.samples)] if len(self.samples) < len(self.indices) else None
+        """The dataset index whose sample raised; None if none was asked for yet, or all came and the collating failed."""
+        made = len(self.samples)
+        return self.indices[made] if self.stage is Stage.MAKING and made < len(self.indices) else None
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

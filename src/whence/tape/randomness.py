@@ -11,8 +11,11 @@ from typing import Any
 
 import torch
 
+from whence.source.sites import is_library
+
 LEARNING = 8
 """Batches after which it is known which streams a loader's samples draw from."""
+MOST_GLOBALS = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,13 +66,20 @@ def _streams_of(dataset: Any) -> Iterator[Stream]:
     if (numpy := sys.modules.get("numpy")) is not None:
         yield Stream(numpy.random.get_state, numpy.random.set_state)
     parts = list(_parts(dataset))
-    for part in (*parts, *(inner for each in parts for inner in _parts(each))):
+    for part in (*parts, *(inner for each in parts for inner in _parts(each)), *_globals_of(dataset)):
         if isinstance(part, random.Random):
             yield Stream(part.getstate, part.setstate)
         elif isinstance(part, torch.Generator) or type(part).__module__ == "numpy.random.mtrand":
             yield Stream(part.get_state, part.set_state)
         elif (bits := getattr(part, "bit_generator", None)) is not None:
             yield Stream(partial(getattr, bits, "state"), partial(setattr, bits, "state"))
+
+
+def _globals_of(dataset: Any) -> list[Any]:
+    """What stands in the file that the dataset's class is in: `rng = np.random.default_rng(0)`."""
+    home = sys.modules.get(type(dataset).__module__)
+    path = getattr(home, "__file__", None)
+    return list(vars(home).values())[:MOST_GLOBALS] if home is not None and path and not is_library(path) else []
 
 
 def _parts(thing: Any) -> list[Any]:

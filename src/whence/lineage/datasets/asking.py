@@ -31,7 +31,7 @@ def set_seeds(seed: int) -> None:
     random.seed(seed)
     torch.manual_seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed(seed)
+        numpy.random.seed(seed % 2**32)
 
 
 def random_states() -> tuple[Any, ...]:

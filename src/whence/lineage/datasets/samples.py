@@ -6,7 +6,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import FrameType
@@ -16,12 +16,14 @@ import torch
 
 from whence.finding import Sample
 from whence.lineage.datasets.asking import random_states, set_random_states
+from whence.lineage.datasets.deviating import deviation
 from whence.lineage.datasets.workers import be_worker
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.expressions import SourceTrace, ground_of
+from whence.lineage.expressions import SourceTrace
+from whence.lineage.grounds import ground_of
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
-from whence.lineage.properties import HasElement, Property
+from whence.lineage.properties import HasAxis, HasElement, Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.source.sites import Site, is_library, user_frames
 from whence.source.spots import Spot
@@ -88,6 +90,11 @@ def fetch_again(dataset: Any, indices: list[Any]) -> Fetch:
 def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene) -> Trail:
     """Go on from a tensor of a batch to the sample and the line of the dataset that made it so."""
     info, indices = leaf.batch.info, leaf.batch.indices
+    if info.dataset is not None and isinstance(prop, HasAxis):
+        with suppress(NotPossible):
+            if (found := run_elsewhere(lambda: deviation(leaf, prop))) is not None:
+                sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
+                return Trail(Birth.SAMPLE, found.spot, found.hops, phase="data", sample=sample)
     if info.dataset is not None and info.collate is not None and indices is not None:
         try:
             return run_elsewhere(lambda: _trace_there(info, indices, leaf, prop, scene))
@@ -108,7 +115,8 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene
 
 def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail:
     everything: list[tuple[FrameType, Any]] = []
-    be_worker(info, leaf.batch.worker)
+    with suppress(Exception):
+        be_worker(info, leaf.batch.worker)
     restore(leaf.batch.streams)
     with scene.record():
         fetch = fetch_again(info.dataset, indices)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pickle
 import select
 import signal
 import sys
 import time
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType
 from typing import Any
 
 import torch
+from torch._utils import ExceptionWrapper
 from torch.utils.data._utils import worker as torch_worker
 
 from whence.lineage.datasets.asking import alike, kept_leaves, line_of, set_seeds, streams
@@ -24,7 +27,9 @@ from whence.source.text import statement_at
 from whence.tape.batches import LoaderInfo
 
 PATIENCE_SECONDS = 4.0
-BASE = 4242
+MOST_STREAMED = 5_000
+RAISED = 3
+"""The exit code of a child in which something was raised that a worker's program does not hear of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +37,30 @@ class Ending:
     """How fetching a worker's samples again went: the sample it ended at, and the line that was running."""
 
     how: str
-    """died, hung, or went well."""
+    """died, hung, raised, or went well."""
     index: Any = None
     spot: Spot | None = None
+    raised: str = ""
+    """What it raised: while its copy of the dataset was made, which ends it, or something that cannot be sent home, so that it hangs."""
 
 
-def be_worker(info: LoaderInfo, number: int | None) -> None:
-    """Only ever in a child process: a dataset that asks which worker it is in hears what it heard there."""
-    if number is not None:
-        seed = torch.initial_seed()
-        torch_worker._worker_info = torch_worker.WorkerInfo(
-            id=number, num_workers=info.workers, seed=seed, dataset=info.dataset
-        )
+def be_worker(info: LoaderInfo, number: int | None, *, other: int = 0) -> None:
+    """Only ever in a child process: begin as a worker began. A dataset that asks which one it is in hears what it heard there.
+
+    `other` gives it other random numbers.
+    """
+    if number is None:
+        return
+    base = info.seed + other * info.workers
+    seed = base + number
+    set_seeds(seed)
+    torch_worker._worker_info = torch_worker.WorkerInfo(
+        id=number, num_workers=info.workers, seed=seed, dataset=info.dataset
+    )
+    if (numpy := sys.modules.get("numpy")) is not None and hasattr(torch_worker, "_generate_state"):
+        numpy.random.seed(torch_worker._generate_state(base, number))  # type: ignore[no-untyped-call]
+    if info.worker_init is not None:
+        info.worker_init(number)
 
 
 def alike_in_workers(info: LoaderInfo, indices: list[Any]) -> Spot | None:
@@ -53,13 +70,11 @@ def alike_in_workers(info: LoaderInfo, indices: list[Any]) -> Spot | None:
     """
     made = []
     for number in range(2):
-        set_seeds(BASE + number)
         be_worker(info, number)
-        info.worker_init(number)
         made.append([kept_leaves(info.dataset[index]) for index in indices])
     if not all(alike(one, other) for one, other in zip(*made, strict=True)):
         return None
-    set_seeds(BASE)
+    set_seeds(info.seed)
     return line_of(lambda: info.worker_init(0), streams, outermost=True) or info.built
 
 
@@ -67,14 +82,12 @@ def fetch_until_it_ends(
     info: LoaderInfo, worker: int, indices: list[Any], patience: float = PATIENCE_SECONDS
 ) -> Ending:
     """Fetch samples one after the other, in a child process that may die or hang of it."""
-    dataset = info.dataset
-    if not hasattr(os, "fork") or torch.cuda.is_initialized() or dataset is None:  # type: ignore[no-untyped-call]
+    if not hasattr(os, "fork") or torch.cuda.is_initialized() or info.dataset is None:  # type: ignore[no-untyped-call]
         return Ending("unknown")
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        be_worker(info, worker)
-        _fetch(dataset, indices, writing)
+        _live(info, worker, indices, writing)
     os.close(writing)
     text, hung = _read(reading, patience)
     if hung:
@@ -83,45 +96,70 @@ def fetch_until_it_ends(
     lines = text.decode(errors="replace").splitlines()
     if not hung and status == 0:
         return Ending("went well")
+    how = "hung" if hung else "raised" if os.waitstatus_to_exitcode(status) == RAISED else "died"
     try:
-        index, filename, line = json.loads(next(each for each in reversed(lines) if each.endswith("]")))
+        index, filename, line, raised = json.loads(next(each for each in reversed(lines) if each.endswith("]")))
     except (StopIteration, ValueError):
-        return Ending("hung" if hung else "died")
+        return Ending(how)
+    return Ending(how, index, spot_at_line(filename, line), raised)
+
+
+def spot_at_line(filename: str, line: int) -> Spot | None:
+    """What a line of the program does: its expression, where it is no more than one."""
     statement = statement_at(filename, line)
     value = getattr(statement, "value", None)
     node = value if isinstance(value, ast.expr) else statement
     if isinstance(statement, ast.With):
         node = statement.items[0].context_expr
-    return Ending("hung" if hung else "died", index, Spot.of_node(filename, node) if node is not None else None)
+    return Spot.of_node(filename, node) if node is not None else None
 
 
-def _fetch(dataset: Any, indices: list[Any], writing: int) -> None:
+def _live(info: LoaderInfo, worker: int, indices: list[Any], writing: int) -> None:
+    """The life of a worker, from its copy of the dataset on: each line is told before it is run."""
     now: list[Any] = [None]
+    copied = False
+
+    def say(filename: str, line: int, raised: str = "") -> None:
+        os.write(writing, json.dumps([now[0], filename, line, raised]).encode() + b"\n")
+
+    def tell(frame: FrameType, event: str, _value: Any) -> Any:
+        if is_library(frame.f_code.co_filename):
+            return None
+        if event == "line":
+            say(frame.f_code.co_filename, frame.f_lineno)
+        return tell
+
     try:
         begin_quietly()
-
-        def tell(frame: FrameType, _event: str, _value: Any) -> Any:
-            if is_library(frame.f_code.co_filename):
-                return None
-            if _event == "line":
-                os.write(writing, json.dumps([now[0], frame.f_code.co_filename, frame.f_lineno]).encode() + b"\n")
-            return tell
-
         sys.settrace(tell)
+        dataset = pickle.loads(pickle.dumps(info.dataset)) if info.copies else info.dataset
+        copied = True
+        be_worker(info, worker)
         for index in indices:
             now[0] = index if isinstance(index, int | str) else str(index)
             dataset[index]
+        for number, _ in enumerate(islice(dataset, MOST_STREAMED) if info.is_iterable else ()):
+            now[0] = number + 1
         sys.settrace(None)
         os._exit(0)
-    except SystemExit as leaving:
-        # In a worker, too, this ends the process, and nobody hears of it.
+    except BaseException as error:
         sys.settrace(None)
-        site = sites_in(leaving.__traceback__)[0]
-        os.write(writing, json.dumps([now[0], site.filename, site.f_lineno]).encode() + b"\n")
-        os._exit(1)
-    except BaseException:
-        # It raised, which is another story than dying.
-        os._exit(0)
+        sites = sites_in(error.__traceback__)
+        # In a worker, too, the first ends the process, and nobody hears of it.
+        ends = isinstance(error, SystemExit)
+        raises = isinstance(error, Exception) and (not copied or not _can_be_sent(error))
+        if sites and (ends or raises):
+            say(sites[0].filename, sites[0].f_lineno, "" if ends else type(error).__name__)
+        # What raises and is heard is another story than dying.
+        os._exit(1 if ends else RAISED if raises else 0)
+
+
+def _can_be_sent(error: Exception) -> bool:
+    try:
+        pickle.dumps(ExceptionWrapper((type(error), error, error.__traceback__)))  # type: ignore[no-untyped-call]
+    except Exception:
+        return False
+    return True
 
 
 def _read(reading: int, patience: float) -> tuple[bytes, bool]:

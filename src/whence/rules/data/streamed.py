@@ -49,7 +49,7 @@ def broken_record(failed: FailedCall) -> Finding | None:
         + where,
         fix="Look at this record; mend it, or let the reader skip what is none: a second header, an empty or cut off line.",
         confidence=Confidence.LIKELY,
-        operands=_shown(readers),
+        operands=shown(readers),
     )
 
 
@@ -87,7 +87,7 @@ def _has_computed(site: Site, loop: ast.For, failed: FailedCall) -> bool:
     )
 
 
-def _shown(frames: list[FrameType]) -> tuple[Operand, ...]:
+def shown(frames: list[FrameType]) -> tuple[Operand, ...]:
     """What the reader had in hand."""
     found: dict[str, Any] = {}
     for frame in frames:

@@ -8,7 +8,8 @@ from typing import Any
 from torch.optim.lr_scheduler import LRScheduler
 
 from whence.finding import Confidence, Finding, Severity
-from whence.lineage.expressions import Found, SourceTrace, ground_of
+from whence.lineage.expressions import Found, SourceTrace
+from whence.lineage.grounds import ground_of
 from whence.lineage.loops.turns import Rounds, rounds_of
 from whence.lineage.properties import IsCount
 from whence.rules.refusals import refusing

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from whence.finding import Finding, Operand
-from whence.lineage.expressions import ground_of
+from whence.lineage.grounds import ground_of
 from whence.lineage.results import Result, result_of
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell

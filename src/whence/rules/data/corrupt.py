@@ -1,0 +1,216 @@
+"""Samples that cannot be made, or are not what the others are."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections import Counter
+from types import FrameType
+from typing import Any, SupportsIndex
+
+from whence.finding import Finding, Operand, Sample
+from whence.lineage.datasets.samples import Callers, file_of
+from whence.lineage.trail import Birth, Trail
+from whence.rules.data.streamed import broken_record
+from whence.rules.rule import rule
+from whence.rules.telling import tell
+from whence.source.sites import Site, frames_in
+from whence.source.spots import Spot
+from whence.source.text import span_of, statement_at
+from whence.tape.batches import leaves_of
+from whence.tape.failed import FailedCall, Fetching, Stage
+
+
+def named(fetching: Fetching, position: int, leaf: str | None = None) -> Sample:
+    # A sample of a stream has a place in it, which is no index that it could be asked for by.
+    index = fetching.indices[position] if not fetching.info.is_iterable else None
+    made = fetching.returns[position] if position < len(fetching.returns) else []
+    return Sample(
+        batch=fetching.info.batches,
+        position=position,
+        dataset_index=operator.index(index) if isinstance(index, SupportsIndex) else None,
+        leaf=leaf,
+        path=file_of(made),
+    )
+
+
+def sample_text(fetching: Fetching, position: int) -> str:
+    """A sample as the user would ask for it; of a stream, as it comes."""
+    number = fetching.indices[position]
+    if not fetching.info.is_iterable:
+        return f"sample {number}"
+    return f"record {number}" if fetching.worker is None else f"record {number} of worker {fetching.worker}"
+
+
+def redrawn_text(fetching: Fetching) -> str:
+    return " (Fetched again with other random numbers: it may have been another sample.)" if fetching.redrawn else ""
+
+
+@rule("data/corrupt-sample")
+def corrupt_sample(failed: FailedCall) -> Finding | None:
+    """A sample is None, unreadable or raises.
+
+    What happened
+        The dataset raised for one index, or returned None for it, or something that has not the parts that the other samples have; a
+        stream, or a generator that the loop reads from, raised.
+    Why it matters
+        The loader says which type it found, and not which sample; in a worker the user's line is lost in a long text.
+    How it is detected
+        The batch is fetched again in a child process, sample by sample: the first that raises or is None, or that the collate
+        function fails on and that is made otherwise. Without a loader, an
+        exception out of a generator whose loop has computed with what it gave before.
+    How to fix it
+        Mend or leave out that sample; in __getitem__ let a broken file raise rather than return None.
+    When it stays silent
+        Datasets that return None together with a collate_fn that drops it.
+    Cost
+        None until a fetch fails; then one batch is fetched again.
+    """
+    fetching = failed.fetching
+    if fetching is None:
+        return broken_record(failed)
+    if fetching.lost or fetching.raised is not None:
+        return None
+    if fetching.failed_index is not None:
+        position = len(fetching.samples)
+        raised = f"raised {type(failed.exception).__name__}"
+        return _told(failed, position, f"{sample_text(fetching, position)} {raised}", None)
+    for position, sample in enumerate(fetching.samples):
+        if sample is None or any(leaf is None for _, leaf in leaves_of(sample)):
+            spot, forgets = _returned_none(fetching, position)
+            told = f"{sample_text(fetching, position)} is None"
+            if forgets:
+                told = f"{told}: {forgets} ends without a return"
+            return _told(failed, position, told, spot, fix=RETURN if forgets else MEND)
+    return _without_a_part(failed, fetching)
+
+
+MEND = "Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating."
+RETURN = "Return what this function has made."
+
+
+def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, fix: str = MEND) -> Finding | None:
+    fetching = failed.fetching
+    assert fetching is not None
+    sample = named(fetching, position)
+    where = f" It reads {sample.path}." if sample.path else ""
+    trail = Trail(
+        Birth.SAMPLE,
+        spot or (Spot.of_site(failed.site) if failed.site is not None else None),
+        phase="data",
+        sample=sample,
+    )
+    which = f" (dataset index {sample.dataset_index})" if sample.dataset_index is not None else ""
+    return tell(
+        failed,
+        "data/corrupt-sample",
+        verdict=verdict,
+        trail=trail,
+        why=f"The batch was fetched again, one sample after the other; number {position} in it{which} is the one.{where}"
+        + redrawn_text(fetching),
+        fix=fix,
+        operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
+        counterfactual="fetched again alone, it fails in the same way" if fetching.failed_index is not None else None,
+    )
+
+
+def _without_a_part(failed: FailedCall, fetching: Fetching) -> Finding | None:
+    """The collating failed with a sample in hand that has not the parts that the others have."""
+    position = sample_in_hand(failed, fetching)
+    keys = [_keys(each) for each in fetching.samples]
+    usual, times = Counter(keys).most_common(1)[0] if keys else (None, 0)
+    if position is None or usual is None or keys[position] in (usual, None) or 2 * times <= len(keys):
+        return None
+    missing = [each for each in usual if each not in (keys[position] or ())]
+    has = f"has no {missing[0]!r}" if missing else f"has {len(keys[position] or ())} parts"
+    made = fetching.returns[position]
+    return _told(
+        failed,
+        position,
+        f"{sample_text(fetching, position)} {has}; the others have {'it' if missing else len(usual)}",
+        Spot.of_site(Site.of(made[-1][0])) if made else None,
+        fix="Give this sample what the others have, or let the collate function do without it.",
+    )
+
+
+def sample_in_hand(failed: FailedCall, fetching: Fetching) -> int | None:
+    """Which sample was being looked at when the collating failed."""
+    if fetching.stage is not Stage.COLLATING:
+        return None
+    for frame in frames_in(failed.exception.__traceback__):
+        held = {id(each) for each in frame.f_locals.values()}
+        found = [number for number, sample in enumerate(fetching.samples) if id(sample) in held]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _keys(sample: Any) -> tuple[Any, ...] | None:
+    """The names of a sample's parts, or their numbers."""
+    if isinstance(sample, dict):
+        return tuple(sorted(sample, key=str))
+    return tuple(range(len(sample))) if isinstance(sample, tuple) else None
+
+
+def _returned_none(fetching: Fetching, position: int) -> tuple[Spot | None, str]:
+    """The return that gave None, from the sample's inwards over functions that only pass it on.
+
+    Also the name of the function, where it has no return there.
+    """
+    made = fetching.returns[position]
+    frame, path = next(
+        ((each, path) for each, returned in reversed(made) if (path := _path_to_none(returned)) is not None), (None, ())
+    )
+    if frame is None:
+        return None, ""
+    while (inner := _giver(frame, path, made, fetching.callers)) is not None:
+        frame, path = inner, ()
+    site = Site.of(frame)
+    statement = site.statement()
+    if statement is None:
+        return Spot.of_site(site), ""
+    forgets = not isinstance(statement, ast.Return) and not site.function.startswith("<")
+    return Spot(site.filename, span_of(statement), site.function), site.function if forgets else ""
+
+
+def _giver(
+    frame: FrameType, path: tuple[Any, ...], made: list[tuple[FrameType, Any]], callers: Callers
+) -> FrameType | None:
+    """The function that returned None to the one of this frame, which returns that at a place of what it returns."""
+    statement = Site.of(frame).statement()
+    part = statement.value if isinstance(statement, ast.Return) else None
+    while path and isinstance(part, ast.Tuple | ast.List | ast.Dict):
+        parts = dict(enumerate(part.elts)) if not isinstance(part, ast.Dict) else _keyed(part)
+        part, path = parts.get(path[0]), path[1:]
+    if not isinstance(part, ast.Name | ast.Call):
+        return None
+    nothing = [inner for inner, returned in made if returned is None and inner in callers]
+    given = [inner for inner in nothing if callers[inner][0] is frame and _is_given_by(part, callers[inner][1], frame)]
+    return given[-1] if given else None
+
+
+def _is_given_by(part: ast.Name | ast.Call, line: int, frame: FrameType) -> bool:
+    """Whether a call in a line is what an expression stands for: the call itself, or the one its name was set to."""
+    if isinstance(part, ast.Call):
+        return part.lineno <= line <= (part.end_lineno or part.lineno)
+    statement = statement_at(frame.f_code.co_filename, line)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call | ast.IfExp):
+        return False
+    return any(isinstance(each, ast.Name) and each.id == part.id for each in statement.targets)
+
+
+def _keyed(node: ast.Dict) -> dict[Any, ast.expr]:
+    pairs = zip(node.keys, node.values, strict=True)
+    return {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+
+
+def _path_to_none(thing: Any) -> tuple[Any, ...] | None:
+    """Where in a tree of tuples, lists and dicts the first None is."""
+    if thing is None:
+        return ()
+    parts = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, tuple | list) else ()
+    for key, each in parts:
+        below = _path_to_none(each)
+        if below is not None:
+            return (key, *below)
+    return None
