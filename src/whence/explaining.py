@@ -18,6 +18,7 @@ from whence.rules.explain import explain
 from whence.source.handlers import Fate, fate_of
 from whence.source.sites import Site, is_library, sites_in
 from whence.tape.batches import LoaderBook, LoaderInfo, Lost
+from whence.tape.beats import Beats
 from whence.tape.builds import BuildBook
 from whence.tape.failed import FailedCall, Fetching
 from whence.tape.randomness import Kept, restore
@@ -39,6 +40,7 @@ class Explainer:
         self.loaders = loaders
         self.record = record
         self.builds = BuildBook()
+        self.beats = Beats()
         self.troubles: list[str] = []
         self._known: dict[Any, list[Finding]] = {}
 
@@ -189,6 +191,7 @@ class Explainer:
             frames=[frame for frame in frames if _is_users(frame)],
             fate=fate,
             builds=self.builds,
+            beats=self.beats,
             tape=self.tape,
             modules=self.modules,
             loaders=self.loaders,

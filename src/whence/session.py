@@ -485,6 +485,7 @@ class Session:
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
         if self._looking_now or self._over:
             return
+        self.explainer.beats.stepped(optimizer, sys._getframe(1))
         if self.calls.only_failures and self.recording() and not self.calls.failed:
             with self.looking():
                 self._note_update(optimizer)
@@ -566,9 +567,10 @@ class Session:
 
     # what the backward sensor reports
 
-    def backward_began(self, losses: list[torch.Tensor]) -> None:
+    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool) -> None:
         if self._looking_now or transforming():
             return
+        self.explainer.beats.backward_began(sys._getframe(1), keeps_graph)
         if not self._has_ended_a_pass:
             self._has_ended_a_pass = True
             if self._kept:
@@ -596,9 +598,26 @@ class Session:
             with self.looking():
                 self._audited(self.auditor.look_at_memory, self._kept, user_frames(sys._getframe(1)))
 
+    def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
+        """Autograd refuses, whether calls are watched or not; or code of the program's fails that it runs."""
+        if transforming() or is_from_a_signal(exception):
+            return
+        outer = frames_outside(exception)
+        state: dict[str, Any] = {"step": self.step, "phase": "backward"}
+
+        def ask() -> list[Finding]:
+            if sites_in(exception.__traceback__):
+                return self.explainer.traceback(exception, outer, scope=None, **state)
+            stack = user_stack(outer[0] if outer else None)
+            call = self.tape.begin(func, args, kwargs, stack=stack, module=None, **state)
+            return self.explainer.failed_call(call, func, args, kwargs, exception, outer)
+
+        self._explain(exception, ask)
+
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
         if self._looking_now or transforming():
             return
+        self.explainer.beats.backward_ended()
         if self._phases and self._phases[-1] == "backward":
             self._phases.pop()
         self.passes.backward_ended()
