@@ -96,7 +96,7 @@ class Session:
         self.passes = PassBook(self.tape)
         self.preparation = Preparation(self.tape)
         books = (self.modules, self.loaders, self._recording_aside)
-        self.explainer = Explainer(self.tape, *books)
+        self.explainer = Explainer(self.tape, *books, self._watching_again)
         self.diagnoser = Diagnoser(self.tape, self.passes, *books)
         self.tripwires = Tripwires(self, self.passes, self.diagnoser)
         self.functional = FunctionalSteps(self, self.passes, self.tripwires)
@@ -610,7 +610,7 @@ class Session:
                 return self.explainer.traceback(exception, outer, scope=None, **state)
             stack = user_stack(outer[0] if outer else None)
             call = self.tape.begin(func, args, kwargs, stack=stack, module=None, **state)
-            return self.explainer.failed_call(call, func, args, kwargs, exception, outer)
+            return self.explainer.refused_backward(call, func, args, kwargs, exception, outer)
 
         self._explain(exception, ask)
 
@@ -780,9 +780,34 @@ class Session:
         """While Whence looks its call sensor does not, and a fault in looking goes no further."""
         return _Looking(self)
 
+    def _watching_again(self, run: Callable[[], None]) -> tuple[BaseException | None, list[Finding]]:
+        """Run something with everything on, and have what is said of it if it fails. For child processes."""
+        self.record, self.screen = Record(), _Unseen()
+        self.calls = self.pace.calls = CallSensor(self)
+        self._phases, self._said, self._explained, self.scope = [], [], None, None
+        self._looking_now = False
+        for sensor in self.sensors:
+            sensor.failed = False
+            sensor.start()
+        self.calls.start()
+        try:
+            run()
+        except Exception as exception:
+            return exception, self._said if exception is self._explained else []
+        finally:
+            self.calls.stop()
+        return None, []
+
     def _recording_aside(self) -> AbstractContextManager[None]:
         """Put what is called within on the tape. For child processes."""
         return _recording(_Aside(self))
+
+
+class _Unseen:
+    """A screen for what nobody is to see."""
+
+    def hold(self, finding: Finding) -> None: ...
+    def release(self) -> None: ...
 
 
 class _Looking:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
 from whence.source.classes import class_node
-from whence.source.definitions import class_of_method
+from whence.source.definitions import class_of_method, own_nodes
 from whence.source.files import program_files
 from whence.source.sites import Site, is_library, variables
 from whence.source.spots import Spot
@@ -22,7 +24,7 @@ from whence.tape.scene import Scene
 
 DEEPEST = 4
 MOST_THINGS = 20_000
-MOST_ENTRIES = 256
+MOST_ENTRIES = 4_096
 CONTAINERS = (list, tuple, deque, dict, set)
 FILLS = frozenset({"append", "extend", "insert", "appendleft", "add", "setdefault", "update", "put"})
 
@@ -34,12 +36,17 @@ class Keeper:
     name: str
     owner: Any = None
     """The object whose attribute it is; None for a variable."""
-    frame: FrameType | None = None
-    """Whose variable it is."""
+    where: FrameType | CodeType | None = None
+    """Whose variable it is: a frame's, or one that a function keeps between its calls."""
+    is_cache: bool = False
+    """It is a function whose results are kept."""
 
     def stores(self) -> Iterator[tuple[str, ast.stmt]]:
         """The statements that put something there. Empty beginnings, and what forgets, are none."""
         for filename, scope in self._scopes():
+            if self.is_cache and isinstance(self.where, CodeType):
+                yield from ((filename, each) for each in _returns(scope, self.where))
+                continue
             for node in ast.walk(scope):
                 statement = statement_of(node) if any(map(self._is_it, _filled(node))) else None
                 if statement is not None:
@@ -48,10 +55,13 @@ class Keeper:
     def _scopes(self) -> list[tuple[str, ast.AST]]:
         if self.owner is not None:
             return [(name, tree) for name in program_files() if (tree := tree_of(name)) is not None]
-        scope = function_node(Site.of(self.frame)) if self.frame is not None else None
-        if self.frame is not None and self.name not in self.frame.f_locals:
-            scope = tree_of(self.frame.f_code.co_filename)
-        return [(self.frame.f_code.co_filename, scope)] if self.frame is not None and scope is not None else []
+        if isinstance(self.where, CodeType):
+            tree = tree_of(self.where.co_filename)
+            return [(self.where.co_filename, tree)] if tree is not None else []
+        scope = function_node(Site.of(self.where)) if self.where is not None else None
+        if self.where is not None and self.name not in self.where.f_locals:
+            scope = tree_of(self.where.f_code.co_filename)
+        return [(self.where.f_code.co_filename, scope)] if self.where is not None and scope is not None else []
 
     def is_read_by(self, statement: ast.stmt) -> bool:
         """Whether a statement also reads what is kept there: `out, h = cell(x, h)`."""
@@ -110,22 +120,60 @@ def keepers_of(is_it: Callable[[torch.Tensor], bool], scene: Scene) -> list[Keep
     """The attributes, entries and variables by which the program can still reach a tensor; attributes and entries of them first."""
     found: list[Keeper] = []
     pending: deque[tuple[Any, Keeper, int]] = deque((each, keeper, 0) for keeper, each in _variables(scene.frames))
-    pending += [(each, Keeper(name, module), 0) for module in scene.modules.known() for name, each in _attributes(module)]
+    pending += [
+        (each, Keeper(name, module), 0) for module in scene.modules.known() for name, each in _attributes(module)
+    ]
     seen: set[int] = set()
     while pending and len(seen) < MOST_THINGS:
         thing, keeper, depth = pending.popleft()
         if issubclass(type(thing), torch.Tensor):
             found += [keeper] if is_it(thing) else []
-            continue
-        if id(thing) in seen or depth > DEEPEST:
-            continue
-        seen.add(id(thing))
-        if type(thing) in CONTAINERS:
-            entries = thing.values() if isinstance(thing, dict) else thing
-            pending += [(each, keeper, depth + 1) for each, _ in zip(entries, range(MOST_ENTRIES), strict=False)]
-        else:
-            pending += [(each, Keeper(name, thing), depth + 1) for name, each in _attributes(thing)]
+        elif id(thing) not in seen and depth <= DEEPEST:
+            seen.add(id(thing))
+            pending += [(each, inner, depth + 1) for inner, each in _held(thing, keeper)]
     return sorted(found, key=lambda each: each.owner is None)
+
+
+def _held(thing: Any, keeper: Keeper) -> Iterator[tuple[Keeper, Any]]:
+    """What a thing holds, and by which name: an entry of a container goes by the container's."""
+    if type(thing) in CONTAINERS:
+        entries = thing.values() if isinstance(thing, dict) else thing
+        yield from ((keeper, each) for each, _ in zip(entries, range(MOST_ENTRIES), strict=False))
+    elif isinstance(thing, FunctionType):
+        yield from _kept_by_function(thing)
+    elif isinstance(thing, GeneratorType):
+        frame = thing.gi_frame
+        for name, each in variables(frame).items() if frame is not None else ():
+            yield Keeper(name, None, frame), each
+    elif isinstance(getattr(thing, "__wrapped__", None), FunctionType) and type(thing).__module__ == "functools":
+        code = thing.__wrapped__.__code__
+        for each in gc.get_referents(thing):
+            if type(each) is dict:
+                yield Keeper(code.co_name, None, code, is_cache=True), list(each.values())
+    else:
+        yield from ((Keeper(name, thing), each) for name, each in _attributes(thing))
+
+
+def _kept_by_function(function: FunctionType) -> Iterator[tuple[Keeper, Any]]:
+    """What a function has from one call to the next: what it closes over, and its defaults."""
+    code = function.__code__
+    if is_library(code.co_filename):
+        return
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        with suppress(ValueError):
+            yield Keeper(name, None, code), cell.cell_contents
+    names = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    for name, each in (
+        *zip(names[len(names) - len(defaults) :], defaults, strict=True),
+        *(function.__kwdefaults__ or {}).items(),
+    ):
+        yield Keeper(name, None, code), each
+
+
+def _returns(tree: ast.AST, code: CodeType) -> Iterator[ast.stmt]:
+    function = function_node(Site(code, 0, code.co_firstlineno, {}))
+    return (each for each in own_nodes(function or tree) if isinstance(each, ast.Return))
 
 
 def _variables(frames: list[FrameType]) -> Iterator[tuple[Keeper, Any]]:

@@ -69,7 +69,9 @@ class Beats:
         while frame is not None and is_library(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is not None:
-            kept.append(_Kept(next_node_number(), optimizer, frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals))
+            kept.append(
+                _Kept(next_node_number(), optimizer, frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals)
+            )
 
     def steps_since(self, number: int) -> Iterator[Beat]:
         """The steps that were made after a node, the first one first."""

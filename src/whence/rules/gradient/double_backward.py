@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, Operand
-from whence.lineage.graph import Lost, call_of, freed_before, made_before, nodes_below, nodes_of
+from whence.lineage.graph import Lost, call_of, freed_before, made_before, nodes_below
 from whence.lineage.keeping import keepers_of, put_there
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
@@ -103,15 +103,23 @@ def _where_kept(failed: FailedCall, carried: Carried) -> Spot | None:
     kept = next((spot for each in keepers if (spot := put_there(each, stack)) is not None), None)
     if kept is not None and keepers[0].owner is not None:
         return kept
-    return _handed_on(carried.user) or kept or _where_made(failed, carried) or _bound_anew(failed, carried)
+    return _handed_on(carried.user) or kept or _bound_anew(failed, carried) or _where_made(failed, carried)
 
 
 def _bound_anew(failed: FailedCall, carried: Carried) -> Spot | None:
-    """`out, h = cell(x, h)`: what was kept is gone, and what was made of it has its place."""
-    for each in keepers_of(lambda each: any(node is carried.node for node in nodes_of(each)), failed):
-        stores = [(file, statement) for file, statement in each.stores() if each.is_read_by(statement)]
-        if len(stores) == 1:
-            return Spot.of_node(*stores[0])
+    """`out, h = cell(x, h)`: what was kept is gone, and what was made of it in the same way has its place."""
+
+    def follows(tensor: torch.Tensor) -> bool:
+        node = node_of(tensor)
+        is_alike = node is not None and node.name() == carried.node.name()
+        return is_alike and any(below is carried.node for below in nodes_below(node))
+
+    for each in keepers_of(follows, failed):
+        stores = list(each.stores())
+        again = [store for store in stores if each.is_read_by(store[1])]
+        if len(again or stores) == 1:
+            filename, statement = (again or stores)[0]
+            return Spot.of_node(filename, getattr(statement, "value", None) or statement)
     return None
 
 
