@@ -11,7 +11,7 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Any
 
-from whence.finding import Finding, Severity
+from whence.finding import Confidence, Finding, Severity
 from whence.lineage.again import turn_of
 from whence.lineage.datasets.samples import MOST_SAMPLES, returning_frames
 from whence.lineage.datasets.workers import be_worker, fetch_until_it_ends
@@ -69,9 +69,10 @@ class Explainer:
         self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception, frames: list[FrameType]
     ) -> list[Finding]:
         """Explain a backward that autograd refuses; where too little is left of what led to it, by coming there once more."""
-        return self.failed_call(call, func, args, kwargs, exception, frames) or self.once_more(
-            call.stack, exception, frames
-        )
+        found = self.failed_call(call, func, args, kwargs, exception, frames)
+        if found and all(each.confidence is Confidence.PROVEN for each in found):
+            return found
+        return self.once_more(call.stack, exception, frames) or found
 
     def once_more(self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]) -> list[Finding]:
         """Explain a failure in a step that was not recorded: what led to it is run again in a child process, and watched there.
