@@ -446,6 +446,10 @@ class Session:
             sizes = tuple(len(group["params"]) for group in optimizer.param_groups)
             self.explainer.builds.note(optimizer, stack, sizes)
 
+    def optimizer_refused(self, exception: Exception, used_up: bool) -> None:
+        self.explainer.builds.given_used_up = used_up
+        self.refused(exception)
+
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
         if self._looking_now or self._over:
             return
