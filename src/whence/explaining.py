@@ -6,12 +6,14 @@ import contextlib
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 from types import FrameType, TracebackType
 from typing import Any
 
-from whence.finding import Finding
+from whence.finding import Confidence, Finding, Severity
+from whence.lineage.again import turn_of
 from whence.lineage.datasets.refetching import Kinds, kinds_of, make_again, raised_in_worker, stuck_at
 from whence.lineage.datasets.samples import MOST_SAMPLES
 from whence.lineage.datasets.workers import fetch_until_it_ends
@@ -21,6 +23,7 @@ from whence.rules.explain import explain
 from whence.source.handlers import Fate, fate_of
 from whence.source.sites import Site, is_library, sites_in
 from whence.tape.batches import LoaderBook, LoaderInfo, Lost
+from whence.tape.beats import Beats
 from whence.tape.builds import BuildBook
 from whence.tape.failed import FailedCall, Fetching
 from whence.tape.randomness import Kept
@@ -30,8 +33,11 @@ from whence.tape.tape import Call, Tape
 REFUSALS = (TypeError, AttributeError, KeyError, IndexError)
 """How Python says that something is not what an operation needs."""
 RETRIES, LONGEST_RETRY = 20, 3.0
+MOST_TURNS = 4
 
 Recording = Callable[[], AbstractContextManager[None]]
+Watching = Callable[[Callable[[], None]], tuple[BaseException | None, list[Finding]]]
+"""Runs something with all sensors on, and gives what it raised and what was said of that. For child processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +53,16 @@ class Failure:
 class Explainer:
     """Turns failed calls, tracebacks and fetches into findings. One for each watch."""
 
-    def __init__(self, tape: Tape, modules: ModuleBook, loaders: LoaderBook, record: Recording) -> None:
+    def __init__(
+        self, tape: Tape, modules: ModuleBook, loaders: LoaderBook, record: Recording, watch: Watching
+    ) -> None:
         self.tape = tape
         self.modules = modules
         self.loaders = loaders
         self.record = record
+        self.watch = watch
         self.builds = BuildBook()
+        self.beats = Beats()
         self.troubles: list[str] = []
         self._known: dict[Any, list[Finding]] = {}
 
@@ -66,6 +76,47 @@ class Explainer:
             scene = self._scene(call, func, args, kwargs, exception, frames, fate)
             self._known[key] = [] if fate is Fate.INTERNAL else self._asked(scene)
         return self._known[key]
+
+    def refused_backward(
+        self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception, frames: list[FrameType]
+    ) -> list[Finding]:
+        """Explain a backward that autograd refuses; where too little is left of what led to it, by coming there once more."""
+        found = self.failed_call(call, func, args, kwargs, exception, frames)
+        if found and all(each.confidence is Confidence.PROVEN for each in found):
+            return found
+        return self.once_more(call.stack, exception, frames) or found
+
+    def once_more(self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]) -> list[Finding]:
+        """Explain a failure in a step that was not recorded: what led to it is run again in a child process, and watched there.
+
+        Where the function that failed was handed all it has, that is too little: then it is the one that called it.
+        """
+        key = "once more", stack[:1], type(exception)
+        if key not in self._known:
+            fate = fate_of(exception, frames)
+            found = self._found_again(stack, exception, frames) if fate is not Fate.INTERNAL else []
+            is_mended = fate is Fate.MENDED
+            self._known[key] = [replace(each, severity=Severity.INFO) for each in found] if is_mended else found
+        return self._known[key]
+
+    def _found_again(self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]) -> list[Finding]:
+        for site in stack[:MOST_TURNS]:
+            frame = next((each for each in frames if each.f_code is site.f_code), None)
+            turn = turn_of(site, frame) if frame is not None else None
+            if turn is not None:
+                with contextlib.suppress(NotPossible):
+                    if found := run_elsewhere(partial(self._watched_again, turn, stack[0], exception)):
+                        return found
+        return []
+
+    def _watched_again(self, turn: Callable[[], None], site: Site, exception: Exception) -> list[Finding]:
+        self._known.clear()
+        raised, found = self.watch(turn)
+        again = sites_in(raised.__traceback__) if raised is not None else []
+        is_same = type(raised) is type(exception) and any(
+            (each.filename, each.f_lineno) == (site.filename, site.f_lineno) for each in again
+        )
+        return found if is_same else []
 
     def _asked(self, scene: FailedCall) -> list[Finding]:
         findings = explain(scene)
@@ -216,6 +267,7 @@ class Explainer:
             frames=[frame for frame in frames if _is_users(frame)],
             fate=fate,
             builds=self.builds,
+            beats=self.beats,
             tape=self.tape,
             modules=self.modules,
             loaders=self.loaders,

@@ -99,7 +99,7 @@ class Session:
         self.passes = PassBook(self.tape)
         self.preparation = Preparation(self.tape)
         books = (self.modules, self.loaders, self._recording_aside)
-        self.explainer = Explainer(self.tape, *books)
+        self.explainer = Explainer(self.tape, *books, self._watching_again)
         self.diagnoser = Diagnoser(self.tape, self.passes, *books)
         self.tripwires = Tripwires(self, self.passes, self.diagnoser)
         self.functional = FunctionalSteps(self, self.passes, self.tripwires)
@@ -447,6 +447,10 @@ class Session:
             sizes = tuple(len(group["params"]) for group in optimizer.param_groups)
             self.explainer.builds.note(optimizer, stack, sizes)
 
+    def optimizer_refused(self, exception: Exception, used_up: bool) -> None:
+        self.explainer.builds.given_used_up = used_up
+        self.refused(exception)
+
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
         if self._looking_now or self._over:
             return
@@ -486,6 +490,7 @@ class Session:
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
         if self._looking_now or self._over:
             return
+        self.explainer.beats.stepped(optimizer, sys._getframe(1))
         if self.calls.only_failures and self.recording() and not self.calls.failed:
             with self.looking():
                 self._note_update(optimizer)
@@ -567,9 +572,10 @@ class Session:
 
     # what the backward sensor reports
 
-    def backward_began(self, losses: list[torch.Tensor]) -> None:
+    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool) -> None:
         if self._looking_now or transforming():
             return
+        self.explainer.beats.backward_began(sys._getframe(1), keeps_graph)
         if not self._has_ended_a_pass:
             self._has_ended_a_pass = True
             if self._kept:
@@ -597,9 +603,26 @@ class Session:
             with self.looking():
                 self._audited(self.auditor.look_at_memory, self._kept, user_frames(sys._getframe(1)))
 
+    def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
+        """Autograd refuses, whether calls are watched or not; or code of the program's fails that it runs."""
+        if transforming() or is_from_a_signal(exception):
+            return
+        outer = frames_outside(exception)
+        state: dict[str, Any] = {"step": self.step, "phase": "backward"}
+
+        def ask() -> list[Finding]:
+            if sites_in(exception.__traceback__):
+                return self.explainer.traceback(exception, outer, scope=None, **state)
+            stack = user_stack(outer[0] if outer else None)
+            call = self.tape.begin(func, args, kwargs, stack=stack, module=None, **state)
+            return self.explainer.refused_backward(call, func, args, kwargs, exception, outer)
+
+        self._explain(exception, ask)
+
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
         if self._looking_now or transforming():
             return
+        self.explainer.beats.backward_ended()
         if self._phases and self._phases[-1] == "backward":
             self._phases.pop()
         self.passes.backward_ended()
@@ -762,9 +785,34 @@ class Session:
         """While Whence looks its call sensor does not, and a fault in looking goes no further."""
         return _Looking(self)
 
+    def _watching_again(self, run: Callable[[], None]) -> tuple[BaseException | None, list[Finding]]:
+        """Run something with everything on, and have what is said of it if it fails. For child processes."""
+        self.record, self.screen = Record(), _Unseen()
+        self.calls = self.pace.calls = CallSensor(self)
+        self._phases, self._said, self._explained, self.scope = [], [], None, None
+        self._looking_now = False
+        for sensor in self.sensors:
+            sensor.failed = False
+            sensor.start()
+        self.calls.start()
+        try:
+            run()
+        except Exception as exception:
+            return exception, self._said if exception is self._explained else []
+        finally:
+            self.calls.stop()
+        return None, []
+
     def _recording_aside(self) -> AbstractContextManager[None]:
         """Put what is called within on the tape. For child processes."""
         return _recording(_Aside(self))
+
+
+class _Unseen:
+    """A screen for what nobody is to see."""
+
+    def hold(self, finding: Finding) -> None: ...
+    def release(self) -> None: ...
 
 
 class _Looking:

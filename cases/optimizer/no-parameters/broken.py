@@ -9,10 +9,10 @@ model = nn.Sequential(
     nn.Linear(24, 1),
 )
 params = model.parameters()
-n_params = sum(p.numel() for p in params if p.requires_grad)
+n_params = sum(p.numel() for p in params if p.requires_grad)  # ORIGIN
 print(f"model has {n_params} trainable parameters")
 
-optimizer = torch.optim.Adam(params, lr=1e-2)  # ORIGIN
+optimizer = torch.optim.Adam(params, lr=1e-2)
 loss_fn = nn.BCEWithLogitsLoss()
 
 w = torch.randn(5)

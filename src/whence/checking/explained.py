@@ -70,7 +70,8 @@ def watch_step(model: nn.Module, step: Callable[[], Any]) -> Watched:
     from whence.session import Session
 
     session = Session(Config(select=FAMILIES), Record(), Silence())
-    session.explainer = Plainly(session.tape, session.modules, session.loaders, session.explainer.record)
+    usual = session.explainer
+    session.explainer = Plainly(session.tape, session.modules, session.loaders, usual.record, usual.watch)
     session.watchdog = Asleep(session, session.config.hang_after)
     raised: Exception | None = None
     session.start()

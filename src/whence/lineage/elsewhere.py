@@ -14,9 +14,11 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from multiprocessing.synchronize import Event
 from typing import Any, TypeVar
 
 import torch
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20.0
@@ -57,6 +59,7 @@ def _answer(question: Callable[[], T], writing: int) -> None:
     try:
         complaints = os.dup(2)
         begin_quietly()
+        _cut_off(writing)
         data = pickle.dumps(question())
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(data)
@@ -86,6 +89,26 @@ def begin_quietly() -> None:
     sys.addaudithook(_only_look)
 
 
+def _cut_off(answer: int) -> None:
+    """What comes through a pipe, a socket or the keyboard comes once, and who listens there takes no joke: it is the parent's."""
+    nobody = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nobody, 0)
+    sys.stdin = io.StringIO()
+    for number in _open_files():
+        with contextlib.suppress(OSError):
+            mode = os.fstat(number).st_mode
+            if number != answer and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+                os.dup2(nobody, number)
+    # Events are no files: a loader's iterator that is let go here would send the parent's workers home.
+    Event.set = _MultiProcessingDataLoaderIter._shutdown_workers = lambda _: None  # type: ignore[assignment, method-assign]
+
+
+def _open_files() -> list[int]:
+    return (
+        [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2] if os.path.isdir("/proc/self/fd") else []
+    )
+
+
 def _only_look(event: str, args: tuple[Any, ...]) -> None:
     """Code of the program that runs a second time finds a world that it can read and not change."""
     if event == "open" and isinstance(args[0], str | bytes) and args[0] not in (os.devnull, os.devnull.encode()):
@@ -98,10 +121,9 @@ def _only_look(event: str, args: tuple[Any, ...]) -> None:
 
 def _keep_places() -> None:
     """Files that are open have one place for parent and child: open them anew here, to read, at the same place."""
-    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
-        number = int(name)
+    for number in _open_files():
         with contextlib.suppress(OSError):
-            if number > 2 and stat.S_ISREG(os.fstat(number).st_mode):
+            if stat.S_ISREG(os.fstat(number).st_mode):
                 place = os.lseek(number, 0, os.SEEK_CUR)
                 anew = os.open(f"/proc/self/fd/{number}", os.O_RDONLY)
                 os.lseek(anew, place, os.SEEK_SET)

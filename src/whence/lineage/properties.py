@@ -162,7 +162,7 @@ class IsWhole(Property):
     """Numbers without fractions, of whatever type: born where they were made whole."""
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
-        if (before := _before_change(call, value)) is not None:
+        if (before := before_change(call, value)) is not None:
             return before, self
         makes_whole = not value.dtype.is_floating_point and any(each.dtype.is_floating_point for each in call.operands)
         return (call.operands[0], self) if call.operands and not makes_whole else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
 
 from whence.lineage.constructors import caller_argument
 from whence.source.definitions import FunctionNode, Kind, default_for, find_definition
-from whence.source.sites import Site, is_library
+from whence.source.files import program_files
+from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import function_node, last_name, statement_of, tree_of
 
@@ -60,8 +60,7 @@ def _named(
 
 def _settings(name: str, number: int) -> Iterator[Spot]:
     """Entries of dicts, keywords and fields of that name with that number, in all files of the program."""
-    files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-    for filename in sorted(each for each in files if each.endswith(".py") and not is_library(each)):
+    for filename in program_files():
         for node in ast.walk(tree_of(filename) or ast.Module([], [])):
             for value in _entries(node, name):
                 if isinstance(value, ast.Constant) and type(value.value) is int and value.value == number:

@@ -12,8 +12,9 @@ from whence.tape.tape import flatten
 
 
 class Listener(Complaints, Protocol):
-    def backward_began(self, losses: list[torch.Tensor]) -> None: ...
+    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool) -> None: ...
     def graph_kept(self) -> None: ...
+    def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None: ...
 
 
@@ -37,7 +38,7 @@ class BackwardSensor(Sensor):
             try:
                 if self._running:
                     return original(*args, **kwargs)
-                return self._run(original, args, kwargs, ())
+                return self._run(original, args, kwargs, (), _given(args, kwargs, 2, "retain_graph"))
             except BaseException as exception:
                 hide_this_frame(exception)
                 raise
@@ -47,17 +48,20 @@ class BackwardSensor(Sensor):
     def _watched_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def grad(*args: Any, **kwargs: Any) -> Any:
             # With create_graph the gradient is part of a loss to come, and no update.
-            differentiable = kwargs.get("create_graph", args[4] if len(args) > 4 else False)
+            differentiable = _given(args, kwargs, 4, "create_graph")
+            keeps_graph = _given(args, kwargs, 3, "retain_graph")
             inputs = () if differentiable else args[1] if len(args) > 1 else kwargs.get("inputs", ())
             try:
-                return self._run(original, args, kwargs, inputs, final=not differentiable)
+                return self._run(original, args, kwargs, inputs, keeps_graph, final=not differentiable)
             except BaseException as exception:
                 hide_this_frame(exception)
                 raise
 
         return grad
 
-    def _run(self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any, final: bool = True) -> Any:
+    def _run(
+        self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any, keeps_graph: Any, final: bool = True
+    ) -> Any:
         if self._running or not final or torch.compiler.is_compiling():
             try:
                 result = original(*args, **kwargs)
@@ -72,16 +76,22 @@ class BackwardSensor(Sensor):
         result = None
         raised = True
         try:
-            self._guarded(self.listener.backward_began, losses)
+            self._guarded(self.listener.backward_began, losses, bool(keeps_graph))
             result = original(*args, **kwargs)
             raised = False
         except BaseException as exception:
+            if isinstance(exception, Exception):
+                self._guarded(self.listener.backward_failed, original, args, kwargs, exception)
             hide_this_frame(exception)
             raise
         finally:
             self._running = False
             self._guarded(self.listener.backward_ended, _tensors(inputs), _tensors(result), raised)
         return result
+
+
+def _given(args: tuple[Any, ...], kwargs: dict[str, Any], position: int, name: str) -> Any:
+    return kwargs.get(name, args[position] if len(args) > position else None)
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:

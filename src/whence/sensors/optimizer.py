@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sized
+from types import GeneratorType
 from typing import Any, Protocol
 
 from torch.optim import Optimizer
@@ -15,7 +17,7 @@ from whence.source.sites import Site, caller_frame, user_stack
 
 class Listener(Complaints, Protocol):
     def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None: ...
-    def refused(self, exception: Exception) -> None: ...
+    def optimizer_refused(self, exception: Exception, used_up: bool) -> None: ...
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None: ...
     def evaluation_began(self) -> None: ...
     def evaluation_ended(self, optimizer: Optimizer) -> None: ...
@@ -53,11 +55,12 @@ class OptimizerSensor(Sensor):
 
     def _wrap_init(self, original: Any) -> Any:
         def __init__(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+            used_up = _is_at_end(args[0] if args else kwargs.get("params"))
             try:
                 original(optimizer, *args, **kwargs)
             except BaseException as exception:
                 if isinstance(exception, Exception):
-                    self._guarded(self.listener.refused, exception)
+                    self._guarded(self.listener.optimizer_refused, exception, used_up)
                 hide_this_frame(exception)
                 raise
             builder: Any = caller_frame()
@@ -115,3 +118,16 @@ class OptimizerSensor(Sensor):
         count[0] += 1
         self.steps = max(self.steps, count[0])
         self.listener.step_ended(optimizer, self.steps)
+
+
+def _is_at_end(thing: Any, depth: int = 3) -> bool:
+    """Whether an iterator has nothing left, without asking it: a generator that has returned, or a filter or map over one."""
+    if isinstance(thing, GeneratorType):
+        return thing.gi_frame is None
+    if type(thing).__module__ not in ("builtins", "itertools") or not isinstance(thing, Iterator) or not depth:
+        return False
+    within = [each for each in gc.get_referents(thing) if isinstance(each, Iterator)]
+    if not within:
+        # One over a list lets go of the list at its end.
+        return not any(isinstance(each, Sized) for each in gc.get_referents(thing))
+    return any(_is_at_end(each, depth - 1) for each in within)

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from types import FrameType
 from typing import Any
 
-from whence.source.sites import RUNNER, Site, is_library
+from whence.source.sites import RUNNER, Site, is_library, is_own
 from whence.source.text import function_node, parent_of
 
 EXPECTING = ("raises", "assertRaises", "assertRaisesRegex")
@@ -45,6 +45,9 @@ def fate_of(exception: BaseException, frames: Iterable[FrameType]) -> Fate:
     for frame in frames:
         if frame.f_code.co_filename == RUNNER:
             break
+        if is_own(frame.f_code.co_filename):
+            # Where lines of the program are run again: what stands further out is the program as it failed.
+            continue
         if not is_library(frame.f_code.co_filename) and _is_assertion(Site.of(frame).node()):
             return Fate.MENDED
         if not _has_handler_here(frame):

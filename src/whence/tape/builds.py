@@ -28,6 +28,8 @@ class BuildBook:
 
     def __init__(self) -> None:
         self._builds: list[Build] = []
+        self.given_used_up = False
+        """Whether the optimizer that could not be built was given an iterator which was at its end before."""
 
     def note(self, thing: Any, stack: tuple[Site, ...], sizes: tuple[int, ...] = ()) -> None:
         self._builds.append(Build(weakref.ref(thing), type(thing).__name__, stack, sizes))

@@ -14,6 +14,7 @@ from torch import nn
 from whence.source.handlers import Fate
 from whence.source.sites import Site
 from whence.tape.batches import LoaderInfo, Lost
+from whence.tape.beats import Beats
 from whence.tape.builds import BuildBook
 from whence.tape.scene import Scene
 from whence.tape.scopes import Scope
@@ -83,6 +84,7 @@ class FailedCall(Scene):
     exception: BaseException
     fate: Fate
     builds: BuildBook = field(default_factory=BuildBook)
+    beats: Beats = field(default_factory=Beats)
     fetching: Fetching | None = None
     surfaced: Site | None = None
     """Where it surfaced, if not where the call stands."""

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from whence.source.sites import Site
+from whence.tape.tape import storage_of
 
 
 @dataclass(eq=False, slots=True)
@@ -132,6 +133,15 @@ class ModuleBook:
         """A weight by its place in a model, `Net.fc1.weight`; empty where no module has it."""
         owner = self.owner_of(tensor)
         return f"{self.path_of(owner[0])}.{owner[1]}" if owner is not None else ""
+
+    def name_of_memory(self, tensor: torch.Tensor) -> str:
+        """The same for a weight of which this is a view."""
+        memory = storage_of(tensor)
+        for module in self._built:
+            for name, each in module._parameters.items():
+                if each is not None and memory and storage_of(each) == memory:
+                    return f"{self.path_of(module)}.{name}"
+        return ""
 
     def holder_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
         """The module that keeps a tensor as a plain attribute, unknown to `parameters()`, `buffers()` and `to()`."""

@@ -83,6 +83,8 @@ class Call:
     outputs: tuple[Value, ...] = ()
     changed: tuple[Value, ...] = ()
     """Values as they were before this call changed them in place."""
+    first_node: int = 0
+    """Autograd's number for the first node that was not there when this call began."""
     sequence: int = -1
     """Autograd's number for the newest node this call made."""
     forgotten: bool = False
@@ -325,6 +327,7 @@ class Tape:
             phase=phase,
             grad_mode=torch.is_grad_enabled(),
             autocast=_autocast(),
+            first_node=next_node_number(),
         )
         call.operands = tuple(operands)
         call.inner = self.depth > 0
@@ -436,6 +439,10 @@ def storage_of(tensor: torch.Tensor) -> int:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError, ValueError):
         return 0
+
+
+next_node_number: Final[Callable[[], int]] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+"""Autograd's number for the node that it will make next."""
 
 
 def node_of(tensor: torch.Tensor) -> Any:

@@ -1,13 +1,14 @@
 """The graph is used again after it was freed.
 
 What happened
-    A tensor made before the last backward (a recurrent state, a loss term computed once) is part of this loss too. The
-    first backward freed what it had saved.
+    A tensor made before an earlier backward (a recurrent state, a loss term computed once, something in a cache) is part of this
+    loss too. That backward freed what it had saved.
 Why it matters
     The message recommends retain_graph=True. For a carried state that is wrong: it grows with every step, and fails next
     in another way.
 How it is detected
-    The tape: the loss was made after the last backward, one of its inputs before it.
+    Autograd's graph: a node of this loss has lost what it saved, and by its number it was made before an earlier backward. Who
+    keeps what it gave is looked up in the program's variables, attributes and containers.
 How to fix it
     detach() what is carried over, or compute the shared term anew in each step.
 When it stays silent
@@ -19,12 +20,14 @@ Cost
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from whence.finding import Finding, Operand
-from whence.lineage.ancestry import ancestors
-from whence.lineage.graph import call_of, is_spoilt, last_backward, nodes_of
+from whence.lineage.graph import Lost, call_of, freed_before, made_before, nodes_below
+from whence.lineage.keeping import keepers_of, put_there
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
 from whence.rules.telling import describe, tell
@@ -33,58 +36,91 @@ from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
 from whence.source.text import function_node, statement_of
 from whence.tape.failed import FailedCall
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call, Value, node_of
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What was made before an earlier backward, and is used after it."""
+
+    node: Any
+    user: Call | None
+    made: Call | None
+    """The calls that use and made it, where they were recorded."""
+    tensor: torch.Tensor | None
+
+    @property
+    def thing(self) -> Value | torch.Tensor | None:
+        outputs = self.made.outputs if self.made is not None else ()
+        return self.tensor if self.tensor is not None else next((each for each in outputs if each.requires_grad), None)
 
 
 @rule("gradient/double-backward")
 def double_backward(failed: FailedCall) -> Finding | None:
-    loss, before = differentiated(failed), last_backward(failed)
-    if loss is None or before is None or not loss.requires_grad or not _used_up(failed, loss, before):
+    loss = differentiated(failed)
+    freed = freed_before(loss, failed.beats) if loss is not None and loss.requires_grad else None
+    before = failed.beats.backward_since(freed.number) if freed is not None else None
+    if loss is None or freed is None or before is None:
         return None
-    carried, user = _carried(failed, loss, before)
-    made = carried.call if carried is not None else None
-    spot = (_handed_on(user) or _where_kept(failed, carried, user)) if carried is not None else None
-    earlier = Spot.of_site(before.site) if before.site is not None else None
-    where = f" at {earlier.file}:{earlier.line}" if earlier is not None else ""
+    carried = _carried(failed, loss, freed, before.before)
+    spot = _where_kept(failed, carried) if carried is not None else None
+    earlier = Spot.of_site(before.site)
+    where = f" at {earlier.file}:{earlier.line}"
     return tell(
         failed,
         "gradient/double-backward",
         verdict="the loss reaches back into a graph that an earlier backward has freed",
         spot=spot,
         patch=_detach_patch(spot),
-        chain=(earlier.hop("this backward freed it"),) if earlier is not None else (),
-        why=f"{_what(carried)} was made in step {made.step}, before the backward{where}; this loss was made from it in step {failed.call.step}."
-        if made is not None
+        chain=(earlier.hop("this backward freed it"),),
+        why=f"{_what(carried)} was made {_when(carried)}before the backward{where}; this loss was made from it in step {failed.call.step}."
+        if carried is not None
         else f"backward already ran over this loss{where}.",
         fix="detach() it before it is used in the next step (h = h.detach()), or compute it anew there; retain_graph=True would only keep every step's graph alive."
-        if made is not None
-        else "Call backward once for each loss.",
-        operands=(Operand("carried", describe(carried)),)
         if carried is not None
+        else "Call backward once for each loss.",
+        operands=(Operand("carried", describe(carried.thing)),)
+        if carried is not None and carried.thing is not None
         else (Operand("loss", describe(loss)),),
     )
 
 
-def _used_up(failed: FailedCall, loss: torch.Tensor, before: Call) -> bool:
-    """True if the last backward went through a node of this loss too, and what that had saved is gone."""
-    freed = set(map(id, ancestors(*before.operands)))
-    for node in nodes_of(loss):
-        made = call_of(node, failed)
-        if made is not None and id(made) in freed and is_spoilt(node):
-            return True
-    return False
+def _carried(failed: FailedCall, loss: torch.Tensor, freed: Lost, limit: int) -> Carried | None:
+    """What was made before the last backward, used after it, and hangs on something that was freed."""
+    for user, node in made_before(loss, limit):
+        if any(below is freed.node for below in nodes_below(node)):
+            made = call_of(node, failed)
+            outputs = [each.tensor for each in made.outputs] if made is not None else []
+            tensor = next((each for each in outputs if each is not None and node_of(each) is node), None)
+            return Carried(node, call_of(user, failed), made, tensor)
+    return None
 
 
-def _carried(failed: FailedCall, loss: torch.Tensor, before: Call) -> tuple[Value | None, Call | None]:
-    """The value that was made before the last backward and used after it, and the call that used it."""
-    value = failed.value(loss)
-    for call in ancestors(value):
-        if call.number < before.number:
-            continue
-        for operand in call.operands:
-            if operand.call is not None and operand.requires_grad and operand.call.number < before.number:
-                return operand, call
-    return (value if value.call is not None and value.call.number < before.number else None), None
+def _where_kept(failed: FailedCall, carried: Carried) -> Spot | None:
+    """The line that keeps it for the next step; the line of the loop that got it; where it was made, if a module keeps it."""
+    stack = carried.made.stack if carried.made is not None else ()
+    keepers = keepers_of(lambda each: node_of(each) is carried.node, failed)
+    kept = next((spot for each in keepers if (spot := put_there(each, stack)) is not None), None)
+    if kept is not None and keepers[0].owner is not None:
+        return kept
+    return _handed_on(carried.user) or kept or _bound_anew(failed, carried) or _where_made(failed, carried)
+
+
+def _bound_anew(failed: FailedCall, carried: Carried) -> Spot | None:
+    """`out, h = cell(x, h)`: what was kept is gone, and what was made of it in the same way has its place."""
+
+    def follows(tensor: torch.Tensor) -> bool:
+        node = node_of(tensor)
+        is_alike = node is not None and node.name() == carried.node.name()
+        return is_alike and any(below is carried.node for below in nodes_below(node))
+
+    for each in keepers_of(follows, failed):
+        stores = list(each.stores())
+        again = [store for store in stores if each.is_read_by(store[1])]
+        if len(again or stores) == 1:
+            filename, statement = (again or stores)[0]
+            return Spot.of_node(filename, getattr(statement, "value", None) or statement)
+    return None
 
 
 def _handed_on(user: Call | None) -> Spot | None:
@@ -112,13 +148,11 @@ def _target(assign: ast.Assign) -> str:
     return assign.targets[0].id if isinstance(assign.targets[0], ast.Name) else ""
 
 
-def _where_kept(failed: FailedCall, carried: Value, user: Call | None) -> Spot | None:
-    """The line of the loop that got it, if the loop carries it over; where it was made, if a module keeps it."""
-    stack = carried.call.stack if carried.call is not None else ()
-    kept = _is_kept_by_object(user)
+def _where_made(failed: FailedCall, carried: Carried) -> Spot | None:
+    stack = carried.made.stack if carried.made is not None else ()
     running = {site.f_code for site in failed.call.stack}
     shared = next((site for site in stack if site.f_code in running), None)
-    site = shared if shared is not None and not kept else next(iter(stack), None)
+    site = shared if shared is not None and not _is_kept_by_object(carried.user) else next(iter(stack), None)
     return Spot.of_site(site) if site is not None else None
 
 
@@ -142,5 +176,9 @@ def _is_kept_by_object(user: Call | None) -> bool:
     return any(isinstance(each, ast.Attribute) for each in given)
 
 
-def _what(carried: Value | None) -> str:
-    return f"The {describe(carried)} tensor" if carried is not None else "The loss"
+def _what(carried: Carried) -> str:
+    return f"The {describe(carried.thing)} tensor" if carried.thing is not None else "Something in it"
+
+
+def _when(carried: Carried) -> str:
+    return f"in step {carried.made.step}, " if carried.made is not None else ""

@@ -13,7 +13,8 @@ from whence.ledgers.study import Study
 from whence.ledgers.weights import WeightEntry
 from whence.lineage.expressions import SourceTrace
 from whence.lineage.properties import Property
-from whence.rules.gradient.no_graph import cut_text, switch_around
+from whence.lineage.switches import switch_around
+from whence.rules.gradient.no_graph import cut_text
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot

@@ -7,30 +7,41 @@ import ast
 import torch
 
 from whence.finding import Finding, Hop, Operand
-from whence.lineage.ancestry import ancestors
-from whence.lineage.graph import call_of, change_after, is_spoilt, last_backward, nodes_of
+from whence.lineage.graph import Lost, call_of, change_after, lost_in, node_name
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import text_of
+from whence.tape.beats import Beat
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, Value
 
 
-def _overwritten(failed: FailedCall) -> tuple[Call, Call, Value] | None:
-    """The call whose saved value was changed, the call that changed it, and the value."""
-    loss, before = differentiated(failed), last_backward(failed)
+def _overwritten(failed: FailedCall) -> list[Lost]:
+    """What backward needs and somebody wrote to. What an earlier backward has freed is another matter."""
+    loss = differentiated(failed)
     if loss is None or not loss.requires_grad:
-        return None
-    freed = set(map(id, ancestors(*before.operands))) if before is not None else set()
-    for node in nodes_of(loss):
-        if not is_spoilt(node):
-            continue
-        made = call_of(node, failed)
+        return []
+    return [each for each in lost_in(loss) if not each.freed]
+
+
+def _step_between(failed: FailedCall) -> tuple[Lost, torch.Tensor, Beat] | None:
+    """What was changed after a node had saved it, if that is a weight, and the step of the optimizer that owns it."""
+    for lost in _overwritten(failed):
+        beat = failed.beats.step_of(lost.memory, lost.number) if lost.memory is not None else None
+        if beat is not None and lost.memory is not None:
+            return lost, lost.memory, beat
+    return None
+
+
+def _change(failed: FailedCall) -> tuple[Call, Call, Value] | None:
+    """The call whose saved value was changed, the call that changed it, and the value."""
+    for lost in _overwritten(failed):
+        made = call_of(lost.node, failed)
         change = change_after(made, failed) if made is not None else None
-        if made is not None and change is not None and id(made) not in freed:
+        if made is not None and change is not None:
             return made, *change
     return None
 
@@ -45,8 +56,8 @@ def stepped_early(failed: FailedCall) -> Finding | None:
     Why it matters
         The message speaks of an in-place operation on the output of AsStrided; the culprit is optimizer.step().
     How it is detected
-        The value that backward misses shares its memory with a parameter, and the call that changed it was made inside an
-        optimizer's step.
+        What backward misses shares its memory with a parameter of an optimizer that has stepped since: autograd's numbers tell,
+        also where nothing was recorded.
     How to fix it
         Compute the second loss after the step, or call both backwards before either step.
     When it stays silent
@@ -54,23 +65,23 @@ def stepped_early(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    found = _overwritten(failed)
-    if found is None or found[1].phase != "optimizer":
+    found = _step_between(failed)
+    if found is None:
         return None
-    made, step, value = found
-    spot = Spot.of_site(step.site) if step.site is not None else None
-    owner = failed.modules.owner_of(value.tensor) if value.tensor is not None else None
-    name = f"{failed.modules.path_of(owner[0])}.{owner[1]}" if owner is not None else shape_text(value.shape)
+    lost, weight, step = found
+    made = call_of(lost.node, failed)
+    saved_by = made.name if made is not None else node_name(lost.node)
+    name = failed.modules.name_of_memory(weight) or shape_text(weight.shape)
     return tell(
         failed,
         "gradient/stepped-early",
         verdict=f"the optimizer changed {name} between forward and backward",
-        spot=spot,
-        chain=_forward_hop(made),
-        why=f"The loss was computed with the weights from before this step ({made.name}); its backward needs those, and they are gone.",
+        spot=Spot.of_site(step.site),
+        chain=_forward_hop(made) if made is not None else (),
+        why=f"The loss was computed with the weights from before this step ({saved_by}); its backward needs those, and they are gone.",
         fix="Compute this loss after the step, from a new forward pass, or run both backwards before either step. "
         "Detaching would silence it and cut the gradient.",
-        operands=(Operand("parameter", describe(value)),),
+        operands=(Operand("parameter", describe(weight)),),
     )
 
 
@@ -95,7 +106,7 @@ def in_place(failed: FailedCall) -> Finding | None:
     leaf = _leaf_changed(failed)
     if leaf is not None:
         return _leaf_told(failed, leaf)
-    found = _overwritten(failed)
+    found = _change(failed)
     if found is None or found[1].phase == "optimizer":
         return None
     made, change, value = found

@@ -6,7 +6,8 @@ What happened
 Why it matters
     The popular cure, loss.requires_grad = True, silences the message and trains nothing.
 How it is detected
-    The tape is walked back from the loss to the nearest call that had an input with gradient and a result without.
+    The tape is walked back from the loss to the nearest call that had an input with gradient and a result without. Where
+    gradients are still switched off, or all weights frozen, by a line that ran long ago, that line is looked for in the source.
 How to fix it
     Take the cut away.
 When it stays silent
@@ -18,22 +19,44 @@ Cost
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
+from enum import Enum, auto
 
 import torch
+from torch import nn
 
-from whence.finding import Finding, Operand
+from whence.finding import Confidence, Finding, Hop, Operand
 from whence.lineage.ancestry import ancestors
+from whence.lineage.switches import frozen_at, left_off, switch_around, way_out
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
 from whence.rules.telling import describe, tell
 from whence.source.edits import diff_of, replace_node
-from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import function_node, parent_of, tree_of
+from whence.source.text import last_name
 from whence.tape.failed import FailedCall
 from whence.tape.tape import OUT_OF_TORCH, Call
 
-SWITCHES = ("no_grad", "inference_mode", "set_grad_enabled")
+FREEZES = ("requires_grad_", "requires_grad.__set__")
+
+
+class Kind(Enum):
+    CALL = auto()
+    """A call gave something without gradient of something with."""
+    OFF = auto()
+    """Gradients were switched off."""
+    FROZEN = auto()
+    """No weight that takes part requires grad."""
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where the way from the parameters to the loss ends."""
+
+    kind: Kind
+    call: Call | None = None
+    spot: Spot | None = None
 
 
 @rule("gradient/no-graph")
@@ -42,29 +65,46 @@ def no_graph(failed: FailedCall) -> Finding | None:
     if loss is None or loss.requires_grad:
         return None
     cut = _cut(failed, loss)
-    spot = _spot(failed, cut)
+    was_seen = failed.value(loss).call is not None or cut.kind is not Kind.UNKNOWN
     return tell(
         failed,
         "gradient/no-graph",
         verdict=f"the loss has no graph: {_verdict(cut)}",
-        spot=spot,
+        spot=cut.spot,
         why=_why(cut),
         fix=_fix(cut),
-        patch=_patch(cut, spot),
+        patch=_patch(cut),
+        chain=_leaving(cut),
+        confidence=Confidence.PROVEN if was_seen else Confidence.LIKELY,
         operands=(Operand("loss", describe(loss)),),
     )
 
 
-def _cut(failed: FailedCall, loss: torch.Tensor) -> Call | None:
-    """The call where the way from the parameters to the loss ends."""
+def _cut(failed: FailedCall, loss: torch.Tensor) -> Cut:
     made_from = [call for call in ancestors(failed.value(loss)) if not call.forgotten]
+    call = _cutting(made_from) or _left_torch(failed, made_from)
+    if call is not None and not call.grad_mode and call.name not in ("detach", "data.__get__"):
+        return Cut(Kind.OFF, call, switch_around(call) or left_off() or _place(call))
+    if call is not None:
+        return Cut(Kind.CALL, call, _place(call))
+    if not torch.is_grad_enabled():
+        return Cut(Kind.OFF, None, left_off())
+    if (freezing := _froze(failed)) is not None:
+        return Cut(Kind.FROZEN, freezing, _place(freezing))
+    if _all_are_frozen(failed):
+        return Cut(Kind.FROZEN, None, frozen_at())
+    return Cut(Kind.UNKNOWN)
+
+
+def _place(call: Call) -> Spot | None:
+    return Spot.of_site(call.site) if call.site is not None else None
+
+
+def _cutting(made_from: list[Call]) -> Call | None:
+    """The nearest call that cuts; one that does so by its name only if there is no other."""
     cuts = [call for call in made_from if _cuts(call)]
-    deliberate = [call for call in cuts if call.name in ("detach", "detach_")]
-    if len(deliberate) < len(cuts):
-        return next(call for call in cuts if call not in deliberate)
-    if cuts:
-        return cuts[0]
-    return _left_torch(failed, made_from) or _froze(failed)
+    others = [call for call in cuts if call.name not in ("detach", "detach_")]
+    return next(iter(others or cuts), None)
 
 
 def _cuts(call: Call) -> bool:
@@ -91,55 +131,12 @@ def _left_torch(failed: FailedCall, made_from: list[Call]) -> Call | None:
 
 
 def _froze(failed: FailedCall) -> Call | None:
-    return next(
-        (call for call in reversed(failed.tape.calls) if call.name in ("requires_grad_", "requires_grad.__set__")), None
-    )
+    return next((call for call in reversed(failed.tape.calls) if call.name in FREEZES), None)
 
 
-def switch_around(call: Call) -> Spot | None:
-    """The `with torch.no_grad():` or decorator under which a call was made."""
-    for site in call.stack:
-        node: ast.AST | None = site.node() or site.statement()
-        while node is not None:
-            if isinstance(node, ast.With):
-                for item in node.items:
-                    if _is_switch(item.context_expr):
-                        return Spot.of_node(site.filename, item.context_expr)
-            node = parent_of(node)
-        found = _decorator(site)
-        if found is not None:
-            return found
-    return None
-
-
-def _global_switch(failed: FailedCall) -> Spot | None:
-    """`torch.set_grad_enabled(False)` as a statement: it holds until somebody switches it on again."""
-    for filename in dict.fromkeys(frame.f_code.co_filename for frame in failed.frames):
-        for node in ast.walk(tree_of(filename) or ast.Module([], [])):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_switch(node.value):
-                return Spot.of_node(filename, node.value)
-    return None
-
-
-def _decorator(site: Site) -> Spot | None:
-    function = function_node(site)
-    for decorator in getattr(function, "decorator_list", []):
-        if _is_switch(decorator):
-            return Spot.of_node(site.filename, decorator)
-    return None
-
-
-def _is_switch(node: ast.expr) -> bool:
-    target = node.func if isinstance(node, ast.Call) else node
-    return (target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")) in SWITCHES
-
-
-def _spot(failed: FailedCall, cut: Call | None) -> Spot | None:
-    if cut is None or cut.site is None:
-        return None
-    if not cut.grad_mode and cut.name not in ("detach", "data.__get__"):
-        return switch_around(cut) or _global_switch(failed) or Spot.of_site(cut.site)
-    return Spot.of_site(cut.site)
+def _all_are_frozen(failed: FailedCall) -> bool:
+    weights = [each for root in failed.modules.roots() for each in nn.Module.parameters(root)]
+    return bool(weights) and not any(each.requires_grad for each in weights)
 
 
 def cut_text(cut: Call) -> str:
@@ -148,44 +145,60 @@ def cut_text(cut: Call) -> str:
     )
 
 
-def _verdict(cut: Call | None) -> str:
-    if cut is None:
-        return "nothing it was made from requires grad"
-    if cut.name in ("requires_grad_", "requires_grad.__set__"):
-        return "every parameter it was made from is frozen"
-    return "it was computed with gradients switched off" if not cut.grad_mode else f"{cut_text(cut)} cut it off"
+def _verdict(cut: Cut) -> str:
+    if cut.kind is Kind.CALL and cut.call is not None:
+        return f"{cut_text(cut.call)} cut it off"
+    return {
+        Kind.OFF: "it was computed with gradients switched off",
+        Kind.FROZEN: "every parameter it was made from is frozen",
+    }.get(cut.kind, "nothing it was made from requires grad")
 
 
-def _why(cut: Call | None) -> str:
-    if cut is None:
-        return "Autograd can only go back to tensors that require grad, and none of those in this loss does."
-    if cut.name in ("requires_grad_", "requires_grad.__set__"):
+def _why(cut: Cut) -> str:
+    if cut.kind is Kind.CALL and cut.call is not None:
+        text = cut_text(cut.call)
+        return f"What went into {text} had a gradient, what came out has none; everything after it is a constant."
+    if cut.kind is Kind.OFF:
+        what = f"{cut.call.name} ran" if cut.call is not None else "The forward pass ran"
+        return f"{what} under no_grad, so that nothing was recorded for backward."
+    if cut.kind is Kind.FROZEN:
         return "All parameters that take part were set to requires_grad=False."
-    if not cut.grad_mode:
-        return f"{cut.name} ran under no_grad, so that nothing was recorded for backward."
-    return f"What went into {cut_text(cut)} had a gradient, what came out has none; everything after it is a constant."
+    return "Autograd can only go back to tensors that require grad, and none of those in this loss does."
 
 
-def _fix(cut: Call | None) -> str:
-    if cut is None:
-        return "Compute the loss from the model's output. Setting loss.requires_grad = True would silence the message and train nothing."
-    if cut.name in ("requires_grad_", "requires_grad.__set__"):
-        return "Leave at least the part that is to be trained unfrozen."
-    if not cut.grad_mode:
+def _fix(cut: Cut) -> str:
+    if cut.kind is Kind.OFF:
+        if cut.spot is not None and _is_statement(cut.spot):
+            return "Use it as a context, with torch.no_grad(): ..., which ends by itself, on every way out; a statement holds until somebody switches gradients on again."
         return "Compute the training loss outside of no_grad; keep it for evaluation."
-    if cut.name in OUT_OF_TORCH:
+    if cut.kind is Kind.FROZEN:
+        return "Leave at least the part that is to be trained unfrozen."
+    if cut.call is None:
+        return "Compute the loss from the model's output. Setting loss.requires_grad = True would silence the message and train nothing."
+    if cut.call.name in OUT_OF_TORCH:
         return "Add up the tensors themselves, and take .item() only for printing."
-    return f"Keep the tensor itself; take {cut_text(cut)} only where no gradient is wanted."
+    return f"Keep the tensor itself; take {cut_text(cut.call)} only where no gradient is wanted."
 
 
-def _patch(cut: Call | None, spot: Spot | None) -> str | None:
+def _leaving(cut: Cut) -> tuple[Hop, ...]:
+    out = way_out(cut.spot) if cut.kind is Kind.OFF and cut.spot is not None and _is_statement(cut.spot) else None
+    return (out.hop("leaves without switching them on again"),) if out is not None else ()
+
+
+def _is_statement(spot: Spot) -> bool:
+    """`torch.set_grad_enabled(False)` by itself."""
+    return isinstance(getattr(spot.node(), "parent", None), ast.Expr | ast.Assign)
+
+
+def _patch(cut: Cut) -> str | None:
+    spot, call = cut.spot, cut.call
     node = spot.node() if spot is not None else None
-    if cut is None or spot is None:
+    if call is None or spot is None:
         return None
-    if cut.name in ("item", "detach") and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    if call.name in ("item", "detach") and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.func.value)))
-    if cut.name == "data.__get__" and isinstance(node, ast.Attribute):
+    if call.name == "data.__get__" and isinstance(node, ast.Attribute):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.value)))
-    if not cut.grad_mode and isinstance(node, ast.Call) and "no_grad" in ast.unparse(node.func):
+    if cut.kind is Kind.OFF and isinstance(node, ast.Call) and last_name(node.func) == "no_grad":
         return diff_of(replace_node(spot.filename, node, "torch.enable_grad()"))
     return None

@@ -1,0 +1,97 @@
+"""When the program did what, by autograd's own count: which optimizer stepped, when backward ran, and at which lines.
+
+Autograd numbers its nodes in the order in which they are made, whether anybody records or not. A node that is found later
+tells by its number what has happened since, in a run of which nothing was recorded for hours.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import torch
+from torch.optim import Optimizer
+
+from whence.source.sites import Site, is_library
+from whence.tape.tape import next_node_number, storage_of
+
+MOST_BEATS = 256
+
+
+class _Kept(NamedTuple):
+    """As little as can be: this is done in every step."""
+
+    before: int
+    optimizer: weakref.ref[Optimizer] | None
+    code: CodeType
+    lasti: int
+    line: int
+    names: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A step of an optimizer, or a backward."""
+
+    before: int
+    """The number of the first node that was not there yet."""
+    site: Site
+    optimizer: Optimizer | None
+    """Who stepped; None for a backward, and for an optimizer that is gone."""
+
+
+class Beats:
+    """The last of them. Bounded; keeps nothing of the program's alive."""
+
+    def __init__(self) -> None:
+        self._steps: deque[_Kept] = deque(maxlen=MOST_BEATS)
+        self._backwards: deque[_Kept] = deque(maxlen=MOST_BEATS)
+        """Those that freed their graphs."""
+        self._is_running = False
+
+    def stepped(self, optimizer: Optimizer, frame: FrameType | None) -> None:
+        self._keep(self._steps, frame, weakref.ref(optimizer))
+
+    def backward_began(self, frame: FrameType | None, keeps_graph: bool) -> None:
+        """Of one that keeps its graph nothing can come."""
+        self._is_running = not keeps_graph
+        if not keeps_graph:
+            self._keep(self._backwards, frame, None)
+
+    def backward_ended(self) -> None:
+        self._is_running = False
+
+    def _keep(self, kept: deque[_Kept], frame: FrameType | None, optimizer: weakref.ref[Optimizer] | None) -> None:
+        while frame is not None and is_library(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is not None:
+            kept.append(
+                _Kept(next_node_number(), optimizer, frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals)
+            )
+
+    def steps_since(self, number: int) -> Iterator[Beat]:
+        """The steps that were made after a node, the first one first."""
+        return (_shown(each) for each in self._steps if each.before > number)
+
+    def step_of(self, weight: torch.Tensor, number: int) -> Beat | None:
+        """The first step after a node of an optimizer that owns a weight, or the memory behind it."""
+        memory = storage_of(weight)
+        for beat in self.steps_since(number):
+            groups = beat.optimizer.param_groups if beat.optimizer is not None else ()
+            if memory and any(storage_of(each) == memory for group in groups for each in group["params"]):
+                return beat
+        return None
+
+    def backward_since(self, number: int) -> Beat | None:
+        """The first backward that freed its graph and began after a node was made; not the one that is running."""
+        begun = list(self._backwards)[: -1 if self._is_running else None]
+        return next((_shown(each) for each in begun if each.before > number), None)
+
+
+def _shown(kept: _Kept) -> Beat:
+    optimizer = kept.optimizer() if kept.optimizer is not None else None
+    return Beat(kept.before, Site(kept.code, kept.lasti, kept.line, kept.names), optimizer)
