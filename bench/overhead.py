@@ -1,10 +1,9 @@
 """What the default watch costs, beside plain training, torch's anomaly mode and Hugging Face's DebugUnderflowOverflow.
 
 Blocks of steps, plain and watched in turn in one process, one thread; the median of the ratios of neighbours. The watch is
-timed after it has recorded what it needs; what that took is printed as well. Then, in processes of their own: the peak
-memory of a run with and without the watch, and the memory of 50,000 watched steps.
+timed after it has recorded what it needs; what that took is printed as well. For memory see bench/memory.py.
 
-Usage: python bench/overhead.py [pairs] [--memory] [--long]
+Usage: python bench/overhead.py [pairs]
 """
 
 from __future__ import annotations
@@ -12,13 +11,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -122,62 +117,13 @@ def table(pairs: int) -> None:
         )
 
 
-def child(name: str, steps: int, watched: bool) -> None:
-    """One run in a process of its own; prints its memory in MB after a tenth of its steps and at its end, and its peak."""
-    torch.manual_seed(0)
-    workload = next(each for each in WORKLOADS if each.name == name)
-    _, step = workload.build()
-    session = Session(Config(), Record(), LiveReport(quiet=True, folder=None))
-    if watched:
-        session.start()
-    early = 0.0
-    for number in range(steps):
-        step()
-        if number == steps // 5:
-            early = _resident()
-    print(early, _resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    session.stop()
-
-
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def run_child(name: str, steps: int, watched: bool) -> list[float]:
-    command = [sys.executable, __file__, "--child", name, str(steps), "watched" if watched else "plain"]
-    return [float(each) for each in subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()]
-
-
-def memory() -> None:
-    print("peak memory, plain and watched")
-    for name, steps in (("LSTM", 40), ("ResNet", 12), ("GPT", 8)):
-        plain, watched = run_child(name, steps, False)[2], run_child(name, steps, True)[2]
-        print(f"{name:<8}{plain:>9.1f} MB{watched:>9.1f} MB{watched / plain:>8.3f}")
-
-
-def long() -> None:
-    early, late, _ = run_child("MLP", 50_000, True)
-    print(f"50,000 watched steps of the MLP: {early:.1f} MB after 10,000, {late:.1f} MB at the end")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs", nargs="?", type=int, default=9)
-    parser.add_argument("--memory", action="store_true", help="measure memory instead of time")
-    parser.add_argument("--long", action="store_true", help="50,000 steps")
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    if chosen.child:
-        child(chosen.child[0], int(chosen.child[1]), chosen.child[2] == "watched")
-    elif chosen.memory:
-        memory()
-    elif chosen.long:
-        long()
-    else:
-        print(f"(recording stops after {GRACE_CALLS} calls, or 1 % of the run)")
-        table(chosen.pairs)
+    print(f"(recording stops after {GRACE_CALLS} calls, or 1 % of the run)")
+    table(chosen.pairs)
 
 
 if __name__ == "__main__":

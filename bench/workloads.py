@@ -42,19 +42,26 @@ def mlp() -> tuple[nn.Module, Step]:
 
 
 class _Tagger(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, words: int = 1000, width: int = 64, hidden: int = 128, tags: int = 20, layers: int = 1) -> None:
         super().__init__()
-        self.embed = nn.Embedding(1000, 64)
-        self.rnn = nn.LSTM(64, 128, batch_first=True)
-        self.head = nn.Linear(128, 20)
+        self.embed = nn.Embedding(words, width)
+        self.rnn = nn.LSTM(width, hidden, layers, batch_first=True)
+        self.head = nn.Linear(hidden, tags)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         return self.head(self.rnn(self.embed(tokens))[0])
 
 
 def lstm() -> tuple[nn.Module, Step]:
-    model = _Tagger()
-    x, y = torch.randint(1000, (32, 48)), torch.randint(20, (32, 48))
+    return _tagging(_Tagger(), torch.randint(1000, (32, 48)), torch.randint(20, (32, 48)))
+
+
+def usual_lstm() -> tuple[nn.Module, Step]:
+    tokens = torch.randint(10_000, (20, 36))
+    return _tagging(_Tagger(10_000, 650, 650, 10_000, 2), tokens[:, :-1], tokens[:, 1:])
+
+
+def _tagging(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> tuple[nn.Module, Step]:
     return _loop(
         model, torch.optim.Adam(model.parameters()), lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten())
     )
@@ -77,24 +84,23 @@ class _Residual(nn.Module):
 
 
 def resnet() -> tuple[nn.Module, Step]:
-    widths = [
-        (32, 32, 1),
-        (32, 32, 1),
-        (32, 64, 2),
-        (64, 64, 1),
-        (64, 128, 2),
-        (128, 128, 1),
-        (128, 256, 2),
-        (256, 256, 1),
-    ]
+    return _recognizing(32, torch.randn(16, 3, 32, 32))
+
+
+def usual_resnet() -> tuple[nn.Module, Step]:
+    return _recognizing(64, torch.randn(32, 3, 32, 32))
+
+
+def _recognizing(width: int, x: torch.Tensor) -> tuple[nn.Module, Step]:
+    blocks = [(1, 1, 1), (1, 1, 1), (1, 2, 2), (2, 2, 1), (2, 4, 2), (4, 4, 1), (4, 8, 2), (8, 8, 1)]
     model = nn.Sequential(
-        nn.Conv2d(3, 32, 3, 1, 1),
-        *(_Residual(*each) for each in widths),
+        nn.Conv2d(3, width, 3, 1, 1),
+        *(_Residual(inside * width, outside * width, stride) for inside, outside, stride in blocks),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-        nn.Linear(256, 10),
+        nn.Linear(8 * width, 10),
     )
-    x, y = torch.randn(16, 3, 32, 32), torch.randint(10, (16,))
+    y = torch.randint(10, (len(x),))
     return _loop(model, torch.optim.SGD(model.parameters(), 0.01, momentum=0.9), lambda: F.cross_entropy(model(x), y))
 
 
@@ -128,8 +134,14 @@ class _GPT(nn.Module):
 
 
 def gpt() -> tuple[nn.Module, Step]:
-    model = _GPT()
-    tokens = torch.randint(2000, (8, 129))
+    return _continuing(_GPT(), torch.randint(2000, (8, 129)))
+
+
+def usual_gpt() -> tuple[nn.Module, Step]:
+    return _continuing(_GPT(384), torch.randint(2000, (32, 129)))
+
+
+def _continuing(model: nn.Module, tokens: torch.Tensor) -> tuple[nn.Module, Step]:
     x, y = tokens[:, :-1], tokens[:, 1:]
     return _loop(
         model,
@@ -144,3 +156,9 @@ WORKLOADS = (
     Workload("ResNet", resnet, 3),
     Workload("GPT", gpt, 2),
 )
+USUAL = (
+    Workload("usual LSTM", usual_lstm, 1),
+    Workload("usual ResNet-18", usual_resnet, 1),
+    Workload("usual GPT", usual_gpt, 1),
+)
+"""In the sizes that people train: too slow to be timed in pairs."""

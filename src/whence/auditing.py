@@ -32,6 +32,7 @@ from whence.ledgers.orders import ask_why
 from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.schedules import ScheduleLedger
 from whence.ledgers.study import Study, losses_of
+from whence.ledgers.trimming import give_back_after
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger, has_gradient
 from whence.rules.rule import audit_rules, study_rules
@@ -283,6 +284,8 @@ class Auditor:
             self.weights.enter(_used(calls), self.host.step)
             self._name_unowned()
             self._tell(study_rules(), study)
+        del study
+        give_back_after(calls)
 
     def _study_of(
         self, calls: tuple[Call, ...], optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]

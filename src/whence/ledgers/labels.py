@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,7 +29,7 @@ class Stream:
     """The labels of one call of a loss."""
 
     stack: tuple[Site, ...]
-    batches: list[list[float]] = field(default_factory=list)
+    batches: list[array[float]] = field(default_factory=list)
     marks: list[float | None] = field(default_factory=list)
     """For each of these, a number that tells the inputs apart that the labels came with."""
     shape: tuple[int, ...] = ()
@@ -99,7 +100,7 @@ def _mark(tensor: torch.Tensor | None) -> float | None:
     return float(flat @ torch.arange(len(flat), dtype=torch.float64).mul_(0.7).cos_())
 
 
-def labels_in(target: Value) -> list[float] | None:
+def labels_in(target: Value) -> array[float] | None:
     """One class for each sample, if that is what a target is."""
     tensor = target.tensor
     if tensor is None or tensor.requires_grad or tensor.is_meta or not 0 < tensor.numel() <= MOST_LABELS:
@@ -112,5 +113,6 @@ def labels_in(target: Value) -> list[float] | None:
         tensor = chosen.int().argmax(1)
     if tensor.dim() > 2:
         return None
-    found: list[float] = tensor.reshape(-1).double().tolist()
+    # A list would keep an object for each number.
+    found = array("d", tensor.reshape(-1).double().tolist())
     return found if all(each == int(each) for each in found if each == each) else None

@@ -15,7 +15,7 @@ from torch.utils._device import DeviceContext
 
 from whence.sensors.sensor import Complaints, hide_this_frame
 from whence.sensors.warned import Warned
-from whence.source.sites import user_stack
+from whence.source.sites import Stacks
 from whence.tape.batches import is_from_a_signal
 from whence.tape.tape import Call, CustomFunction, Tape
 
@@ -58,6 +58,7 @@ class CallSensor(TorchFunctionMode):
         """The same, until the sensor is taken off or started again: enough of this was seen."""
         self.seconds = 0.0
         self._warned = Warned()
+        self._stacks = Stacks()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -110,7 +111,7 @@ class CallSensor(TorchFunctionMode):
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Call, list[tuple[torch.Tensor, int]]]:
         listener = self.listener
-        stack = user_stack(sys._getframe(2))
+        stack = self._stacks.of(sys._getframe(2))
         tensors: list[torch.Tensor] = []
         call = listener.tape.begin(func, args, kwargs, stack=stack, tensors=tensors, **listener.current())
         listener.call_began(call, tensors)

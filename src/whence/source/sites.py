@@ -24,6 +24,7 @@ RUNNER = os.path.join(OWN_FOLDER, "sensors", "program.py")
 """What runs a program: whoever stands outside of it is no part of that."""
 OWN_PROGRAMS = OWN_FOLDER + "cases" + os.sep
 DEEPEST_STACK = 12
+MOST_STACKS = 2048
 COMPILED = (".pyx", ".pxd", ".pxi")
 
 
@@ -186,6 +187,34 @@ def user_stack(frame: FrameType | None) -> tuple[Site, ...]:
             break
         frame = frame.f_back
     return tuple(found)
+
+
+class Stacks:
+    """The same stacks come again and again while a program trains: each is built and kept once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], tuple[Site, ...]] = {}
+
+    def of(self, frame: FrameType | None) -> tuple[Site, ...]:
+        """What `user_stack` gives."""
+        frames: list[FrameType] = []
+        key: list[int] = []
+        while frame is not None and len(frames) < DEEPEST_STACK:
+            code = frame.f_code
+            if not is_library(code.co_filename):
+                frames.append(frame)
+                # No other code and no other globals can come to have these numbers: the sites keep them alive.
+                key += (id(code), frame.f_lasti, id(frame.f_globals))
+            elif code.co_filename == RUNNER:
+                break
+            frame = frame.f_back
+        numbers = tuple(key)
+        stack = self._known.get(numbers)
+        if stack is None:
+            if len(self._known) >= MOST_STACKS:
+                self._known.clear()
+            stack = self._known[numbers] = tuple(Site.of(each) for each in frames)
+        return stack
 
 
 def user_frames(frame: FrameType | None) -> list[FrameType]:

@@ -221,6 +221,7 @@ class Tape:
         self.depth = 0
         """How many calls that are on the tape as one are running around the present one."""
         self._values: dict[int, Value] = {}
+        self._forget = self._gone
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Batch, str]] = {}
         """Tensors of batches that have no value yet, by identity: the batch, and the place in it."""
         self._most_marks = MOST_MARKS
@@ -268,13 +269,7 @@ class Tape:
         return value
 
     def _enter(self, tensor: torch.Tensor, call: Call | None) -> Value:
-        key, values = id(tensor), self._values
-
-        def forget(reference: weakref.ref[torch.Tensor]) -> None:
-            held = values.get(key)
-            if held is not None and held.ref is reference:
-                del values[key]
-
+        key = id(tensor)
         value = Value(
             shape=_shape_of(tensor),
             dtype=tensor.dtype,
@@ -282,10 +277,15 @@ class Tape:
             requires_grad=tensor.requires_grad,
             storage=storage_of(tensor),
             call=call,
-            ref=weakref.ref(tensor, forget),
+            ref=weakref.KeyedRef(tensor, self._forget, key),
         )
-        values[key] = value
+        self._values[key] = value
         return value
+
+    def _gone(self, reference: weakref.KeyedRef[int, torch.Tensor]) -> None:
+        held = self._values.get(reference.key)
+        if held is not None and held.ref is reference:
+            del self._values[reference.key]
 
     def begin(
         self,
