@@ -1,15 +1,17 @@
 """Evaluation data that were standardised by themselves: a scaler fitted anew instead of the one fitted in training.
 
 No mean is zero, and no spread one, to the last digit by chance. Numbers scaled with what was learnt from other data never are.
+Where each of several parts is standard by itself, that was meant.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils.data import TensorDataset
+from torch.utils.data import Subset, TensorDataset
 
 from whence.ledgers.audit import Audit
 from whence.ledgers.inputs import Given
@@ -23,12 +25,16 @@ FEWEST_COLUMNS = 2
 MOST_ROWS = 1_000_000
 EXACT = 2e-4
 ROUGHLY = 0.5
+FEWEST_IN_PART = 5
+NOTHING = 1e-3
 
 
 def refitted(audit: Audit, trained: Given, evaluated: Given) -> Trail | None:
     """Where evaluation data come from that are standard by themselves, and are not those of training."""
     data = _whole(audit, evaluated)
     if data is None or not is_standard(data) or not _is_scaled(trained) or trained.shares_rows(data):
+        return None
+    if any(_is_standard_in_parts(each) for each in (data, *_trained_on(audit, data))):
         return None
     trail = trace(audit.tape.value_of(data), Shows(is_standard, audit.tape), audit)
     # The scaler itself is in order: where it is called on these data is what matters.
@@ -44,6 +50,26 @@ def _whole(audit: Audit, evaluated: Given) -> torch.Tensor | None:
     if isinstance(dataset, TensorDataset):
         return next((each for each in dataset.tensors if given is not None and each.shape[1:] == given.shape[1:]), None)
     return given
+
+
+def _trained_on(audit: Audit, like: torch.Tensor) -> Iterator[torch.Tensor]:
+    """All of the training data, where loaders draw from tensors."""
+    for entry in audit.batches.trained():
+        dataset = entry.info.dataset
+        dataset = dataset.dataset if isinstance(dataset, Subset) else dataset
+        if isinstance(dataset, TensorDataset):
+            yield from (each for each in dataset.tensors if each.shape[1:] == like.shape[1:])
+
+
+def _is_standard_in_parts(data: torch.Tensor) -> bool:
+    """Whether the first rows have mean 0 as well, to the last digit: each well, patient or day was standardised by itself.
+
+    That is a preparation which needs nothing of the training data.
+    """
+    sums = data.detach().double().nan_to_num().cumsum(0)
+    # What rounding leaves of a sum, of numbers that were scaled in single precision.
+    left = NOTHING + 1e-6 * torch.arange(len(sums))[:, None]
+    return bool((sums.abs() < left).all(1)[FEWEST_IN_PART:-FEWEST_IN_PART].any())
 
 
 def _is_scaled(trained: Given) -> bool:
