@@ -15,8 +15,8 @@ from torch import nn
 
 from whence.lineage.looking import Unknown, look, look_among
 from whence.source.definitions import FunctionNode, find_definition
-from whence.source.sites import Site
-from whence.source.text import function_node, parent_of
+from whence.source.sites import Site, is_library
+from whence.source.text import enclosing, function_node, parent_of, tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,34 @@ def ground_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Ground | None
         return None
     frame = next((each for each in frames if each.f_code is site.f_code), None)
     return Ground(site.filename, scope, frame or suspended(site.f_code), outer=stack[1:])
+
+
+def ground_of_node(node: ast.AST, filename: str, frames: list[FrameType]) -> Ground:
+    """Where an expression of a file stands, whoever runs it."""
+    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module)
+    walker = node if inside else enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+    scope = walker or tree_of(filename) or node
+    own = (each for each in frames if each.f_code.co_filename == filename)
+    return Ground(filename, scope, next((each for each in own if function_node(Site.of(each)) is scope), None))
+
+
+def module_ground(ground: Ground, frames: list[FrameType]) -> Ground | None:
+    """The file around a function."""
+    tree = tree_of(ground.filename)
+    if tree is None:
+        return None
+    own = (each for each in frames if each.f_code.co_filename == ground.filename)
+    return Ground(ground.filename, tree, next((each for each in own if each.f_code.co_name == "<module>"), None))
+
+
+def outer_sites(frame: FrameType) -> tuple[Site, ...]:
+    """Where the program's functions around a frame stand, from inside to outside."""
+    found, walker = [], frame.f_back
+    while walker is not None:
+        if not is_library(walker.f_code.co_filename):
+            found.append(Site.of(walker))
+        walker = walker.f_back
+    return tuple(found)
 
 
 def suspended(code: CodeType) -> FrameType | None:

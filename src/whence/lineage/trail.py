@@ -12,7 +12,7 @@ from torch import nn
 
 from whence.finding import Hop, Sample
 from whence.lineage.constructors import attribute_size, counted_at, size_passed
-from whence.lineage.expressions import SourceTrace
+from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.looking import Unknown, look
 from whence.lineage.loops.remade import deviation_in_loop

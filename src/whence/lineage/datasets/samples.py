@@ -19,7 +19,7 @@ from whence.lineage.datasets.asking import random_states, set_random_states
 from whence.lineage.datasets.deviating import deviation
 from whence.lineage.datasets.workers import be_worker
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.expressions import SourceTrace
+from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
