@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from whence.lineage.looking import Unknown, look, look_among
-from whence.source.definitions import FunctionNode, find_definition
+from whence.source.definitions import FunctionNode, find_definition, parameter_names
 from whence.source.sites import Site, is_library
 from whence.source.text import enclosing, function_node, parent_of, tree_of
 
@@ -28,6 +28,10 @@ class Ground:
     frame: FrameType | None = None
     caller: tuple[ast.Call, Ground] | None = None
     outer: tuple[Site, ...] = ()
+    owner: Any = None
+    """The object that `self` is, where the frame is gone and the object is not."""
+    stale: str = ""
+    """What is being set here, as it is written: what is read of it was there before."""
 
 
 def ground_of(stack: tuple[Site, ...], frames: list[FrameType]) -> Ground | None:
@@ -78,13 +82,28 @@ def suspended(code: CodeType) -> FrameType | None:
     return frames[0] if len(frames) == 1 else None
 
 
-def look_outside(node: ast.expr, ground: Ground, frames: list[FrameType]) -> Any:
-    """The value of an expression of whose function nothing is left, if it reads only what stands in the file itself."""
+def look_at(node: ast.expr, ground: Ground, frames: list[FrameType]) -> Any:
+    """The value that an expression has where it stands, as things are now."""
+    return look(node, ground.frame) if ground.frame is not None else _look_outside(node, ground, frames)
+
+
+def _look_outside(node: ast.expr, ground: Ground, frames: list[FrameType]) -> Any:
+    """The value of an expression of whose function nothing is left, if it reads only what stands in the file itself, or of its object."""
+    own = _self_name(ground)
     functions = list(_functions_around(ground.scope))
     for part in ast.walk(node):
-        if isinstance(part, ast.Name) and any(find_definition(part.id, each, None) for each in functions):
+        if (
+            isinstance(part, ast.Name)
+            and part.id != own
+            and any(find_definition(part.id, each, None) for each in functions)
+        ):
             raise Unknown
-    return look_among(node, _globals_of(ground.filename, frames))
+    return look_among(node, {**_globals_of(ground.filename, frames), **({own: ground.owner} if own else {})})
+
+
+def _self_name(ground: Ground) -> str:
+    names = parameter_names(ground.scope) if isinstance(ground.scope, FunctionNode) else []
+    return names[0] if names and ground.owner is not None else ""
 
 
 def _functions_around(scope: ast.AST) -> Iterator[ast.AST]:

@@ -181,7 +181,9 @@ def _by_lines(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Prope
     if watch.source is None:
         return None
     frame, node = watch.source
-    upstream = SourceTrace(prop, [frame, *scene.frames]).follow(node, ground_of((Site.of(frame),), [frame]))
+    upstream = SourceTrace(prop, [frame, *scene.frames], scene.worked_before).follow(
+        node, ground_of((Site.of(frame),), [frame])
+    )
     return Trail(Birth.SOURCE, upstream.spot, upstream.hops) if upstream.spot is not None else None
 
 
@@ -263,7 +265,7 @@ def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Prope
         if expression is None or ground is None:
             continue
         ground = replace(ground, frame=frame)
-        search = SourceTrace(prop, [frame, *scene.frames])
+        search = SourceTrace(prop, [frame, *scene.frames], scene.worked_before)
         found = search.follow_path(expression, ground, path)
         if found.spot is not None:
             handed_over = search.part_of(expression, ground, path)

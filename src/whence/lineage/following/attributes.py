@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 import ast
-import sys
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from whence.lineage.following.calls import follow_again
-from whence.lineage.following.containers import Path, follow_filled, is_empty, running_files
-from whence.lineage.following.names import follow_definition
-from whence.lineage.grounds import Ground, ground_of, module_ground, outer_sites
+from whence.lineage.following.carriers import value_of
+from whence.lineage.following.containers import Path, follow_filled, running_files
+from whence.lineage.following.definitions import follow_settings
+from whence.lineage.following.settings import attribute_settings
+from whence.lineage.grounds import Ground, ground_of, look_at, module_ground, outer_sites
 from whence.lineage.looking import Unknown, look, names_of
-from whence.source.definitions import class_of_method, find_attribute, find_class, find_definition
-from whence.source.sites import Site, is_library
+from whence.source.classes import class_node
+from whence.source.definitions import class_of_method, find_attribute, find_definition
+from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import tree_of
 
 if TYPE_CHECKING:
     from whence.lineage.following.trace import SourceTrace
 
 
 def follow_attribute(trace: SourceTrace, node: ast.Attribute, ground: Ground, path: Path) -> Spot | None:
-    """`self.x`: what the class puts there."""
-    owner = _class_of(node.value, ground)
-    if owner is None:
+    """`self.x`: what the class, or somebody else, puts there."""
+    known = _class_of(trace, node.value, ground)
+    if known is None:
         return None
-    class_node, filename = owner
+    kind, filename, owner = known
     if (made := _constructed_again(trace, node.value, ground)) is not None:
         return made
-    definition = find_attribute(node.attr, class_node)
-    if definition is None or definition.value is None:
-        return _field(node.attr, class_node, filename)
-    if is_empty(definition.value):
-        return follow_filled(trace, node.attr, running_files(trace, filename), path)
-    method = next(
-        each for each in class_node.body if isinstance(each, ast.FunctionDef) and definition.node in ast.walk(each)
-    )
-    inner = Ground(filename, method)
-    try:
-        held = look(node, ground.frame) if ground.frame is not None else None
-    except Unknown:
-        held = None
-    if held is not None and isinstance(definition.value, ast.Name):
-        found = trace.continued().follow_object(held)
-        if found.spot is not None:
-            return found.spot
-    return follow_definition(trace, definition, inner)
+    kinds = [each.__name__ for each in type(owner).__mro__] if owner is not None else [kind.name]
+    settings = attribute_settings(node.attr, kinds, path, filename)
+    if not settings:
+        if find_attribute(node.attr, kind) is not None:
+            return follow_filled(trace, node.attr, running_files(trace, filename), path)
+        return _field(node.attr, kind, filename)
+    if len(settings) == 1 and isinstance(settings[0].definition.value, ast.Name):
+        with suppress(Unknown):
+            held = value_of(trace, node, ground)
+            if held is not None and (found := trace.continued().follow_object(held)).spot is not None:
+                return found.spot
+    return follow_settings(trace, settings, owner, path)
 
 
 def _constructed_again(trace: SourceTrace, node: ast.expr, ground: Ground) -> Spot | None:
@@ -65,9 +61,9 @@ def _constructed_again(trace: SourceTrace, node: ast.expr, ground: Ground) -> Sp
     return None
 
 
-def _field(name: str, class_node: ast.ClassDef, filename: str) -> Spot | None:
+def _field(name: str, kind: ast.ClassDef, filename: str) -> Spot | None:
     """A class attribute or a dataclass field with a default."""
-    for node in class_node.body:
+    for node in kind.body:
         target: ast.expr | None = None
         if isinstance(node, ast.AnnAssign):
             target = node.target
@@ -78,19 +74,13 @@ def _field(name: str, class_node: ast.ClassDef, filename: str) -> Spot | None:
     return None
 
 
-def _class_of(node: ast.expr, ground: Ground) -> tuple[ast.ClassDef, str] | None:
-    """The class of the program's that an expression's object is of, and its file."""
-    if ground.frame is not None:
-        try:
-            kind = type(look(node, ground.frame))
-        except Unknown:
-            kind = None
-        if kind is not None:
-            filename = getattr(sys.modules.get(kind.__module__), "__file__", None) or ground.filename
-            tree = None if is_library(filename) else tree_of(filename)
-            found = find_class(kind.__name__, tree) if tree is not None else None
-            return (found, filename) if found is not None else None
+def _class_of(trace: SourceTrace, node: ast.expr, ground: Ground) -> tuple[ast.ClassDef, str, Any] | None:
+    """The class of the program's that an expression's object is of, its file, and the object if it can be had."""
+    with suppress(Unknown):
+        thing = look_at(node, ground, trace.frames)
+        found, filename = class_node(type(thing))
+        return (found, filename, thing) if found is not None else None
     if isinstance(node, ast.Name) and node.id == "self":
         owner = class_of_method(ground.scope)
-        return (owner, ground.filename) if owner is not None else None
+        return (owner, ground.filename, None) if owner is not None else None
     return None

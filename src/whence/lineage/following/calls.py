@@ -6,16 +6,20 @@ import ast
 import copy
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
 
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.following.carriers import value_of
 from whence.lineage.following.containers import Path
 from whence.lineage.following.found import PASSED_ON
-from whence.lineage.grounds import Ground, ground_of, ground_of_node, may_call
+from whence.lineage.grounds import Ground, ground_of, ground_of_node, look_at, may_call
 from whence.lineage.lines import LineWatch
-from whence.lineage.looking import Unknown, look
+from whence.lineage.looking import Unknown
+from whence.source.classes import method_of
 from whence.source.definitions import (
     Definition,
     FunctionNode,
@@ -69,10 +73,10 @@ def follow_returned(trace: SourceTrace, node: ast.Call, ground: Ground, path: Pa
     if (made := follow_again(trace, node, ground, path)) is not None:
         trace.hops.append(Spot.of_node(ground.filename, node).hop(PASSED_ON))
         return made
-    function, filename = _function(node, ground)
+    function, filename, owner = _function(trace, node, ground)
     if function is None:
         return None
-    inner = Ground(filename, function, caller=(node, ground))
+    inner = Ground(filename, function, caller=(node, ground), owner=owner)
     for returned in reversed(returns_of(function)):
         found = trace.expression(returned, inner, path)
         if found is not None:
@@ -112,21 +116,27 @@ def follow_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path 
         return None
 
 
-def _function(node: ast.Call, ground: Ground) -> tuple[FunctionNode | None, str]:
-    """The program's function that a call calls, and its file."""
-    if ground.frame is not None:
-        try:
-            target = look(node.func, ground.frame)
-        except Unknown:
-            target = None
-        target = getattr(target, "__func__", target)
-        if isinstance(target, FunctionType):
-            filename = target.__code__.co_filename
-            tree = None if is_library(filename) else tree_of(filename)
-            return (find_function(target.__name__, tree) if tree is not None else None), filename
-        if target is not None:
-            return None, ground.filename
-    return _function_by_name(node.func, ground.filename)
+def _function(trace: SourceTrace, node: ast.Call, ground: Ground) -> tuple[FunctionNode | None, str, Any]:
+    """The program's function that a call calls, its file, and the object whose method it is."""
+    with suppress(Unknown):
+        target = look_at(node.func, ground, trace.frames)
+        return _function_of(target, ground.filename)
+    is_own = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "self"
+    return *_function_by_name(node.func, ground.filename), ground.owner if is_own else None
+
+
+def _function_of(target: Any, filename: str) -> tuple[FunctionNode | None, str, Any]:
+    """A function, a method, or what an object does when it is called."""
+    function = getattr(target, "__func__", target)
+    if isinstance(function, FunctionType):
+        file = function.__code__.co_filename
+        tree = None if is_library(file) else tree_of(file)
+        found = find_function(function.__name__, tree) if tree is not None else None
+        return found, file, getattr(target, "__self__", None)
+    if isinstance(target, type):
+        return None, filename, None
+    method, file = method_of(type(target), "forward" if isinstance(target, nn.Module) else "__call__")
+    return method, file or filename, target
 
 
 def _function_by_name(called: ast.expr, filename: str) -> tuple[FunctionNode | None, str]:

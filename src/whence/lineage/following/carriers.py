@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from whence.lineage.following.passing import parts_of, passes
-from whence.lineage.grounds import Ground, look_outside
-from whence.lineage.looking import Unknown, look
+from whence.lineage.following.passing import is_number, parts_of, passes
+from whence.lineage.grounds import Ground, look_at
+from whence.lineage.looking import Unknown
 from whence.lineage.overwritten import held_before
 from whence.source.definitions import is_bound_after
 from whence.source.text import statement_of
@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 
 def value_of(trace: SourceTrace, node: ast.expr, ground: Ground) -> Any:
     """The value that an expression had, if the names in it have not been bound anew since."""
+    if _is_stale(node, ground):
+        raise Unknown
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and is_bound_after(part.id, ground.scope, statement_of(node) or node):
             raise Unknown
-    return look(node, ground.frame) if ground.frame is not None else look_outside(node, ground, trace.frames)
+    return look_at(node, ground, trace.frames)
+
+
+def _is_stale(node: ast.expr, ground: Ground) -> bool:
+    """Whether it reads what is being set here, and which was something else before."""
+    places = (part for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute))
+    return bool(ground.stale) and any(ast.unparse(part) == ground.stale for part in places)
 
 
 def live_carriers(trace: SourceTrace, node: ast.expr, ground: Ground) -> Iterator[ast.expr]:
@@ -50,6 +58,8 @@ def silent_carriers(trace: SourceTrace, node: ast.expr, ground: Ground) -> Itera
     """Parts that the property passes through by what the syntax says, where no value is known."""
     for part in parts_of(node):
         if isinstance(part, ast.Constant) or is_known_not_to_hold(trace, part, ground):
+            continue
+        if _is_stale(part, ground) or (isinstance(node, ast.BinOp) and is_number(part, ground.scope)):
             continue
         if isinstance(node, ast.Call) and not passes(node, part):
             continue

@@ -86,20 +86,6 @@ def _elements_of(node: ast.Call) -> ast.expr | None:
     return None
 
 
-def is_empty(node: ast.expr) -> bool:
-    """`[]`, `{}`, `list()`, None: what fills it later is what counts."""
-    match node:
-        case (
-            ast.List(elts=[])
-            | ast.Dict(keys=[])
-            | ast.Constant(value=None)
-            | ast.Call(args=[], keywords=[], func=ast.Name(id="list" | "dict"))
-            | ast.Call(args=[], func=ast.Name(id="deque") | ast.Attribute(attr="deque"))
-        ):
-            return True
-    return False
-
-
 def follow_filled(trace: SourceTrace, name: str, scopes: dict[str, ast.AST], path: Path) -> Spot | None:
     """A part of the elements of a list or a deque that begins empty: what is appended to it, if that is done in one place."""
     found = [

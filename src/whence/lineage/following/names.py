@@ -1,4 +1,4 @@
-"""Over variables: a name's definition, a loop's elements, a name that another file defines."""
+"""Over variables: the definition that a name has in a function, in its file or in another one."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from whence.lineage.following.calls import follow_argument
-from whence.lineage.following.carriers import value_of
-from whence.lineage.following.containers import Path, follow_filled, is_empty
-from whence.lineage.following.found import PASSED_ON
+from whence.lineage.following.containers import Path
+from whence.lineage.following.definitions import follow_definition, follow_settings
+from whence.lineage.following.settings import variable_settings
 from whence.lineage.grounds import Ground, ground_of, module_ground, outer_sites
-from whence.lineage.looking import Unknown
-from whence.source.classes import method_of
-from whence.source.definitions import Definition, Kind, definitions_before, find_definition, returns_of
+from whence.source.definitions import Definition, definitions_before, find_definition
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
-from whence.source.text import enclosing, parent_of, statement_of, tree_of
+from whence.source.text import enclosing, statement_of, tree_of
 
 if TYPE_CHECKING:
     from whence.lineage.following.trace import SourceTrace
@@ -44,6 +41,9 @@ def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) 
     module = module_ground(ground, trace.frames)
     if module is None or isinstance(ground.scope, ast.Module):
         return _imported(trace, node.id, ground)
+    settings = variable_settings(node.id, ground.filename, path)
+    if any(not each.at_first for each in settings):
+        return follow_settings(trace, settings, None, path)
     found = find_definition(node.id, module.scope, None)
     if found is not None:
         return follow_definition(trace, found, module, path=path)
@@ -60,51 +60,6 @@ def _reaching(trace: SourceTrace, node: ast.Name, ground: Ground) -> Definition 
         if isinstance(other.value, ast.Constant) and trace.prop.holds(other.value.value):
             return other
     return last
-
-
-def follow_definition(
-    trace: SourceTrace, found: Definition, ground: Ground, *, name: str = "", path: Path = ()
-) -> Spot | None:
-    if found.kind is Kind.PARAMETER:
-        return follow_argument(trace, found, ground, name, path)
-    if found.value is None:
-        return None
-    if is_empty(found.value):
-        return follow_filled(trace, name, {ground.filename: ground.scope}, path) if name else None
-    spot = Spot.of_node(ground.filename, found.node)
-    value, path = found.value, (*found.path, *path)
-    if found.kind is Kind.LOOP:
-        value, path = _looped_over(value, path)
-        if (yielded := _iterated(trace, value, ground, path)) is not None:
-            return yielded
-    born = trace.expression(value, ground, path)
-    if born is not None and born.line != spot.line and found.kind is Kind.ASSIGNED:
-        trace.hops.append(spot.hop(PASSED_ON))
-    return born
-
-
-def _looped_over(node: ast.expr, path: Path) -> tuple[ast.expr, Path]:
-    """Past `enumerate` and `zip`: what the named part of an element comes from."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and path and node.args:
-        if node.func.id == "enumerate" and path[0] == 1:
-            return _looped_over(node.args[0], path[1:])
-        if node.func.id == "zip" and isinstance(path[0], int) and path[0] < len(node.args):
-            return _looped_over(node.args[path[0]], path[1:])
-    return node, path
-
-
-def _iterated(trace: SourceTrace, node: ast.expr, ground: Ground, path: Path) -> Spot | None:
-    """A loop over an object of the program's: what its `__iter__` yields."""
-    try:
-        thing = value_of(trace, node.func if isinstance(node, ast.Call) else node, ground)
-    except Unknown:
-        return None
-    kind = type(thing) if not isinstance(node, ast.Call) else thing
-    method, filename = method_of(kind, "__iter__") if isinstance(kind, type) else (None, "")
-    if method is None:
-        return None
-    yields = [each for each in returns_of(method) if isinstance(parent_of(each), ast.Yield)]
-    return trace.expression(yields[-1], Ground(filename, method), path) if yields else None
 
 
 def _imported(trace: SourceTrace, name: str, ground: Ground) -> Spot | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 
+from whence.source.definitions import FunctionNode, Kind, default_for, find_definition
 from whence.source.text import last_name
 
 # Library calls through which a type, a column or a value passes from the first argument.
@@ -44,6 +45,23 @@ def parts_of(node: ast.expr) -> list[ast.expr]:
 
 def _unstarred(node: ast.expr) -> ast.expr:
     return node.value if isinstance(node, ast.Starred) else node
+
+
+def is_number(node: ast.expr, scope: ast.AST) -> bool:
+    """Whether it is a plain number, which brings neither a type nor a size into what is computed with it: by what is written of it."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int | float)
+        case ast.UnaryOp(operand=operand):
+            return is_number(operand, scope)
+        case ast.BinOp(left=left, right=right):
+            return is_number(left, scope) and is_number(right, scope)
+        case ast.Name(id=name):
+            known = find_definition(name, scope, None)
+            if known is not None and known.kind is Kind.PARAMETER and isinstance(scope, FunctionNode):
+                return isinstance(default_for(scope, name), ast.Constant)
+            return known is not None and isinstance(known.value, ast.Constant)
+    return False
 
 
 def only_passes(node: ast.expr) -> bool:

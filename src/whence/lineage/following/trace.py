@@ -33,10 +33,12 @@ class SourceTrace:
 
     prop: Property
     frames: list[FrameType]
+    changed: bool = False
+    """Whether it was not so at first, as the same line has gone well: what sets things once is not to blame, but who sets them later."""
     hops: list[Hop] = field(default_factory=list)
     """The way so far, the nearest to the birth first."""
     _seen: set[int] = field(default_factory=set)
-    _made: tuple[ast.expr, Ground] | None = None
+    made: tuple[ast.expr, Ground] | None = None
 
     def follow(self, node: ast.AST, ground: Ground | None) -> Found:
         if ground is None or not isinstance(node, ast.expr):
@@ -65,7 +67,7 @@ class SourceTrace:
             except Refuted:
                 continue
             if spot is not None:
-                return Found(spot, tuple(reversed(self.hops)), self._made)
+                return Found(spot, tuple(reversed(self.hops)), self.made)
         return Found()
 
     def part_of(self, node: ast.expr, ground: Ground, path: Path) -> ast.expr:
@@ -79,11 +81,18 @@ class SourceTrace:
 
     def aside(self) -> SourceTrace:
         """Another search for the same, from its beginning."""
-        return SourceTrace(self.prop, self.frames)
+        return SourceTrace(self.prop, self.frames, self.changed)
 
     def continued(self) -> SourceTrace:
         """The same search, gone on with from elsewhere."""
-        return SourceTrace(self.prop, self.frames, self.hops, self._seen)
+        return SourceTrace(self.prop, self.frames, self.changed, self.hops, self._seen)
+
+    def branched(self) -> SourceTrace:
+        """The same search on one of several ways, of which `adopt` takes the right one."""
+        return SourceTrace(self.prop, self.frames, self.changed, list(self.hops), set(self._seen))
+
+    def adopt(self, other: SourceTrace) -> None:
+        self.hops, self._seen, self.made = other.hops, other._seen, other.made
 
     def expression(self, node: ast.expr, ground: Ground, path: Path = ()) -> Spot | None:
         """The spot of the birth, or None where the trail is lost. So do all functions of this folder that are called `follow_`."""
@@ -105,7 +114,7 @@ class SourceTrace:
         if isinstance(node, ast.Call) and (found := follow_returned(self, node, ground, path)) is not None:
             return found
         if self.prop.is_set_by(node) and not is_carried_into(self, node, ground):
-            self._made = node, ground
+            self.made = node, ground
             return here
         if isinstance(node, ast.Attribute) and (found := follow_attribute(self, node, ground, path)) is not None:
             return found
