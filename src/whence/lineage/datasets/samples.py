@@ -122,7 +122,7 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         fetch = fetch_again(info.dataset, indices)
         with returning_frames(everything):
             batch = info.collated(fetch.samples)
-    position = _position(fetch.samples, leaf.path, prop)
+    position, path = _position(fetch.samples, leaf.path, prop)
     named = position if position is not None else 0
     inner = replace(scene, frames=[*(frame for frame, _ in everything), *fetch.frames(), *scene.frames])
     sample = Sample(
@@ -132,7 +132,7 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         leaf=leaf.path,
         path=file_of(fetch.returns[named]) if fetch.returns else None,
     )
-    one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
+    one = dict(leaves_of(fetch.samples[named])).get(path, _MISSING)
     if (
         prop.shows_in_lines
         and position is not None
@@ -228,13 +228,19 @@ def _only_together(sample: Any, collated: Any, prop: Property) -> bool:
 _MISSING = object()
 
 
-def _position(samples: list[Any], path: str, prop: Property) -> int | None:
-    """The sample that has the property, if one has it and not simply all of them."""
-    if prop.singles_out:
-        for number, sample in enumerate(samples):
-            if prop.holds(dict(leaves_of(sample)).get(path)):
-                return number
-    return None
+def _position(samples: list[Any], path: str, prop: Property) -> tuple[int | None, str]:
+    """The sample that has the property, if one has it and not simply all of them, and where in it.
+
+    A collate function may put the parts of samples at other places: then it is the only part that has it in any of them.
+    """
+    if not prop.singles_out:
+        return None, path
+    parts = [(number, dict(leaves_of(sample))) for number, sample in enumerate(samples)]
+    for number, leaves in parts:
+        if prop.holds(leaves.get(path)):
+            return number, path
+    found = [(number, each) for number, leaves in parts for each, leaf in leaves.items() if prop.holds(leaf)]
+    return found[0] if len({each for _, each in found}) == 1 else (None, path)
 
 
 def _plain(index: Any) -> int | None:

@@ -11,7 +11,7 @@ from whence.lineage.following.found import Refuted
 from whence.lineage.grounds import Ground, ground_of_node
 from whence.lineage.looking import Unknown
 from whence.source.spots import Spot
-from whence.source.text import last_name, tree_of
+from whence.source.text import enclosing, last_name, tree_of
 
 if TYPE_CHECKING:
     from whence.lineage.following.trace import SourceTrace
@@ -33,13 +33,22 @@ def part_given(trace: SourceTrace, node: ast.expr, ground: Ground, key: Any) -> 
 
 def whole_of(trace: SourceTrace, node: ast.expr, ground: Ground, path: Path) -> tuple[ast.expr, Path] | None:
     """What an expression takes a part from, or some elements, and the way from there to the part that is asked for."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        return node.value, (node.slice.value, *path)
+    if isinstance(node, ast.Subscript) and (key := _key(trace, node.slice)) is not None:
+        return node.value, (key, *path)
     if path and isinstance(node, ast.Call) and (held := _elements_of(node)) is not None:
         return held, path
     if isinstance(node, ast.Attribute) and (number := _field_number(trace, node, ground)) is not None:
         return node.value, (number, *path)
     return None
+
+
+def _key(trace: SourceTrace, node: ast.expr) -> str | None:
+    """The name that stands between brackets: written there, or that of the turn of a comprehension that is asked for."""
+    key = node.value if isinstance(node, ast.Constant) else None
+    around = enclosing(node, ast.DictComp) if isinstance(node, ast.Name) else None
+    if isinstance(around, ast.DictComp) and ast.unparse(around.key) == ast.unparse(node):
+        key = trace.keys.get(id(around))
+    return key if isinstance(key, str) else None
 
 
 def _entries(node: ast.expr) -> Iterator[tuple[Any, ast.expr]]:

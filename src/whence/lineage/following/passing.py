@@ -9,7 +9,7 @@ from whence.source.definitions import FunctionNode, Kind, default_for, find_defi
 from whence.source.text import last_name
 
 # Library calls through which a type, a column or a value passes from the first argument.
-PASSING = {"array", "split", "array_split", "asarray", "ascontiguousarray", "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "stack",
+PASSING = {"array", "int", "split", "array_split", "asarray", "ascontiguousarray", "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "stack",
            "concatenate", "vstack", "hstack", "column_stack", "list", "tuple", "copy", "deepcopy", "LongTensor", "Variable",
            "repeat", "tile", "squeeze", "expand_dims", "transpose", "clip", "sorted", "iter", "next", "zip", "enumerate", "reversed"}  # fmt: skip
 VIEWS = {"reshape", "view", "ravel", "flatten", "T", "squeeze", "swapaxes", "transpose", "copy"}

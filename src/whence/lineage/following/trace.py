@@ -16,6 +16,7 @@ from whence.lineage.following.attributes import follow_attribute
 from whence.lineage.following.calls import follow_returned
 from whence.lineage.following.carriers import is_carried_into, is_refuted_by_parts, live_carriers, silent_carriers
 from whence.lineage.following.containers import Path, follow_joined, part_given, whole_of
+from whence.lineage.following.files import follow_written
 from whence.lineage.following.found import Found, Refuted
 from whence.lineage.following.names import follow_name, follow_variable
 from whence.lineage.following.passing import only_passes
@@ -39,6 +40,9 @@ class SourceTrace:
     """The way so far, the nearest to the birth first."""
     _seen: set[int] = field(default_factory=set)
     made: tuple[ast.expr, Ground] | None = None
+
+    keys: dict[int, Any] = field(default_factory=dict)
+    """By a comprehension that makes a dict: the key of the entry that is asked for."""
 
     def follow(self, node: ast.AST, ground: Ground | None) -> Found:
         if ground is None or not isinstance(node, ast.expr):
@@ -104,6 +108,9 @@ class SourceTrace:
             return follow_name(self, node, ground, path)
         if path and (part := part_given(self, node, ground, path[0])) is not None:
             return self.expression(part, ground, path[1:])
+        if path and isinstance(node, ast.DictComp):
+            self.keys[id(node)] = path[0]
+            return self.expression(node.value, ground, path[1:]) or here
         if (whole := whole_of(self, node, ground, path)) is not None:
             return self.expression(whole[0], ground, whole[1]) or here
         if isinstance(node, ast.Tuple | ast.List) and len(node.elts) > 1:
@@ -112,6 +119,8 @@ class SourceTrace:
         if self.prop.contradicts(node):
             raise Refuted
         if isinstance(node, ast.Call) and (found := follow_returned(self, node, ground, path)) is not None:
+            return found
+        if isinstance(node, ast.Call) and (found := follow_written(self, node, ground, path)) is not None:
             return found
         if self.prop.is_set_by(node) and not is_carried_into(self, node, ground):
             self.made = node, ground
