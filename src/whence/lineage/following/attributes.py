@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,11 @@ def follow_attribute(trace: SourceTrace, node: ast.Attribute, ground: Ground, pa
             held = value_of(trace, node, ground)
             if held is not None and (found := trace.continued().follow_object(held)).spot is not None:
                 return found.spot
-    return follow_settings(trace, settings, owner, path)
+    return follow_settings(trace, settings, owner, path, is_one=owner is not None and _is_only_one(owner))
+
+
+def _is_only_one(thing: Any) -> bool:
+    return sum(type(each) is type(thing) for each in gc.get_objects()) == 1
 
 
 def _constructed_again(trace: SourceTrace, node: ast.expr, ground: Ground) -> Spot | None:

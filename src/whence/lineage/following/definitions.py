@@ -22,22 +22,28 @@ if TYPE_CHECKING:
     from whence.lineage.following.trace import SourceTrace
 
 
-def follow_settings(trace: SourceTrace, settings: Sequence[Setting], owner: Any, path: Path) -> Spot | None:
-    """Of several places that set a thing, the one that can have given it what it has."""
+def follow_settings(
+    trace: SourceTrace, settings: Sequence[Setting], owner: Any, path: Path, *, is_one: bool
+) -> Spot | None:
+    """Of several places that set a thing, the one that can have given it what it has. `is_one` if there is no other such thing."""
     first = [each for each in settings if each.at_first]
     later = [each for each in settings if not each.at_first]
-    groups = [later or first] if trace.changed else [first, later]
-    tried = [_tried(trace, each, owner, path) for group in groups for each in group]
-    if all(isinstance(each, Refuted) for each in tried):
+    groups = [first, later]
+    if trace.changed:
+        # Where there is another of its kind, it may be with that one that it has gone well.
+        groups = [later or first] if is_one else [list(settings)]
+    tried = [[_tried(trace, each, owner, path) for each in group] for group in groups]
+    if all(isinstance(each, Refuted) for group in tried for each in group):
         raise Refuted
-    found = [each for each in tried if isinstance(each, tuple)]
-    # One that says itself what it makes is surer than one that only hands on.
-    found = [each for each in found if each[0].made is not None] or found
-    if not found or (trace.changed and len({spot for _, spot in found}) > 1):
-        return None
-    aside, spot = found[0]
-    trace.adopt(aside)
-    return spot
+    for group in tried:
+        found = [each for each in group if isinstance(each, tuple)]
+        if is_one:
+            # One that says itself what it makes is surer than one that only hands on.
+            found = [each for each in found if each[0].made is not None] or found
+        if found and not (trace.changed and len({spot for _, spot in found}) > 1):
+            trace.adopt(found[0][0])
+            return found[0][1]
+    return None
 
 
 def _tried(trace: SourceTrace, setting: Setting, owner: Any, path: Path) -> tuple[SourceTrace, Spot] | Refuted | None:

@@ -43,7 +43,7 @@ def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) 
         return _imported(trace, node.id, ground)
     settings = variable_settings(node.id, ground.filename, path)
     if any(not each.at_first for each in settings):
-        return follow_settings(trace, settings, None, path)
+        return follow_settings(trace, settings, None, path, is_one=True)
     found = find_definition(node.id, module.scope, None)
     if found is not None:
         return follow_definition(trace, found, module, path=path)
