@@ -62,8 +62,8 @@ def attribute(owner: Any, name: str) -> Any:
 
 
 def is_array(thing: Any) -> bool:
-    """True for a numpy array, also one that lies in a file, without importing numpy."""
-    return type(thing).__module__ == "numpy" and type(thing).__name__ in ("ndarray", "memmap")
+    """True for a numpy array, without importing numpy."""
+    return type(thing).__module__ == "numpy" and type(thing).__name__ == "ndarray"
 
 
 def same_object(one: Any, other: Any) -> bool:

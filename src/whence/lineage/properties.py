@@ -319,12 +319,13 @@ class HasElement(Property):
     def holds(self, thing: Any) -> bool | None:
         if isinstance(thing, torch.Tensor):
             return None if thing.numel() > LARGEST_SEARCH or thing.is_meta else bool((thing == self.value).any())
-        if is_array(thing):
+        if type(thing).__module__ == "numpy" and hasattr(thing, "dtype"):
+            # An array, also one that lies in a file, or a single number.
             if thing.size > LARGEST_SEARCH or thing.dtype.kind not in "iufb":
                 return None
             return bool((thing == self.value).any())
-        if isinstance(thing, int | float) or (type(thing).__module__ == "numpy" and getattr(thing, "ndim", 1) == 0):
-            return bool(thing == self.value)
+        if isinstance(thing, int | float):
+            return thing == self.value
         if isinstance(thing, list | tuple):
             found = [self.holds(each) for each in thing[:100_000]]
             return True if True in found else False if None not in found else None
