@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from whence.source.classes import class_node
-from whence.source.definitions import class_of_method, own_nodes
+from whence.source.definitions import class_of_method, is_empty, own_nodes
 from whence.source.files import program_files
 from whence.source.sites import Site, is_library, variables
 from whence.source.spots import Spot
@@ -104,16 +104,6 @@ def _places(targets: list[ast.expr]) -> Iterator[ast.expr]:
             yield from _places(target.elts)
         else:
             yield target
-
-
-def is_empty(node: ast.expr) -> bool:
-    """None, `[]`, `{}`, `dict()`: what a place begins with, or is cleared with."""
-    match node:
-        case ast.Constant(value=None) | ast.List(elts=[]) | ast.Dict(keys=[]) | ast.Tuple(elts=[]):
-            return True
-        case ast.Call(func=ast.Name(id="list" | "dict" | "set" | "deque" | "defaultdict")):
-            return True
-    return False
 
 
 def keepers_of(is_it: Callable[[torch.Tensor], bool], scene: Scene) -> list[Keeper]:

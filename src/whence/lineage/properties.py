@@ -28,6 +28,8 @@ class Property:
     """Whether it tells one sample of a batch from the others."""
     shows_in_lines: ClassVar[bool] = False
     """Whether a variable shows it, so that a sample can be made again with an eye on every line."""
+    outlives_files: ClassVar[bool] = False
+    """Whether it is to be followed through a file, from what reads it to what writes it in the same program."""
     of_the_whole: ClassVar[bool] = False
     """Whether things that are put together get it together: no part that stands in the list itself is its birth."""
 
@@ -43,6 +45,10 @@ class Property:
         """Whether an expression decides the property by itself, whatever goes into it."""
         return False
 
+    def is_born_in(self, _node: ast.AST) -> bool:
+        """Whether an expression is its birth for certain, by its syntax alone."""
+        return False
+
     def contradicts(self, _node: ast.expr) -> bool:
         """Whether what the expression makes cannot have the property, by its syntax alone."""
         return False
@@ -51,7 +57,7 @@ class Property:
         raise NotImplementedError
 
 
-def _called(node: ast.expr) -> str:
+def called_name(node: ast.expr) -> str:
     if not isinstance(node, ast.Call):
         return ""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -81,27 +87,27 @@ CASTS = {
 
 
 METHOD_DTYPES = {"double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32",
-                 "short": "int16", "byte": "uint8", "bool": "bool", "integers": "int64", "randint": "int64",
+                 "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool", "integers": "int64", "randint": "int64",
                  "randperm": "int64", "arange": "int64", "argmax": "int64", "argsort": "int64", "permutation": "int64"}  # fmt: skip
 # numpy's numbers are made by their type: np.float32(0.5).
 SCALARS = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"}
 METHOD_DTYPES |= {each: each for each in SCALARS}
 
 
-def _named_dtype(node: ast.expr) -> str | None:
+def named_dtype(node: ast.expr) -> str | None:
     """The type that an expression names for its result: `dtype=np.uint8`, `.astype("int64")`, `.long()`."""
     if isinstance(node, ast.Compare):
         return "bool"
     if not isinstance(node, ast.Call):
         return None
     named = next((keyword.value for keyword in node.keywords if keyword.arg == "dtype"), None)
-    if named is None and _called(node) in ("astype", "to", "type") and len(node.args) == 1:
+    if named is None and called_name(node) in ("astype", "to", "type") and len(node.args) == 1:
         named = node.args[0]
     if isinstance(named, ast.Attribute):
         return named.attr if named.attr != "long" else "int64"
     if isinstance(named, ast.Constant) and isinstance(named.value, str):
         return named.value
-    return METHOD_DTYPES.get(_called(node)) if named is None else None
+    return METHOD_DTYPES.get(called_name(node)) if named is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +150,13 @@ class HasDtype(Property):
     def is_set_by(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call):
             return False
-        return _called(node) in CASTS | SCALARS or any(keyword.arg == "dtype" for keyword in node.keywords)
+        return called_name(node) in CASTS | SCALARS or any(keyword.arg == "dtype" for keyword in node.keywords)
 
     def contradicts(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Constant):
             # A number of Python's: see `holds`.
             return True
-        named = _named_dtype(node)
+        named = named_dtype(node)
         return named is not None and named != self.describe()
 
     def describe(self) -> str:
@@ -178,7 +184,7 @@ class IsWhole(Property):
         return thing == int(thing) if isinstance(thing, int | float) and math.isfinite(thing) else None
 
     def is_set_by(self, node: ast.expr) -> bool:
-        return _called(node) in ("int", "long", "short") or (_named_dtype(node) or "").startswith(("int", "uint"))
+        return called_name(node) in ("int", "long", "short") or (named_dtype(node) or "").startswith(("int", "uint"))
 
     def describe(self) -> str:
         return "whole numbers"
@@ -220,7 +226,7 @@ class HasAxis(Property):
     def is_set_by(self, node: ast.expr) -> bool:
         # Without values a size is known to stay only where nothing but the type or the place changes.
         if isinstance(node, ast.Call):
-            return _called(node) not in KEEPS_SHAPE
+            return called_name(node) not in KEEPS_SHAPE
         return isinstance(node, ast.Subscript | ast.Compare)
 
     def describe(self) -> str:
@@ -313,7 +319,8 @@ class HasElement(Property):
     def holds(self, thing: Any) -> bool | None:
         if isinstance(thing, torch.Tensor):
             return None if thing.numel() > LARGEST_SEARCH or thing.is_meta else bool((thing == self.value).any())
-        if is_array(thing):
+        if type(thing).__module__ == "numpy" and hasattr(thing, "dtype"):
+            # An array, also one that lies in a file, or a single number.
             if thing.size > LARGEST_SEARCH or thing.dtype.kind not in "iufb":
                 return None
             return bool((thing == self.value).any())
@@ -328,7 +335,7 @@ class HasElement(Property):
 
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
-            return _called(node) not in PASSES_VALUES
+            return called_name(node) not in PASSES_VALUES
         return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
 
     def describe(self) -> str:
@@ -369,7 +376,7 @@ class NotFinite(Property):
 
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
-            return _called(node) not in PASSES_VALUES
+            return called_name(node) not in PASSES_VALUES
         return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
 
     def describe(self) -> str:
@@ -399,7 +406,7 @@ class Shows(Property):
 
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
-            return _called(node) not in PASSES_VALUES
+            return called_name(node) not in PASSES_VALUES
         return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
 
     def describe(self) -> str:
@@ -557,7 +564,7 @@ class HasShape(Property):
         return tuple(shape) == self.shape if isinstance(shape, tuple) else None
 
     def is_set_by(self, node: ast.expr) -> bool:
-        return (isinstance(node, ast.Call) and _called(node) not in KEEPS_SHAPE) or isinstance(node, ast.Subscript)
+        return (isinstance(node, ast.Call) and called_name(node) not in KEEPS_SHAPE) or isinstance(node, ast.Subscript)
 
     def describe(self) -> str:
         return str(self.shape)
@@ -578,7 +585,7 @@ class HasRank(Property):
         return call.operands[0], self
 
     def is_set_by(self, node: ast.expr) -> bool:
-        return _called(node) in RANK_CHANGES | {
+        return called_name(node) in RANK_CHANGES | {
             "tensor",
             "as_tensor",
             "from_numpy",

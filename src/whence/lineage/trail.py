@@ -12,7 +12,7 @@ from torch import nn
 
 from whence.finding import Hop, Sample
 from whence.lineage.constructors import attribute_size, counted_at, size_passed
-from whence.lineage.expressions import SourceTrace
+from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.looking import Unknown, look
 from whence.lineage.loops.remade import deviation_in_loop
@@ -134,7 +134,9 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
             # As many rows as there are indices.
             node, prop = node.slice, HasAxis(-1, prop.size)
         if node is not None:
-            found = SourceTrace(prop, scene.frames).follow(node, ground_of(call.stack, scene.frames))
+            found = SourceTrace(prop, scene.frames, scene.worked_before).follow(
+                node, ground_of(call.stack, scene.frames)
+            )
             if found.spot is not None:
                 known = [
                     *hops,
@@ -155,7 +157,7 @@ def _named_number(call: Call, prop: HasElement, scene: Scene) -> Spot | None:
             with suppress(Unknown):
                 number = look(given, ground.frame)
                 if type(number) in (int, float) and number == prop.value:
-                    return SourceTrace(prop, scene.frames).follow(given, ground).spot
+                    return SourceTrace(prop, scene.frames, scene.worked_before).follow(given, ground).spot
     return None
 
 
@@ -186,7 +188,7 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> T
             attribute_size(*owner, scene.modules.built_at(owner[0]), prop.axis) if isinstance(prop, HasAxis) else None
         )
         return Trail(Birth.LAYER if spot else Birth.UNKNOWN, spot, tuple(reversed(hops)), module=path, sized=sized)
-    found = SourceTrace(prop, scene.frames).follow_object(tensor)
+    found = SourceTrace(prop, scene.frames, scene.worked_before).follow_object(tensor)
     if found.spot is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
     sized = size_passed(*found.made, prop.axis) if found.made is not None and isinstance(prop, HasAxis) else None

@@ -13,7 +13,7 @@ from types import FrameType
 import torch
 
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.expressions import SourceTrace
+from whence.lineage.following.trace import SourceTrace
 from whence.lineage.lines import operation_in
 from whence.lineage.live import LiveBirth, places_entered
 from whence.lineage.looking import Unknown

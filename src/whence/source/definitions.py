@@ -176,6 +176,34 @@ def attribute_definitions(text: str, scope: ast.AST) -> list[Definition]:
     ]
 
 
+def attributes_set_in(scope: ast.AST, name: str) -> Iterator[tuple[ast.Attribute, Definition]]:
+    """The assignments to attributes of that name, whosever they are, in a function or a file."""
+    for target, definition in _definitions_in(scope):
+        if isinstance(target, ast.Attribute) and target.attr == name:
+            yield target, definition
+
+
+def names_set_in(scope: ast.AST, name: str) -> Iterator[Definition]:
+    """The assignments to a variable in a function or a file, in the order of their lines."""
+    for target, definition in _definitions_in(scope):
+        if isinstance(target, ast.Name) and target.id == name:
+            yield definition
+
+
+def is_empty(node: ast.expr) -> bool:
+    """`[]`, `{}`, `list()`, None: what a place begins with, or is cleared with; what fills it later is what counts."""
+    match node:
+        case ast.List(elts=[]) | ast.Dict(keys=[]) | ast.Tuple(elts=[]) | ast.Constant(value=None):
+            return True
+        case ast.Call(args=[], keywords=[], func=ast.Name(id="list" | "dict" | "set")):
+            return True
+        case ast.Call(args=[], func=ast.Name(id="deque") | ast.Attribute(attr="deque")):
+            return True
+        case ast.Call(func=ast.Name(id="defaultdict") | ast.Attribute(attr="defaultdict")):
+            return True
+    return False
+
+
 def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
     """The assignment `self.name = ...` in a class; the one in `__init__` if there are several."""
     found = find_attributes(name, class_node)

@@ -98,6 +98,10 @@ class FailedCall(Scene):
         return self.call.site
 
     @property
+    def worked_before(self) -> bool:
+        return self.tape.earlier_at(self.call) is not None
+
+    @property
     def scope(self) -> Scope | None:
         return self.call.module if isinstance(self.call.module, Scope) else None
 

@@ -25,3 +25,8 @@ class Scene:
     """Puts what torch is asked within it on the tape; for looking again, in a child process."""
     troubles: list[str] = field(default_factory=list)
     """Rules that failed themselves."""
+
+    @property
+    def worked_before(self) -> bool:
+        """Whether what fails now has gone well at the same place: then what it is about was not so at first."""
+        return False

@@ -19,7 +19,7 @@ from whence.lineage.datasets.asking import random_states, set_random_states
 from whence.lineage.datasets.deviating import deviation
 from whence.lineage.datasets.workers import be_worker
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.expressions import SourceTrace
+from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.lines import LineWatch
 from whence.lineage.looking import is_array
@@ -122,7 +122,7 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         fetch = fetch_again(info.dataset, indices)
         with returning_frames(everything):
             batch = info.collated(fetch.samples)
-    position = _position(fetch.samples, leaf.path, prop)
+    position, path = _position(fetch.samples, leaf.path, prop)
     named = position if position is not None else 0
     inner = replace(scene, frames=[*(frame for frame, _ in everything), *fetch.frames(), *scene.frames])
     sample = Sample(
@@ -132,7 +132,7 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         leaf=leaf.path,
         path=file_of(fetch.returns[named]) if fetch.returns else None,
     )
-    one = dict(leaves_of(fetch.samples[named])).get(leaf.path, _MISSING)
+    one = dict(leaves_of(fetch.samples[named])).get(path, _MISSING)
     if (
         prop.shows_in_lines
         and position is not None
@@ -181,7 +181,9 @@ def _by_lines(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Prope
     if watch.source is None:
         return None
     frame, node = watch.source
-    upstream = SourceTrace(prop, [frame, *scene.frames]).follow(node, ground_of((Site.of(frame),), [frame]))
+    upstream = SourceTrace(prop, [frame, *scene.frames], scene.worked_before).follow(
+        node, ground_of((Site.of(frame),), [frame])
+    )
     return Trail(Birth.SOURCE, upstream.spot, upstream.hops) if upstream.spot is not None else None
 
 
@@ -226,13 +228,19 @@ def _only_together(sample: Any, collated: Any, prop: Property) -> bool:
 _MISSING = object()
 
 
-def _position(samples: list[Any], path: str, prop: Property) -> int | None:
-    """The sample that has the property, if one has it and not simply all of them."""
-    if prop.singles_out:
-        for number, sample in enumerate(samples):
-            if prop.holds(dict(leaves_of(sample)).get(path)):
-                return number
-    return None
+def _position(samples: list[Any], path: str, prop: Property) -> tuple[int | None, str]:
+    """The sample that has the property, if one has it and not simply all of them, and where in it.
+
+    A collate function may put the parts of samples at other places: then it is the only part that has it in any of them.
+    """
+    if not prop.singles_out:
+        return None, path
+    parts = [(number, dict(leaves_of(sample))) for number, sample in enumerate(samples)]
+    for number, leaves in parts:
+        if prop.holds(leaves.get(path)):
+            return number, path
+    found = [(number, each) for number, leaves in parts for each, leaf in leaves.items() if prop.holds(leaf)]
+    return found[0] if len({each for _, each in found}) == 1 else (None, path)
 
 
 def _plain(index: Any) -> int | None:
@@ -263,7 +271,7 @@ def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Prope
         if expression is None or ground is None:
             continue
         ground = replace(ground, frame=frame)
-        search = SourceTrace(prop, [frame, *scene.frames])
+        search = SourceTrace(prop, [frame, *scene.frames], scene.worked_before)
         found = search.follow_path(expression, ground, path)
         if found.spot is not None:
             handed_over = search.part_of(expression, ground, path)

@@ -7,7 +7,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.ledgers.mixing import half_mixed, spread_of
 from whence.lineage.datasets.stretches import Buffer
-from whence.lineage.expressions import SourceTrace
+from whence.lineage.following.trace import SourceTrace
 from whence.lineage.properties import IsCount
 from whence.rules.data.blocks import aims_at, stream_loop
 from whence.rules.telling import tell_silent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 import torch
 
@@ -11,159 +10,18 @@ from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
 from whence.lineage.counting import counted_before
 from whence.lineage.properties import HasAxis, HasElement
-from whence.lineage.trail import Birth, Trail, trace
-from whence.rules.dtype.operands import cast_patch
+from whence.lineage.trail import Trail, trace
+from whence.rules.indexing import out_of_range
 from whence.rules.operations import CLASS_LOSSES, loss_operands
 from whence.rules.rule import rule
-from whence.rules.telling import describe, dtype_name, shape_text, tell
+from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, insert_after
-from whence.source.spots import Spot
 from whence.source.text import last_name
 from whence.tape.failed import FailedCall
-
-IGNORED = -100
-
-
-def _out_of_range(failed: FailedCall) -> tuple[torch.Tensor, tuple[int, ...], int, int] | None:
-    """The index tensor, the place and value of its first wrong element, and the size of what it indexes."""
-    index, size, exempt = _indexing(failed)
-    if index is None or size is None or not _holds_indices(index):
-        return None
-    wrong = (index >= size) | (index < (-size if failed.name == "__getitem__" else 0))
-    if exempt is not None:
-        wrong &= index != exempt
-    places = wrong.nonzero()
-    if not len(places):
-        return None
-    place = tuple(int(each) for each in places[0])
-    return index, place, int(index[place]), size
-
-
-INDICES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-
-
-def _holds_indices(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in INDICES and tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
-
-
-def _indexing(failed: FailedCall) -> tuple[torch.Tensor | None, int | None, int | None]:
-    """Index tensor, size of the axis it indexes, and the value that is exempt."""
-    operands = loss_operands(failed)
-    if operands is not None and failed.name in CLASS_LOSSES:
-        prediction, target = operands
-        exempt = failed.kwargs.get("ignore_index", IGNORED)
-        return (
-            target,
-            prediction.shape[1] if prediction.dim() > 1 else prediction.shape[-1] if prediction.dim() else None,
-            exempt,
-        )
-    first, second = failed.argument(0, "input"), failed.argument(1, "weight")
-    if (
-        failed.name in ("embedding", "embedding_bag")
-        and isinstance(first, torch.Tensor)
-        and isinstance(second, torch.Tensor)
-    ):
-        if first.is_floating_point() != second.is_floating_point() and first.is_floating_point():
-            first, second = second, first
-        return first, second.shape[0] if second.dim() else None, None
-    if failed.name in (
-        "gather",
-        "index_select",
-        "scatter",
-        "scatter_",
-        "scatter_add",
-        "scatter_add_",
-        "index_add",
-        "index_add_",
-        "index_fill_",
-        "index_copy_",
-    ):
-        axis, index = failed.argument(1, "dim"), failed.argument(2, "index")
-        if isinstance(first, torch.Tensor) and isinstance(axis, int) and isinstance(index, torch.Tensor):
-            return index, first.shape[axis], None
-    if failed.name == "one_hot" and isinstance(first, torch.Tensor):
-        classes = failed.argument(1, "num_classes")
-        return first, classes if isinstance(classes, int) and classes > 0 else None, None
-    if failed.name == "__getitem__" and isinstance(first, torch.Tensor):
-        return _subscript(first, failed.args[1] if len(failed.args) > 1 else None)
-    return None, None, None
-
-
-def _subscript(table: torch.Tensor, index: Any) -> tuple[torch.Tensor | None, int | None, int | None]:
-    for axis, each in enumerate(index if isinstance(index, tuple) else (index,)):
-        if isinstance(each, torch.Tensor) and each.dtype in (torch.int64, torch.int32) and axis < table.dim():
-            return each, table.shape[axis], None
-    return None, None, None
 
 
 def _trail(failed: FailedCall, index: torch.Tensor, place: tuple[int, ...], value: int) -> Trail:
     return trace(failed.value(index), HasElement(value, place), failed)
-
-
-def _wrapping_cast(failed: FailedCall, index: torch.Tensor, value: int) -> tuple[Any, int] | None:
-    """A cast on the way that could not hold the number: its call, and the number from before it."""
-    current = failed.value(index)
-    prop = HasElement(value)
-    for _ in range(200):
-        call = current.call
-        if call is None or not call.operands:
-            return None
-        source = call.operands[0]
-        narrower = not source.dtype.is_floating_point and source.dtype.itemsize > current.dtype.itemsize
-        if call.name in ("to", "short", "char", "byte", "int", "type") and narrower:
-            lost = 2 ** (8 * current.dtype.itemsize)
-            tensor = source.tensor
-            original = next(
-                (each for each in (value + lost, value - lost) if tensor is None or bool((tensor == each).any())), None
-            )
-            contains = tensor is not None and bool((tensor == value).any())
-            return (call, original) if original is not None and not contains else None
-        carried = prop.carrier(call, current)
-        if carried is None:
-            return None
-        current = carried[0]
-    return None
-
-
-@rule("dtype/narrowed")
-def narrowed(failed: FailedCall) -> Finding | None:
-    """A cast changed values.
-
-    What happened
-        Numbers were put into a type that cannot hold them: ids above 32767 in int16 become negative, and an embedding or
-        a loss then finds an index out of range.
-    Why it matters
-        The lookup raises; the cast did it, often long before.
-    How it is detected
-        The wrong index is followed back to a cast whose input had the number plus or minus what the type wraps by.
-    How to fix it
-        A wider type at the cast.
-    When it stays silent
-        Casts that kept every value.
-    Cost
-        None until a call raises.
-    """
-    found = _out_of_range(failed)
-    if found is None:
-        return None
-    index, _, value, size = found
-    cast = _wrapping_cast(failed, index, value)
-    if cast is None:
-        return None
-    call, original = cast
-    narrow = dtype_name(call.outputs[0].dtype)
-    spot = Spot.of_site(call.site) if call.site is not None else None
-    return tell(
-        failed,
-        "dtype/narrowed",
-        verdict=f"{original} became {value} in a cast to {narrow}, and is out of range for {failed.name}",
-        spot=spot,
-        why=f"{narrow} holds numbers up to {torch.iinfo(call.outputs[0].dtype).max}; {original} wraps around to {value}. "
-        f"The table has {size} rows.",
-        fix="Keep the numbers in int32 or int64 at the cast.",
-        patch=cast_patch(Trail(Birth.CALL, spot), torch.int64),
-        operands=(Operand("before", describe(call.operands[0])), Operand("index", describe(index))),
-    )
 
 
 @rule("data/label-range")
@@ -186,10 +44,10 @@ def label_range(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    found = _out_of_range(failed)
-    if found is None or _wrapping_cast(failed, found[0], found[2]) is not None:
+    found = out_of_range(failed)
+    if found is None:
         return None
-    index, place, value, size = found
+    index, place, value, size = found.index, found.place, found.value, found.size
     if failed.name == "embedding" and _counted(failed, index):
         return None
     for ask in (_too_few, _counted_before):

@@ -15,7 +15,7 @@ from torch.utils.data import Subset, TensorDataset
 
 from whence.ledgers.audit import Audit
 from whence.ledgers.inputs import Given
-from whence.lineage.expressions import PASSED_ON
+from whence.lineage.following.found import PASSED_ON
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Trail, trace
 from whence.source.spots import Spot

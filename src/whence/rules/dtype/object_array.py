@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from whence.finding import Finding, Operand
-from whence.lineage.expressions import SourceTrace
+from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.looking import is_array
 from whence.lineage.properties import IsObject

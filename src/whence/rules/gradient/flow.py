@@ -11,7 +11,7 @@ from whence.finding import Confidence, Finding, Hop, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.ledgers.weights import WeightEntry
-from whence.lineage.expressions import SourceTrace
+from whence.lineage.following.trace import SourceTrace
 from whence.lineage.properties import Property
 from whence.lineage.switches import switch_around
 from whence.rules.gradient.no_graph import cut_text

@@ -8,7 +8,8 @@ from typing import Any
 from torch.optim.lr_scheduler import LRScheduler
 
 from whence.finding import Confidence, Finding, Severity
-from whence.lineage.expressions import Found, SourceTrace
+from whence.lineage.following.found import Found
+from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.loops.turns import Rounds, rounds_of
 from whence.lineage.properties import IsCount

@@ -1,0 +1,77 @@
+"""Over variables: the definition that a name has in a function, in its file or in another one."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from whence.lineage.following.containers import Path
+from whence.lineage.following.definitions import follow_definition, follow_settings
+from whence.lineage.following.settings import variable_settings
+from whence.lineage.grounds import Ground, ground_of, module_ground, outer_sites
+from whence.source.definitions import Definition, definitions_before, find_definition
+from whence.source.sites import Site, is_library
+from whence.source.spots import Spot
+from whence.source.text import enclosing, statement_of, tree_of
+
+if TYPE_CHECKING:
+    from whence.lineage.following.trace import SourceTrace
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+
+
+def follow_variable(trace: SourceTrace, name: str, frame: FrameType, path: Path) -> Spot | None:
+    """A variable of a live frame, or of the file that the frame's function stands in."""
+    site = Site.of(frame)
+    ground = ground_of((site, *outer_sites(frame)), trace.frames)
+    if ground is not None and name not in frame.f_locals:
+        ground = module_ground(ground, trace.frames)
+    if ground is None:
+        return None
+    found = find_definition(name, ground.scope, site.statement() if name in frame.f_locals else None)
+    return follow_definition(trace, found, ground, name=name, path=path) if found is not None else None
+
+
+def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) -> Spot | None:
+    found = _reaching(trace, node, ground)
+    if found is not None:
+        return follow_definition(trace, found, ground, name=node.id, path=path)
+    module = module_ground(ground, trace.frames)
+    if module is None or isinstance(ground.scope, ast.Module):
+        return _imported(trace, node.id, ground)
+    settings = variable_settings(node.id, ground.filename, path)
+    if any(not each.at_first for each in settings):
+        return follow_settings(trace, settings, None, path, is_one=True)
+    found = find_definition(node.id, module.scope, None)
+    if found is not None:
+        return follow_definition(trace, found, module, path=path)
+    return _imported(trace, node.id, ground)
+
+
+def _reaching(trace: SourceTrace, node: ast.Name, ground: Ground) -> Definition | None:
+    """The definition that reaches a name; of several in the branches of an `if`, the one that gives such a value."""
+    before = statement_of(node) or node
+    last = find_definition(node.id, ground.scope, before)
+    if last is None or not isinstance(enclosing(last.node, ast.If, *SCOPES), ast.If):
+        return last
+    for other in definitions_before(node.id, ground.scope, before):
+        if isinstance(other.value, ast.Constant) and trace.prop.holds(other.value.value):
+            return other
+    return last
+
+
+def _imported(trace: SourceTrace, name: str, ground: Ground) -> Spot | None:
+    """A name that another file of the program defines."""
+    tree = tree_of(ground.filename)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.ImportFrom) and any((each.asname or each.name) == name for each in node.names):
+            original = next(each.name for each in node.names if (each.asname or each.name) == name)
+            module = sys.modules.get(node.module or "")
+            filename = getattr(module, "__file__", None)
+            if filename and not is_library(filename) and (other := tree_of(filename)) is not None:
+                found = find_definition(original, other, None)
+                if found is not None:
+                    return follow_definition(trace, found, Ground(filename, other))
+    return None

@@ -1,0 +1,111 @@
+"""Numbers that a type has not enough bits for, and that are out of range for what they look up."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import torch
+
+from whence.finding import Confidence, Finding, Operand
+from whence.lineage.narrowing import Wrapped, may_be_wrapped, narrow_type
+from whence.lineage.properties import HasElement
+from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.dtype.operands import cast_patch
+from whence.rules.indexing import Beyond, out_of_range
+from whence.rules.rule import Rank, rule
+from whence.rules.telling import describe, dtype_name, tell
+from whence.source.spots import Spot
+from whence.tape.failed import FailedCall
+
+
+@rule("dtype/narrowed", Rank.CAUSE)
+def narrowed(failed: FailedCall) -> Finding | None:
+    """A cast changed values.
+
+    What happened
+        Numbers were put into a type that cannot hold them: ids above 32767 in int16 become negative, and an embedding or
+        a loss then finds an index out of range.
+    Why it matters
+        The lookup raises; the cast did it, often long before, and what it made was stored and read back as a wider type.
+    How it is detected
+        The wrong index is followed back to a cast whose input had the number plus or minus what the type wraps by: over torch's calls;
+        through numpy's, in the source; through a file, from the line that reads it to the one in the program that writes it.
+    How to fix it
+        A wider type at the cast.
+    When it stays silent
+        Casts that kept every value. A number that would not be in range without the cast either. Where what the cast was given is
+        gone: -1, -100 and other numbers that stand for "none", and those that the program writes out itself.
+    Cost
+        None until a call raises.
+    """
+    found = out_of_range(failed)
+    if found is None:
+        return None
+    cast = _cast_of_torch(failed, found.index, found.value)
+    if cast is None:
+        return _cast_elsewhere(failed, found)
+    call, original = cast
+    spot = Spot.of_site(call.site) if call.site is not None else None
+    narrow = dtype_name(call.outputs[0].dtype)
+    return _told(
+        failed, found, original, narrow, Trail(Birth.CALL, spot), Operand("before", describe(call.operands[0]))
+    )
+
+
+def _cast_elsewhere(failed: FailedCall, found: Beyond) -> Finding | None:
+    """A cast of numpy's, or one whose result went through a file: what it was given is gone, and its type says the rest."""
+    if not may_be_wrapped(found.value, found.size):
+        return None
+    prop = Wrapped(found.value, found.place, size=found.size)
+    trail = trace(failed.value(found.index), prop, failed)
+    node = trail.spot.node() if trail.spot is not None else None
+    original = prop.original(node) if node is not None else None
+    if original is None or not isinstance(node, ast.Call):
+        return None
+    return _told(failed, found, original, narrow_type(node), trail)
+
+
+def _told(
+    failed: FailedCall, found: Beyond, original: int, narrow: str, trail: Trail, before: Operand | None = None
+) -> Finding | None:
+    limits = torch.iinfo(getattr(torch, narrow))
+    seen = before is not None
+    return tell(
+        failed,
+        "dtype/narrowed",
+        verdict=f"{original} became {found.value} in a cast to {narrow}, and is out of range for {failed.name}",
+        trail=trail,
+        spot=trail.spot if seen else None,
+        why=f"{narrow} holds numbers from {limits.min} to {limits.max}; {original} wraps around to {found.value}. "
+        f"The table has {found.size} rows.",
+        fix="Keep the numbers in int32 or int64 at the cast.",
+        patch=cast_patch(trail, torch.int64),
+        confidence=Confidence.PROVEN if seen else Confidence.LIKELY,
+        operands=(*([before] if before is not None else []), Operand("index", describe(found.index))),
+    )
+
+
+def _cast_of_torch(failed: FailedCall, index: torch.Tensor, value: int) -> tuple[Any, int] | None:
+    """A cast on the way that could not hold the number: its call, and the number from before it."""
+    current = failed.value(index)
+    prop = HasElement(value)
+    for _ in range(200):
+        call = current.call
+        if call is None or not call.operands:
+            return None
+        source = call.operands[0]
+        narrower = not source.dtype.is_floating_point and source.dtype.itemsize > current.dtype.itemsize
+        if call.name in ("to", "short", "char", "byte", "int", "type") and narrower:
+            lost = 2 ** (8 * current.dtype.itemsize)
+            tensor = source.tensor
+            original = next(
+                (each for each in (value + lost, value - lost) if tensor is None or bool((tensor == each).any())), None
+            )
+            contains = tensor is not None and bool((tensor == value).any())
+            return (call, original) if original is not None and not contains else None
+        carried = prop.carrier(call, current)
+        if carried is None:
+            return None
+        current = carried[0]
+    return None
