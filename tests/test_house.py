@@ -35,8 +35,11 @@ ARROWS = {
     "pacing": {"tape", "sensors", "auditing"},
     "stepping": {"tape", "tripwires", "pacing"},
     "functional": {"finding", "tape", "lineage", "repro", "tripwires"},
+    "reenacting": {"finding", "tape", "lineage", "repro", "tripwires"},
     "session": {
         "finding",
+        "reenacting",
+        "repro",
         "source",
         "tape",
         "rules",

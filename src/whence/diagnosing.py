@@ -45,6 +45,8 @@ class Diagnoser:
         self.modules = modules
         self.loaders = loaders
         self.record = record
+        self.once_more: Callable[[Trip], tuple[Finding, Repro | None] | None] | None = None
+        """Runs a step again that cannot be replayed, and says what was found out."""
         self.repros: dict[Finding, Repro | None] = {}
         """For findings that were made and not yet told."""
 
@@ -79,6 +81,9 @@ class Diagnoser:
         if trip.notice not in (Notice.UPDATE, Notice.RATE):
             self._replay(trip)
         if trip.born is None and trip.gradient is None:
+            if self.once_more is not None and (answer := self.once_more(trip)) is not None:
+                self.repros[answer[0]] = answer[1]
+                return [answer[0]]
             self._look_without_replay(trip)
         for ask in trip_rules():
             try:

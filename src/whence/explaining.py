@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from whence.finding import Confidence, Finding, Severity
-from whence.lineage.again import turn_of
+from whence.lineage.again import turns_of
 from whence.lineage.datasets.refetching import Kinds, kinds_of, make_again, raised_in_worker, stuck_at
 from whence.lineage.datasets.samples import MOST_SAMPLES
 from whence.lineage.datasets.workers import fetch_until_it_ends
@@ -33,7 +33,6 @@ from whence.tape.tape import Call, Tape
 REFUSALS = (TypeError, AttributeError, KeyError, IndexError)
 """How Python says that something is not what an operation needs."""
 RETRIES, LONGEST_RETRY = 20, 3.0
-MOST_TURNS = 4
 
 Recording = Callable[[], AbstractContextManager[None]]
 Watching = Callable[[Callable[[], None]], tuple[BaseException | None, list[Finding]]]
@@ -87,10 +86,7 @@ class Explainer:
         return self.once_more(call.stack, exception, frames) or found
 
     def once_more(self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]) -> list[Finding]:
-        """Explain a failure in a step that was not recorded: what led to it is run again in a child process, and watched there.
-
-        Where the function that failed was handed all it has, that is too little: then it is the one that called it.
-        """
+        """Explain a failure in a step that was not recorded: what led to it is run again in a child process, and watched there."""
         key = "once more", stack[:1], type(exception)
         if key not in self._known:
             fate = fate_of(exception, frames)
@@ -100,13 +96,10 @@ class Explainer:
         return self._known[key]
 
     def _found_again(self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]) -> list[Finding]:
-        for site in stack[:MOST_TURNS]:
-            frame = next((each for each in frames if each.f_code is site.f_code), None)
-            turn = turn_of(site, frame) if frame is not None else None
-            if turn is not None:
-                with contextlib.suppress(NotPossible):
-                    if found := run_elsewhere(partial(self._watched_again, turn, stack[0], exception)):
-                        return found
+        for turn in turns_of(stack, frames):
+            with contextlib.suppress(NotPossible):
+                if found := run_elsewhere(partial(self._watched_again, turn.run, stack[0], exception)):
+                    return found
         return []
 
     def _watched_again(self, turn: Callable[[], None], site: Site, exception: Exception) -> list[Finding]:

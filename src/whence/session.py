@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from time import perf_counter
 from types import FrameType, TracebackType
 from typing import Any, Protocol, TypeVar
@@ -28,7 +30,9 @@ from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
 from whence.ledgers.loop import Kind
 from whence.pacing import Pace
-from whence.record import Record
+from whence.record import Record, Writable
+from whence.reenacting import Reenactor
+from whence.repro import Repro
 from whence.rules.rule import call_rules
 from whence.sensors.backward import BackwardSensor
 from whence.sensors.calls import CallSensor
@@ -102,6 +106,7 @@ class Session:
         self.explainer = Explainer(self.tape, *books, self._watching_again)
         self.diagnoser = Diagnoser(self.tape, self.passes, *books)
         self.tripwires = Tripwires(self, self.passes, self.diagnoser)
+        self.diagnoser.once_more = Reenactor(self)
         self.functional = FunctionalSteps(self, self.passes, self.tripwires)
         self.auditor = Auditor(self, self.passes)
         self.scope: Scope | None = None
@@ -787,10 +792,14 @@ class Session:
 
     def _watching_again(self, run: Callable[[], None]) -> tuple[BaseException | None, list[Finding]]:
         """Run something with everything on, and have what is said of it if it fails. For child processes."""
-        self.record, self.screen = Record(), _Unseen()
+        self.record, self.screen = _Unread(), _Unseen()
+        self.config = replace(self.config, stop_on=None)
         self.calls = self.pace.calls = CallSensor(self)
+        self.pace.budget = math.inf
         self._phases, self._said, self._explained, self.scope = [], [], None, None
         self._looking_now = False
+        self.tripwires.begin_anew()
+        self.passes.begin(self.step, recording=True)
         for sensor in self.sensors:
             sensor.failed = False
             sensor.start()
@@ -803,9 +812,26 @@ class Session:
             self.calls.stop()
         return None, []
 
+    def watch_again(self, run: Callable[[], None]) -> list[tuple[Finding, Repro | None]]:
+        """The same for something that may go well: all that is said of it."""
+        self._watching_again(run)
+        assert isinstance(self.record, _Unread)
+        return [(each, self.record.kept.get(each)) for each in self.record.report.findings]
+
     def _recording_aside(self) -> AbstractContextManager[None]:
         """Put what is called within on the tape. For child processes."""
         return _recording(_Aside(self))
+
+
+class _Unread(Record):
+    """A record that is not written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[Finding, Any] = {}
+
+    def keep_repro(self, repro: Writable) -> None:
+        self.kept[self.report.findings[-1]] = repro
 
 
 class _Unseen:

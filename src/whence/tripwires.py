@@ -129,6 +129,31 @@ class Tripwires:
         self._prepared = ()
         self._inputs, self._weights = [], []
 
+    def begin_anew(self) -> None:
+        """For a child process, which asks about what it does itself."""
+        self.forget()
+        self._count, self._poisoned, self._cause = 0, [], None
+        self._told_update = self._told_state = self._told_end = self._told_scale = False
+
+    @property
+    def loss(self) -> torch.Tensor | None:
+        """The last that backward was called for in this pass."""
+        return self._loss
+
+    def left_over(self, trip: Trip) -> list[Finding]:
+        """What is not finite in a pass that goes no further, and that nobody has used: for the one that it stands for."""
+        if self._pending is not None or self._held is not None:
+            return self._pending.findings if self._pending is not None else self._held or []
+        if self._bad_loss is not None:
+            more = {
+                "weights": trip.weights,
+                "exception": trip.exception,
+                "optimizer": trip.optimizer,
+                "built": trip.built,
+            }
+            return self._ask(self._trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more))
+        return []
+
     def is_idle(self) -> bool:
         """Nothing was noticed in this pass that its end could settle."""
         return (

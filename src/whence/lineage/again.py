@@ -7,34 +7,71 @@ same turn; but it goes the same way, and where it fails at the same line it can 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
 from whence.source.sites import Site, variables
-from whence.source.text import parent_of, statement_of
+from whence.source.text import last_name, parent_of, statement_of
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 WHOLE = (ast.FunctionDef, ast.AsyncFunctionDef)
 LEFT = "__left__"
 
 
+MOST_TURNS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """To be run in a child process. `is_whole` if its loop's variables are what they were when it began."""
+
+    run: Callable[[], None]
+    is_whole: bool
+
+
 class _Left(Exception):
     """The turn ends before it comes to the line."""
 
 
-def turn_of(site: Site, frame: FrameType) -> Callable[[], None] | None:
-    """The lines of the innermost loop, or else of the function, up to and with the statement that a site stands in."""
+def turns_of(stack: Sequence[Site], frames: Sequence[FrameType], delivered: Sequence[Any] = ()) -> Iterator[Turn]:
+    """For each function on the way to a place that is still running, the inner ones first: its turn that led there.
+
+    Where a function was handed all it has, its own lines are too little, and those of the one that called it are wanted.
+    """
+    for site in stack[:MOST_TURNS]:
+        frame = next((each for each in frames if each.f_code is site.f_code), None)
+        turn = turn_of(site, frame, delivered) if frame is not None else None
+        if turn is not None:
+            yield turn
+
+
+def turn_of(site: Site, frame: FrameType, delivered: Sequence[Any] = ()) -> Turn | None:
+    """The lines of the innermost loop, or else of the function, up to and with the statement that a site stands in.
+
+    What was delivered last is what the loop has begun with, if its lines have bound its variables anew.
+    """
     node = site.node()
     statement = statement_of(node) if node is not None else site.statement()
-    body = _leading_to(statement) if statement is not None else None
-    if body is None:
+    led = _leading_to(statement) if statement is not None else None
+    if led is None:
         return None
+    body, loop = led
+    names = {**frame.f_globals, **variables(frame), LEFT: _Left}
+    own = _names_in(loop.target) if isinstance(loop, ast.For) else set()
+    if isinstance(loop, ast.For) and own & _bound_in(body):
+        given = _given(loop, delivered[-1]) if delivered else None
+        if given is None:
+            # What they were made into is still there, and would be made into something else.
+            body = [each for each in body if not (_bound_in([each]) and _bound_in([each]) <= own)]
+        names |= given or {}
+        own = own if given is None else set()
+    is_whole = not own & _bound_in(body)
     try:
-        *before, last = [_compiled(each, site) for each in body]
+        *before, last = [_compiled(each, site) for each in body if not _is_fetch(each)]
     except (SyntaxError, ValueError):
         return None
-    names = {**frame.f_globals, **variables(frame), LEFT: _Left}
 
     def run() -> None:
         for code in before:
@@ -47,7 +84,7 @@ def turn_of(site: Site, frame: FrameType) -> Callable[[], None] | None:
                 continue
         exec(last, names)
 
-    return run
+    return Turn(run, is_whole)
 
 
 def _compiled(statement: ast.stmt, site: Site) -> CodeType:
@@ -55,11 +92,63 @@ def _compiled(statement: ast.stmt, site: Site) -> CodeType:
     module = _Leaving().visit(ast.Module([_copied(statement)], []))
     code = compile(ast.fix_missing_locations(module), site.filename, "exec", dont_inherit=True)
     own = site.f_code
-    return code.replace(co_name=own.co_name, co_qualname=own.co_qualname, co_firstlineno=own.co_firstlineno)
+    return code.replace(co_name=own.co_name, co_qualname=own.co_qualname)
 
 
-def _leading_to(statement: ast.stmt) -> list[ast.stmt] | None:
-    """With the contexts around it, and without what would catch its failure."""
+def _is_fetch(statement: ast.stmt) -> bool:
+    """`batch = next(batches)`: what it gave is still there, and a second time it would give another."""
+    match statement:
+        case ast.Assign(value=ast.Call(func=ast.Name(id="next"))):
+            return True
+    return False
+
+
+def _names_in(target: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
+SETTLING = frozenset({"to", "cuda", "cpu", "float", "double", "half", "bfloat16", "long", "int", "bool", "contiguous", "detach",
+                      "requires_grad_"})  # fmt: skip
+"""Methods that do nothing when they are called again on what they gave."""
+
+
+def _bound_in(body: list[ast.stmt]) -> set[str]:
+    """The variables that are given something else: `x = x / 255`, `x += noise`; not `x = x.to(device)`."""
+    found: set[str] = set()
+    for node in (each for statement in body for each in ast.walk(statement)):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                parts = value.elts if isinstance(value, ast.Tuple) else [value]
+                if not all(isinstance(each, ast.Call) and last_name(each.func) in SETTLING for each in parts):
+                    found |= set[str]().union(*map(_names_in, targets))
+            case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+                found |= _names_in(target)
+    return found
+
+
+def _given(loop: ast.For, data: Any) -> dict[str, Any] | None:
+    """What the variables of a loop over a loader, or over `enumerate(loader)`, have when a turn begins."""
+    target = loop.target
+    if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "enumerate" and isinstance(target, ast.Tuple):
+        target = target.elts[-1]
+    return _taken_apart(target, data)
+
+
+def _taken_apart(target: ast.expr, data: Any) -> dict[str, Any] | None:
+    if isinstance(target, ast.Name):
+        return {target.id: data}
+    if not isinstance(target, ast.Tuple | ast.List) or not isinstance(data, tuple | list):
+        return None
+    if len(target.elts) != len(data):
+        return None
+    found = [_taken_apart(each, part) for each, part in zip(target.elts, data, strict=True)]
+    return (
+        {name: part for each in found if each is not None for name, part in each.items()} if None not in found else None
+    )
+
+
+def _leading_to(statement: ast.stmt) -> tuple[list[ast.stmt], ast.AST] | None:
+    """With the contexts around it, and without what would catch its failure; and the loop, or function, that they are in."""
     body: list[ast.stmt] = [statement]
     current: ast.AST = statement
     while True:
@@ -71,7 +160,7 @@ def _leading_to(statement: ast.stmt) -> list[ast.stmt] | None:
             body = [_with_body(current, body)] if isinstance(current, ast.With | ast.AsyncWith) else body
         body = [*block[: block.index(current)], *body]  # type: ignore[arg-type]
         if isinstance(parent, LOOPS + WHOLE):
-            return body
+            return body, parent
         current = parent
 
 

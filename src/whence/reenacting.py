@@ -1,0 +1,104 @@
+"""A step that is not on the tape, and that nothing on the tape can stand for: its turn of the loop is run once more.
+
+In a child process, from the program's own lines and variables, and with everything watched. What the turn has changed already
+stays changed, so that it may not be the same turn: it is believed if it comes to the same loss, or to the same graph. Another
+turn may show it as well, and is believed a little less: where it is born in the operation that autograd says it was, or where
+again a backward makes it of a finite loss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from time import monotonic
+from typing import Protocol
+
+import torch
+
+from whence.finding import Confidence, Finding
+from whence.lineage.again import Turn, turns_of
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.graph import alike
+from whence.repro import Repro
+from whence.tape.replay import same_bits, trouble_in
+from whence.tape.trip import Notice, Trip
+from whence.tripwires import Tripwires
+
+NOTICES = (Notice.LOSS, Notice.GRADIENT, Notice.OPERAND)
+TRIES = 8
+"""Where a turn draws from streams that nobody can set back, another one may show it as well."""
+LONGEST = 2.0
+PATIENCE_SECONDS = 6.0
+MANNER = "its turn of the loop was run once more, in a child process"
+ALIKE = "another turn of the loop was run in a child process, and came to the same"
+
+Answer = tuple[Finding, Repro | None]
+
+
+class Host(Protocol):
+    tripwires: Tripwires
+
+    def watch_again(self, run: Callable[[], None]) -> list[tuple[Finding, Repro | None]]: ...
+
+
+class Reenactor:
+    """One for each watch."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def __call__(self, trip: Trip) -> Answer | None:
+        """What is found out about a step by running it once more; None if that shows nothing."""
+        if trip.now.recorded or trip.notice not in NOTICES or trip.observed is None:
+            return None
+        for turn in turns_of(trip.stack, trip.frames, [data for _, data in trip.now.deliveries]):
+            with contextlib.suppress(NotPossible):
+                answer = run_elsewhere(partial(self._turned, turn, trip), PATIENCE_SECONDS)
+                if answer is not None:
+                    return answer
+        return None
+
+    def _turned(self, turn: Turn, trip: Trip) -> Answer | None:
+        tripwires = self.host.tripwires
+
+        def run() -> None:
+            tripwires.manner = MANNER
+            tripwires.passes.current.deliveries = list(trip.now.deliveries)
+            turn.run()
+
+        state = next((mark.state for mark in trip.now.marks if mark.kind == "start"), None)
+        if state is not None:
+            torch.set_rng_state(state)
+        deadline = monotonic() + LONGEST
+        for _ in range(TRIES):
+            told = self.host.watch_again(run) or [
+                (each, tripwires.diagnoser.repros.get(each)) for each in tripwires.left_over(trip)
+            ]
+            found = [each for each in told if each[0].rule.startswith(("nonfinite/", "data/"))]
+            if found:
+                return self._believed(*found[0], tripwires.loss if turn.is_whole else None, trip)
+            if monotonic() > deadline:
+                break
+        return None
+
+    def _believed(self, found: Finding, repro: Repro | None, loss: torch.Tensor | None, trip: Trip) -> Answer | None:
+        live = trip.live
+        if live is not None and not live.entered and found.origin.op != live.name:
+            return None
+        observed = trip.observed
+        is_same = observed is not None and loss is not None and same_bits(loss, observed)
+        if is_same and loss is not None and observed is not None and trouble_in(observed):
+            # One NaN is like another.
+            is_same = loss.grad_fn is not None and alike(loss, observed)
+        is_alike = live is not None or (trip.notice is Notice.GRADIENT and found.rule == "nonfinite/backward")
+        if not is_same and not is_alike:
+            return None
+        return (found if is_same else _only_alike(found)), repro
+
+
+def _only_alike(found: Finding) -> Finding:
+    return replace(
+        found, confidence=Confidence.LIKELY, proof=replace(found.proof, replay=f"not bit-identical; {ALIKE}")
+    )
