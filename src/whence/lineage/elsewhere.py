@@ -12,13 +12,14 @@ import stat
 import sys
 import time
 import traceback
-import warnings
 from collections.abc import Callable
 from multiprocessing.synchronize import Event
 from typing import Any, TypeVar
 
 import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+
+from whence.tape.quiet import quiet_warnings
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20.0
@@ -45,8 +46,7 @@ def run_elsewhere(question: Callable[[], T], patience: float = PATIENCE_SECONDS)
     if not hasattr(os, "fork") or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         raise NotPossible("no fork here")
     reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet_warnings():
         child = os.fork()
     if child == 0:
         _answer(question, writing)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import torch
 
 from whence.tape.batches import BatchLeaf
 from whence.tape.passes import Mark, Pass, Score, delivered
+from whence.tape.quiet import quiet_warnings
 from whence.tape.slices import BACKWARDS, is_random, needed_calls
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves, node_of
 
@@ -181,21 +181,10 @@ def leaving_no_trace() -> Iterator[None]:
     """Random state, grad mode, warnings and what custom Functions print are as before."""
     state = torch.get_rng_state()
     try:
-        with torch.enable_grad(), _quiet_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with torch.enable_grad(), quiet_warnings(), contextlib.redirect_stdout(io.StringIO()):
             yield
     finally:
         torch.set_rng_state(state)
-
-
-@contextmanager
-def _quiet_warnings() -> Iterator[None]:
-    """No warnings. `catch_warnings` would make Python forget which ones it has shown, and show the program's again."""
-    filters = warnings.filters
-    warnings.filters = [("ignore", None, Warning, None, 0)]
-    try:
-        yield
-    finally:
-        warnings.filters = filters
 
 
 def replay(

@@ -6,7 +6,6 @@ On copies it computes values. Neither touches a tensor of the program.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 import torch
 
+from whence.tape.quiet import quiet_warnings
 from whence.tape.tape import Call, Foreign, Value, flatten, map_leaves
 
 Shape = tuple[int, ...]
@@ -43,8 +43,7 @@ def aside() -> Iterator[None]:
     """Leave no trace: random state, grad mode and warnings are as before."""
     state = torch.get_rng_state()
     try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), quiet_warnings():
             yield
     finally:
         torch.set_rng_state(state)
