@@ -2,8 +2,8 @@
 
 In a child process, from the program's own lines and variables, and with everything watched. What the turn has changed already
 stays changed, so that it may not be the same turn: it is believed if it comes to the same loss, or to the same graph. Another
-turn may show it as well, and is believed a little less: where it is born in the operation that autograd says it was, or where
-again a backward makes it of a finite loss.
+turn may show it as well, and is believed a little less: where it is born in the operation that autograd says it was, where again
+a backward makes it of a finite loss, or where the program's own check stops at it again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ TRIES = 8
 """Where a turn draws from streams that nobody can set back, another one may show it as well."""
 LONGEST = 2.0
 PATIENCE_SECONDS = 6.0
+"""For all turns together: that of an outer loop may be a whole epoch."""
 MANNER = "its turn of the loop was run once more, in a child process"
 ALIKE = "another turn of the loop was run in a child process, and came to the same"
 
@@ -53,9 +54,10 @@ class Reenactor:
         """What is found out about a step by running it once more; None if that shows nothing."""
         if trip.now.recorded or trip.notice not in NOTICES or trip.observed is None:
             return None
+        deadline = monotonic() + PATIENCE_SECONDS
         for turn in turns_of(trip.stack, trip.frames, [data for _, data in trip.now.deliveries]):
             with contextlib.suppress(NotPossible):
-                answer = run_elsewhere(partial(self._turned, turn, trip), PATIENCE_SECONDS)
+                answer = run_elsewhere(partial(self._turned, turn, trip), max(deadline - monotonic(), 0.0))
                 if answer is not None:
                     return answer
         return None
@@ -84,18 +86,19 @@ class Reenactor:
         return None
 
     def _believed(self, found: Finding, repro: Repro | None, loss: torch.Tensor | None, trip: Trip) -> Answer | None:
-        live = trip.live
-        if live is not None and not live.entered and found.origin.op != live.name:
+        named = trip.live.name if trip.live is not None and not trip.live.entered else None
+        if named is not None and found.origin.op != named:
             return None
-        observed = trip.observed
-        is_same = observed is not None and loss is not None and same_bits(loss, observed)
-        if is_same and loss is not None and observed is not None and trouble_in(observed):
-            # One NaN is like another.
-            is_same = loss.grad_fn is not None and alike(loss, observed)
-        is_alike = live is not None or (trip.notice is Notice.GRADIENT and found.rule == "nonfinite/backward")
-        if not is_same and not is_alike:
-            return None
-        return (found if is_same else _only_alike(found)), repro
+        if loss is not None and trip.observed is not None and _is_same(loss, trip.observed):
+            return found, repro
+        again = trip.notice is Notice.GRADIENT and found.rule == "nonfinite/backward"
+        checked = trip.notice is Notice.OPERAND and found.symptom.line == trip.stack[0].f_lineno
+        return (_only_alike(found), repro) if named is not None or again or checked else None
+
+
+def _is_same(loss: torch.Tensor, observed: torch.Tensor) -> bool:
+    """One NaN is like another: there the graphs have to be alike as well."""
+    return same_bits(loss, observed) and (not trouble_in(observed) or (loss.requires_grad and alike(loss, observed)))
 
 
 def _only_alike(found: Finding) -> Finding:

@@ -235,7 +235,8 @@ class Tripwires:
             consequence = Consequence.REPORTED if self._got_over_it else Consequence.ENDED
             return self._tell(self._trip(Notice.LOSS, consequence, bad[0], bad[1], frames, exception=exception))
         now = self.passes.current
-        if now.trained and not now.backwards and self._diagnosed is None:
+        # Where hooks are off nobody has seen whether it trained.
+        if (now.trained or isinstance(exception, Exception)) and not now.backwards and self._diagnosed is None:
             found = self._abandoned(Consequence.ENDED, frames, exception)
             if found:
                 return found
@@ -595,8 +596,11 @@ class Tripwires:
             for thing in variables(frame).values():
                 if isinstance(thing, torch.Tensor) and thing.requires_grad and thing.numel() == 1 and trouble_in(thing):
                     stack = (Site.of(frame), *user_stack(frame.f_back))
+                    if not self.passes.current.recorded:
+                        self._live = live_birth(thing)
                     return self._tell(self._trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception))
-        if consequence is Consequence.ENDED and not self.passes.current.recorded:
+        now = self.passes.current
+        if consequence is Consequence.ENDED and now.trained and not now.recorded:
             # Nothing of it is left to look at; the step itself can still be run.
             return self._tell(self._trip(Notice.LOSS, consequence, None, (), frames, exception=exception))
         return []

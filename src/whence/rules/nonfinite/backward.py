@@ -14,7 +14,7 @@ from whence.lineage.gradients import GradientWatch, line_inside
 from whence.lineage.properties import HALVES
 from whence.lineage.rows import blamed_rows
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.remedies import remedy_for
+from whence.rules.nonfinite.remedies import is_same_line, remedy_for
 from whence.rules.nonfinite.telling import at, module_path, number_text, place_text, tell_trip, trouble_text
 from whence.rules.rule import trip_rule
 from whence.rules.telling import describe
@@ -84,7 +84,7 @@ def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
 
     def moved(to: float) -> Any:
         def alter(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-            if each is not call:
+            if not is_same_line(each, call):
                 return args, kwargs
             place = call.operands.index(operand)
             seen = -1

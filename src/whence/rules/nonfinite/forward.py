@@ -16,7 +16,7 @@ from whence.lineage.properties import HALVES
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import Facts, Reason, reason_by_what_is_left, reason_of
-from whence.rules.nonfinite.remedies import Remedy, in_float32, remedy_for
+from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
@@ -149,7 +149,7 @@ def _widened(scenario: Scenario) -> Cure | None:
         return None
 
     def widen(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        return map_leaves(_in_float32, (args, kwargs)) if each is call else (args, kwargs)
+        return map_leaves(_in_float32, (args, kwargs)) if is_same_line(each, call) else (args, kwargs)
 
     try:
         outcome = trip.outcome(trip.again(alter=widen))
@@ -171,8 +171,8 @@ def _spared(scenario: Scenario) -> Cure | None:
         return None
 
     def amend(each: Call, run: Run) -> None:
-        if each is call:
-            for value in call.outputs:
+        if is_same_line(each, call):
+            for value in each.outputs:
                 tensor = run.contents.get(value)
                 if tensor is not None and trouble_in(tensor):
                     run.contents[value] = torch.nan_to_num(tensor, 0.0, 0.0, 0.0)

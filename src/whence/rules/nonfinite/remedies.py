@@ -17,6 +17,11 @@ from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.tape.tape import Call
 
 
+def is_same_line(one: Call, other: Call) -> bool:
+    """Whether two calls are made by the same expression, in two turns of a loop perhaps: who changes one changes both."""
+    return one is other or (one.site is not None and one.site == other.site and one.name == other.name)
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """Clamp one operand: its place among the arguments, and the bounds."""
@@ -35,7 +40,11 @@ class Remedy:
 
     def alter(self, call: Call) -> Callable[[Call, Any, Any], tuple[Any, Any]]:
         def change(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-            if each is not call or self.place >= len(args) or not isinstance(args[self.place], torch.Tensor):
+            if (
+                not is_same_line(each, call)
+                or self.place >= len(args)
+                or not isinstance(args[self.place], torch.Tensor)
+            ):
                 return args, kwargs
             clamped = args[self.place].clamp(self.low, self.high)
             return (*args[: self.place], clamped, *args[self.place + 1 :]), kwargs
