@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import torch
+
 from whence.finding import Confidence, Finding
 from whence.lineage.births import Contents
 from whence.lineage.lines import operation_in
@@ -16,6 +18,8 @@ from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
+from whence.tape.hand import weights_under
+from whence.tape.replay import trouble_in
 from whence.tape.trip import BadUpdate, Consequence, Notice, Trip
 
 
@@ -104,6 +108,8 @@ def _found_later(trip: Trip) -> Finding | None:
     born = trip.born
     if born is None and trip.notice is Notice.INPUT and trip.consequence is Consequence.APPLIED:
         return _by_hand(trip)
+    if born is None and trip.notice is Notice.LOSS and trip.observed is not None and trip.step:
+        return _lost_before(trip, trip.observed)
     if born is None or born.leaf is None or trip.notice is Notice.GRADIENT or isinstance(born.leaf.leaf, BatchLeaf):
         return None
     tensor = born.leaf.tensor
@@ -139,6 +145,26 @@ def _found_later(trip: Trip) -> Finding | None:
         fix="Look at what the update divides by and at its types; print the weights around `step()`.",
         phase="optimizer",
         confidence=Confidence.LIKELY,
+    )
+
+
+def _lost_before(trip: Trip, loss: torch.Tensor) -> Finding | None:
+    """The step was not recorded; but its weights are there, and nobody has changed them since it began."""
+    lost = [each for each in weights_under(loss) if trouble_in(each)]
+    site = _last_update(trip)
+    if not lost or site is None:
+        return None
+    name = trip.modules.name_of(lost[0]) or next(iter(trip.weights), "a weight")
+    return tell_trip(
+        trip,
+        "nonfinite/update",
+        spot=Spot.of_site(site),
+        verdict=f"{name} was not finite any more before this step, although every gradient was",
+        why="The gradients of all steps before were looked at and finite: the update made of them was not.",
+        fix="Look at what the update divides by: a norm of a gradient that is zero, a second moment.",
+        phase="optimizer",
+        confidence=Confidence.LIKELY,
+        replayed=False,
     )
 
 
