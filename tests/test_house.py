@@ -35,9 +35,11 @@ ARROWS = {
     "pacing": {"tape", "sensors", "auditing"},
     "stepping": {"tape", "tripwires", "pacing"},
     "functional": {"finding", "tape", "lineage", "repro", "tripwires"},
+    "aside": {"finding", "record", "sensors", "tape"},
     "reenacting": {"finding", "tape", "lineage", "repro", "tripwires"},
     "session": {
         "finding",
+        "aside",
         "reenacting",
         "repro",
         "source",

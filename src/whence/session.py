@@ -7,8 +7,8 @@ import os
 import sys
 import traceback
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from time import perf_counter
 from types import FrameType, TracebackType
@@ -19,6 +19,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import dataloader
 
+from whence.aside import Aside, AsStep, Unread, Unseen, recording
 from whence.auditing import AUDITS, Auditor
 from whence.config import Config
 from whence.diagnosing import Diagnoser
@@ -30,7 +31,7 @@ from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
 from whence.ledgers.loop import Kind
 from whence.pacing import Pace
-from whence.record import Record, Writable
+from whence.record import Record
 from whence.reenacting import Reenactor
 from whence.repro import Repro
 from whence.rules.rule import call_rules
@@ -72,9 +73,9 @@ RECORDED_FETCHES = 12
 SOME_CALLS = 512
 READINGS = frozenset({"item", "__float__", "tolist", "isnan", "isfinite", "isinf"})
 EVALUATION = "evaluation"
+"""A closure that an optimizer calls: not the optimizer's own doing."""
 KEPT_LOOKS = frozenset({3, 6, 12, 24})
 """At which gradients with a graph memory is looked at, where no pass has ended: later the graphs are too large to be counted."""
-"""A closure that an optimizer calls: not the optimizer's own doing."""
 
 
 T = TypeVar("T")
@@ -573,7 +574,7 @@ class Session:
 
     def recording_eagerly(self) -> AbstractContextManager[None]:
         """Record what is called within as a step of the program. For child processes."""
-        return _recording(_Eagerly(self))
+        return recording(AsStep(self.passes, self.step))
 
     # what the backward sensor reports
 
@@ -792,7 +793,7 @@ class Session:
 
     def _watching_again(self, run: Callable[[], None]) -> tuple[BaseException | None, list[Finding]]:
         """Run something with everything on, and have what is said of it if it fails. For child processes."""
-        self.record, self.screen = _Unread(), _Unseen()
+        self.record, self.screen = Unread(), Unseen()
         self.config = replace(self.config, stop_on=None)
         self.calls = self.pace.calls = CallSensor(self)
         self.pace.budget = math.inf
@@ -815,30 +816,12 @@ class Session:
     def watch_again(self, run: Callable[[], None]) -> list[tuple[Finding, Repro | None]]:
         """The same for something that may go well: all that is said of it."""
         self._watching_again(run)
-        assert isinstance(self.record, _Unread)
+        assert isinstance(self.record, Unread)
         return [(each, self.record.kept.get(each)) for each in self.record.report.findings]
 
     def _recording_aside(self) -> AbstractContextManager[None]:
         """Put what is called within on the tape. For child processes."""
-        return _recording(_Aside(self))
-
-
-class _Unread(Record):
-    """A record that is not written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: dict[Finding, Any] = {}
-
-    def keep_repro(self, repro: Writable) -> None:
-        self.kept[self.report.findings[-1]] = repro
-
-
-class _Unseen:
-    """A screen for what nobody is to see."""
-
-    def hold(self, finding: Finding) -> None: ...
-    def release(self) -> None: ...
+        return recording(Aside(self.passes, self.step))
 
 
 class _Looking:
@@ -870,42 +853,6 @@ class _Looking:
 def transforming() -> bool:
     """Within `torch.func`: tensors have no values of their own there."""
     return bool(torch._C._are_functorch_transforms_active())
-
-
-class _Aside:
-    """Listens to a call sensor that only records."""
-
-    def __init__(self, session: Session) -> None:
-        self.tape = session.tape
-        self._session = session
-
-    def current(self) -> dict[str, Any]:
-        return {"module": None, "step": self._session.step, "phase": "data"}
-
-    def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None: ...
-    def call_made(self, call: Call, result: Any) -> None: ...
-    def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
-    def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
-
-
-@contextmanager
-def _recording(listener: _Aside) -> Iterator[None]:
-    """With a sensor of its own."""
-    sensor = CallSensor(listener)
-    sensor.start()
-    try:
-        yield
-    finally:
-        sensor.stop()
-
-
-class _Eagerly(_Aside):
-    def current(self) -> dict[str, Any]:
-        return {"module": None, "step": self._session.step, "phase": "program"}
-
-    def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None:
-        if not call.inner:
-            self._session.passes.note_operands(call, tensors)
 
 
 def running() -> Session | None:
