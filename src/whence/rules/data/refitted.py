@@ -92,7 +92,7 @@ def is_standard(thing: Any) -> bool:
     numbers = torch.as_tensor(thing).detach().double()
     spread, mean = torch.std_mean(numbers, dim=0, correction=0)
     # With Bessel's correction it is a little less.
-    low = 1 - 1 / shape[0]
+    low = (1 - 1 / shape[0]) ** 0.5
     return bool(
         (mean.abs() < EXACT).all() and ((spread - 1).abs() < EXACT).logical_or((spread - low).abs() < EXACT).all()
     )
