@@ -17,8 +17,10 @@ from whence.lineage.following.carriers import value_of
 from whence.lineage.following.containers import Path
 from whence.lineage.following.found import PASSED_ON
 from whence.lineage.grounds import Ground, ground_of, ground_of_node, look_at, may_call
-from whence.lineage.lines import LineWatch
+from whence.lineage.lines import Counts, LineWatch
 from whence.lineage.looking import Unknown
+from whence.lineage.overwritten import as_it_was
+from whence.lineage.properties import Property
 from whence.source.classes import method_of
 from whence.source.definitions import (
     Definition,
@@ -87,33 +89,60 @@ def follow_returned(trace: SourceTrace, node: ast.Call, ground: Ground, path: Pa
 
 def follow_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | None:
     """The line within a function or a constructor after which a variable had the property: called again, aside."""
-    if not trace.prop.shows_in_lines or ground.frame is None:
+    if not trace.prop.shows_in_lines or ground.frame is None or not _is_own(trace, node.func, ground):
         return None
     try:
-        target = value_of(trace, node.func, ground)
-        args = [value_of(trace, each, ground) for each in node.args]
-        kwargs = {str(each.arg): value_of(trace, each.value, ground) for each in node.keywords}
+        found = run_elsewhere(lambda: _call_again(trace.prop, node, ground, path))
+    except (NotPossible, Unknown):
+        return None
+    # It has it from outside, or a line made it.
+    return trace.expression(_given(node)[found], ground) if isinstance(found, int) else found
+
+
+def _is_own(trace: SourceTrace, called: ast.expr, ground: Ground) -> bool:
+    """Whether a call is one of a function or a class of the program's."""
+    try:
+        target = value_of(trace, called, ground)
     except Unknown:
-        return None
+        return False
     code = getattr(getattr(target, "__init__" if isinstance(target, type) else "__func__", target), "__code__", None)
-    if code is None or is_library(code.co_filename):
+    return code is not None and not is_library(code.co_filename)
+
+
+def _given(node: ast.Call) -> list[ast.expr]:
+    return [*node.args, *(each.value for each in node.keywords)]
+
+
+def _call_again(prop: Property, node: ast.Call, ground: Ground, path: Path) -> Spot | int | None:
+    """The line that made it so, or the number of the argument that had it already. Only ever in a child process."""
+    if ground.frame is None or any(isinstance(each, ast.Starred) for each in node.args):
         return None
-    given = (*node.args, *(each.value for each in node.keywords))
-    for argument, value in zip(given, (*args, *kwargs.values()), strict=True):
-        if trace.prop.holds(value):
-            # It has it from outside.
-            return trace.expression(argument, ground)
-
-    def ask() -> Spot | None:
-        watch = LineWatch(trace.prop)
-        watch.during(lambda: target(*copy.deepcopy(args), **copy.deepcopy(kwargs)))
-        found = watch.spot("".join(f"[{each!r}]" for each in path))
-        return found[0] if found is not None else None
-
     try:
-        return run_elsewhere(ask)
-    except NotPossible:
+        target, *given = (as_it_was(each, ground.scope, ground.frame) for each in (node.func, *_given(node)))
+    except Exception:
+        # It cannot be had a second time.
         return None
+    for number, value in enumerate(given):
+        if prop.holds(value):
+            return number
+    args, named = given[: len(node.args)], given[len(node.args) :]
+    kwargs = {str(keyword.arg): value for keyword, value in zip(node.keywords, named, strict=True)}
+    watch = LineWatch(prop, Counts.LASTING)
+    with suppress(Exception):
+        args, kwargs = copy.deepcopy((args, kwargs))
+    result = watch.during(lambda: target(*args, **kwargs))
+    found = watch.spot("".join(f"[{each!r}]" for each in path))
+    return found[0] if found is not None and prop.holds(_part(result, path)) is not False else None
+
+
+def _part(thing: Any, path: Path) -> Any:
+    """None where there is no such part."""
+    for key in path:
+        try:
+            thing = thing[key]
+        except (TypeError, KeyError, IndexError):
+            return None
+    return thing
 
 
 def _function(trace: SourceTrace, node: ast.Call, ground: Ground) -> tuple[FunctionNode | None, str, Any]:
