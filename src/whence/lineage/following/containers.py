@@ -1,4 +1,4 @@
-"""Into containers and out of them: tuples, dicts and named tuples that are written out, and lists that are filled later."""
+"""Into containers and out of them: tuples, dicts and named tuples that are written out, and lists and arrays that are filled later."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from whence.lineage.births import UNINITIALISED
 from whence.lineage.following.carriers import is_known_not_to_hold, value_of
 from whence.lineage.following.found import Refuted
 from whence.lineage.grounds import Ground, ground_of_node
 from whence.lineage.looking import Unknown
+from whence.lineage.properties import BLANKS, called_name
+from whence.source.definitions import own_nodes
 from whence.source.spots import Spot
 from whence.source.text import enclosing, last_name, tree_of
 
@@ -114,6 +117,25 @@ def follow_filled(trace: SourceTrace, name: str, scopes: dict[str, ast.AST], pat
         # Which part of it that is cannot be told.
         return None
     return trace.expression(given, ground, path)
+
+
+def follow_stored(trace: SourceTrace, made: ast.expr, ground: Ground, name: str) -> Spot | None:
+    """A value in an array that is made blank: what is put into it, `name[...] = value`, if that can have been in one place."""
+    blank = called_name(made)
+    if not trace.prop.singles_out or blank not in BLANKS.keys() | UNINITIALISED or trace.prop.holds(BLANKS.get(blank)):
+        return None
+    stored = [
+        node.value
+        for node in own_nodes(ground.scope)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Subscript) and ast.unparse(target.value) == name
+    ]
+    written: list[ast.expr] = [
+        each for each in stored if isinstance(each, ast.Constant) and trace.prop.holds(each.value)
+    ]
+    found = written or [each for each in stored if not isinstance(each, ast.Constant)]
+    return trace.expression(found[0], ground) if len(found) == 1 else None
 
 
 def running_files(trace: SourceTrace, filename: str) -> dict[str, ast.AST]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.lineage.following.calls import follow_argument
 from whence.lineage.following.carriers import value_of
-from whence.lineage.following.containers import Path, follow_filled
+from whence.lineage.following.containers import Path, follow_filled, follow_stored
 from whence.lineage.following.found import PASSED_ON, Refuted
 from whence.lineage.following.settings import Setting
 from whence.lineage.grounds import Ground
@@ -72,7 +72,8 @@ def follow_definition(
         value, path = _looped_over(value, path)
         if (yielded := _iterated(trace, value, ground, path)) is not None:
             return yielded
-    born = trace.expression(value, ground, path)
+    stored = follow_stored(trace, value, ground, name or ground.stale) if not path else None
+    born = stored or trace.expression(value, ground, path)
     if born is not None and born.line != spot.line and found.kind is Kind.ASSIGNED:
         trace.hops.append(spot.hop(PASSED_ON))
     return born
