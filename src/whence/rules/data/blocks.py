@@ -1,4 +1,4 @@
-"""Data that lie sorted by class and are taken in whole blocks: the blocks come in a random order, what is in them does not."""
+"""Where an order is made: by a sampler or a stream of the program's, in whole blocks of data that lie sorted by class, or in vain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.ledgers.labels import LOSSES
 from whence.lineage.ancestry import ancestors
 from whence.rules.loss.probabilities import argument
-from whence.source.classes import method_of
+from whence.source.classes import class_node, method_of
+from whence.source.definitions import returns_of
+from whence.source.discarded import discarded_draw, discarded_in_program
 from whence.source.spots import Spot
 from whence.source.text import enclosing
 from whence.tape.batches import BatchLeaf
@@ -49,6 +51,32 @@ def aims_at(audit: Audit, entry: LoaderEntry) -> bool:
             if isinstance(leaf, BatchLeaf) and leaf.batch.info is entry.info and leaf.path == entry.labelled:
                 return True
     return False
+
+
+KEEP = "Keep what it gives: it changes nothing in place (`order = rng.permutation(order)`)."
+
+
+def mixed_in_vain(maker: type) -> Spot | None:
+    """A line that draws another order and throws it away: in the class that makes the order, else the only one of the program."""
+    for each in maker.__mro__:
+        node, filename = class_node(each)
+        if node is not None and (drawn := discarded_draw(node)) is not None:
+            return Spot.of_node(filename, drawn)
+    return discarded_in_program()
+
+
+def ordered_by(maker: type) -> Spot | None:
+    """The line that decides the order, where a sampler or a stream of the program's own does."""
+    walk, filename = method_of(maker, "__iter__")
+    if walk is None:
+        return None
+    sorts = [each for each in ast.walk(walk) if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)]
+    if sorts:
+        return Spot.of_node(filename, sorts[0])
+    if (loop := stream_loop(maker)) is not None:
+        return loop
+    given = [each for each in returns_of(walk) if not isinstance(each, ast.Constant)]
+    return Spot.of_node(filename, given[-1]) if given else None
 
 
 def ordered_within(entry: LoaderEntry) -> Spot | None:
