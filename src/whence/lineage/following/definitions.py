@@ -65,7 +65,9 @@ def follow_definition(
     if found.value is None:
         return None
     if is_empty(found.value):
-        return follow_filled(trace, name, {ground.filename: ground.scope}, path) if name else None
+        # A whole list is asked for only where a function returns it; else it is not known which part of an element is.
+        is_asked = bool(path) or ground.caller is not None
+        return follow_filled(trace, name, {ground.filename: ground.scope}, path) if name and is_asked else None
     spot = Spot.of_node(ground.filename, found.node)
     value, path = found.value, (*found.path, *path)
     if found.kind is Kind.LOOP:
