@@ -15,7 +15,7 @@ from whence.source.classes import class_node, method_of
 from whence.source.definitions import returns_of
 from whence.source.discarded import discarded_draw, discarded_in_program
 from whence.source.spots import Spot
-from whence.source.text import enclosing
+from whence.source.text import enclosing, last_name
 from whence.tape.batches import BatchLeaf
 
 MOST_STEPS_BACK = 8
@@ -80,15 +80,23 @@ def ordered_by(maker: type) -> Spot | None:
 
 
 def ordered_within(entry: LoaderEntry) -> Spot | None:
-    """What a sampler of the program's own goes through in order, where it gives one index after the other."""
+    """What a sampler of the program's own goes through in order: what it gives as a whole, or one index after the other."""
     walk, filename = method_of(entry.info.sampler_kind, "__iter__")
     given = [each for each in ast.walk(walk) if isinstance(each, ast.Yield | ast.YieldFrom)] if walk is not None else []
-    if not given:
+    value = given[-1].value if given else None
+    if value is None:
         return None
-    if isinstance(given[-1], ast.YieldFrom):
-        return Spot.of_node(filename, given[-1].value)
+    if isinstance(given[-1], ast.YieldFrom) or _is_batch(value):
+        return Spot.of_node(filename, value)
     loop = enclosing(given[-1], ast.For, ast.FunctionDef)
     return Spot.of_node(filename, loop.iter) if isinstance(loop, ast.For) else None
+
+
+def _is_batch(node: ast.expr) -> bool:
+    """`list(range(a, b))`, `order[a:b]`, `order[a:b].tolist()`: several indices at once."""
+    if isinstance(node, ast.Call) and last_name(node.func) in ("list", "range", "arange", "tolist"):
+        return True
+    return isinstance(node, ast.ListComp) or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice))
 
 
 def stream_loop(stream: type) -> Spot | None:
