@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 
 from whence.lineage.lines import Counts, LineWatch
@@ -60,3 +61,20 @@ def test_without_that_the_first_one_counts() -> None:
     found = watch.spot("")
     assert found is not None
     assert found[0].line == inspect.getsourcelines(mended_where_it_is)[1] + 1
+
+
+def test_what_lies_in_memory_by_chance_is_no_birth() -> None:
+    full = numpy.full(4096, NAN)
+    del full
+
+    def fills() -> Any:
+        out = numpy.empty(4096)
+        out[:] = NAN * 2  # LASTING
+        return out
+
+    watch = LineWatch(NotFinite(Tape()), Counts.LASTING)
+    watch.during(fills)
+    found = watch.spot("")
+    assert found is not None
+    assert found[0].line == inspect.getsourcelines(fills)[1] + 2
+    assert numpy.empty.__module__ == "numpy"

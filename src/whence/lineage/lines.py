@@ -14,6 +14,7 @@ from enum import Enum, auto
 from types import FrameType
 from typing import Any
 
+from whence.lineage.blank import zeroed_memory
 from whence.lineage.looking import Unknown, look
 from whence.lineage.properties import Property
 from whence.source.sites import is_library
@@ -56,11 +57,12 @@ class LineWatch:
 
     def during(self, make: Callable[[], Any]) -> Any:
         before = sys.gettrace()
-        sys.settrace(self._entered)
-        try:
-            return make()
-        finally:
-            sys.settrace(before)
+        with zeroed_memory():
+            sys.settrace(self._entered)
+            try:
+                return make()
+            finally:
+                sys.settrace(before)
 
     @property
     def _is_done(self) -> bool:
