@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from whence.source.definitions import find_definition
+from whence.source.discarded import discarded_draw
 from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.handlers import Fate, fate_of
 from whence.source.sites import frames_from
@@ -117,3 +118,29 @@ def test_an_edit_that_would_not_parse_is_no_patch(program: Callable[[str], str])
     filename = program("x = f(1)\n")
     call = ast.parse("x = f(1)\n").body[0].value  # type: ignore[attr-defined]
     assert diff_of(replace_node(filename, call, "f(")) is None
+
+
+DISCARDED = [
+    ("rng.permutation(order)", True),
+    ("torch.randperm(n, generator=g)", True),
+    ("random.sample(rows, len(rows))", True),
+    ("frame.sample(frac=1)", True),
+    ("order[torch.randperm(n)]", True),
+    ("random.shuffle(list(rows))", True),
+    ("np.random.shuffle(order.copy())", True),
+    ("order = rng.permutation(order)", False),
+    ("rng.permuted(order, out=order)", False),
+    ("random.shuffle(rows)", False),
+    ("rng.shuffle(rows[:8])", False),
+    ("noise.sample()", False),
+    ("use(rng.permutation(order))", False),
+]
+
+
+@pytest.mark.parametrize(("line", "is_lost"), DISCARDED)
+def test_an_order_is_lost_where_it_is_drawn_and_nobody_keeps_it(line: str, is_lost: bool) -> None:
+    assert (discarded_draw(ast.parse(line)) is not None) == is_lost
+
+
+def test_of_several_lost_orders_none_is_told() -> None:
+    assert discarded_draw(ast.parse("rng.permutation(a)\nrng.permutation(b)")) is None

@@ -17,6 +17,7 @@ from whence.lineage.datasets.habits import Habits
 from whence.lineage.datasets.pairing import Parting
 from whence.lineage.datasets.stretches import Buffer
 from whence.source.sites import Site
+from whence.source.spots import Spot
 from whence.tape.batches import Batch, LoaderInfo
 
 MOST_LOADERS = 16
@@ -77,6 +78,8 @@ class LoaderEntry:
     """Of the first batches."""
     pixels: dict[str, bool] = field(default_factory=dict)
     """For leaves that may be pictures: whether all of their numbers are whole ones."""
+    sized: dict[str, Spot | None] = field(default_factory=dict)
+    """For leaves whose numbers are of an odd size: the line that made them so, once that was asked."""
     habits: Habits | None = None
     """What its dataset does when it is asked for a sample, once that was tried."""
     indices: list[Any] = field(default_factory=list)

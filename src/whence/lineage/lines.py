@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from types import FrameType
 from typing import Any
 
+from whence.lineage.blank import zeroed_memory
 from whence.lineage.looking import Unknown, look
 from whence.lineage.properties import Property
 from whence.source.sites import is_library
@@ -19,6 +22,16 @@ from whence.source.spots import Spot
 from whence.source.text import statement_at
 
 MOST_EVENTS = 20_000
+LONGEST_WAIT = 3.0
+
+
+class Counts(Enum):
+    """Which one counts, where several lines make something so."""
+
+    FIRST = auto()
+    LAST = auto()
+    LASTING = auto()
+    """The first one that nothing has mended before the function around it is done: `nan_to_num` may have."""
 
 
 @dataclass(slots=True)
@@ -26,37 +39,44 @@ class LineWatch:
     """A tracer. Before each line it looks which variables of the frame have the property since the line before."""
 
     prop: Property
+    counts: Counts = Counts.FIRST
     found: tuple[FrameType, int] | None = None
     """The frame and the line after which a variable first had it, with none of those that the line uses having it."""
     source: tuple[FrameType, ast.expr] | None = None
     """Where there is none: the first thing that had it already, an attribute of the dataset say."""
-    keeps_on: bool = False
-    """Whether to go on after the first: the last one counts."""
+    _mended: tuple[FrameType, int] | None = None
+    """One that was found before, and of which no variable shows anything any more."""
     _lines: dict[FrameType, int] = field(default_factory=dict)
     _bad: dict[FrameType, set[str]] = field(default_factory=dict)
+    _entries: dict[FrameType, int] = field(default_factory=dict)
     _began: dict[FrameType, int] = field(default_factory=dict)
     """For each frame, when its present line began."""
     _found_at: int = 0
+    _found_when: float = 0.0
     _events: int = 0
 
     def during(self, make: Callable[[], Any]) -> Any:
         before = sys.gettrace()
-        sys.settrace(self._entered)
-        try:
-            return make()
-        finally:
-            sys.settrace(before)
+        with zeroed_memory():
+            sys.settrace(self._entered)
+            try:
+                return make()
+            finally:
+                sys.settrace(before)
 
     @property
     def _is_done(self) -> bool:
-        return self._events > MOST_EVENTS or (self.found is not None and not self.keeps_on)
+        if self._events > MOST_EVENTS or self.found is None:
+            return self._events > MOST_EVENTS
+        is_late = self.counts is Counts.LASTING and time.monotonic() - self._found_when > LONGEST_WAIT
+        return is_late or self.counts is Counts.FIRST
 
     def _entered(self, frame: FrameType, _event: str, _value: Any) -> Any:
         if is_library(frame.f_code.co_filename) or self._is_done:
             return None
         self._bad[frame] = self._holding(frame)
         self._lines[frame] = frame.f_lineno
-        self._began[frame] = self._events
+        self._entries[frame] = self._began[frame] = self._events
         return self._stepped
 
     def _stepped(self, frame: FrameType, event: str, value: Any) -> Any:
@@ -74,14 +94,24 @@ class LineWatch:
             self._find(frame, line)
         elif event == "return" and self.prop.holds(value) and not self._uses_bad(frame, frame.f_lineno):
             self._find(frame, frame.f_lineno)
+        if self.counts is Counts.LASTING and self._is_mended(frame, event, value, bad):
+            self._mended, self.found, self._found_at = self._mended or self.found, None, 0
         self._bad[frame] = bad
         self._lines[frame] = frame.f_lineno
         self._began[frame] = self._events
         return self._stepped
 
+    def _is_mended(self, frame: FrameType, event: str, value: Any, bad: set[str]) -> bool:
+        """Whether what was found since this function began is in none of its variables, or not in what it gives."""
+        if self.found is None or self._found_at < self._entries[frame]:
+            return False
+        return self.prop.holds(value) is False if event == "return" else not bad
+
     def _find(self, frame: FrameType, line: int) -> None:
+        if self.counts is Counts.LASTING and self.found is not None:
+            return
         self.found = frame, line
-        self._found_at = self._events
+        self._found_at, self._found_when = self._events, time.monotonic()
 
     def _holding(self, frame: FrameType) -> set[str]:
         return {name for name, each in frame.f_locals.items() if self.prop.holds(each)}
@@ -106,9 +136,10 @@ class LineWatch:
 
     def spot(self, path: str) -> tuple[Spot, str | None] | None:
         """The expression that did it, and the name of what it calls. `path` is the leaf's place in the sample."""
-        if self.found is None:
+        found = self.found or self._mended
+        if found is None:
             return None
-        frame, line = self.found
+        frame, line = found
         statement = statement_at(frame.f_code.co_filename, line)
         value = getattr(statement, "value", getattr(statement, "iter", None))
         if statement is None or not isinstance(value, ast.expr):

@@ -25,22 +25,30 @@ def held_before(prop: Property, node: ast.Name, scope: ast.AST, frame: FrameType
     if not prop.shows_in_lines:
         return False
     try:
-        return run_elsewhere(lambda: bool(prop.holds(_again(node, scope, frame, 0))), PATIENCE)
+        return run_elsewhere(lambda: bool(prop.holds(as_it_was(node, scope, frame))), PATIENCE)
     except (NotPossible, Unknown):
         return False
 
 
-def _again(node: ast.Name, scope: ast.AST, frame: FrameType, depth: int) -> Any:
-    """Runs the program's code: only ever in a child process."""
+def as_it_was(node: ast.expr, scope: ast.AST, frame: FrameType, depth: int = 0) -> Any:
+    """What an expression of a function gave. Runs the program's code: only ever in a child process."""
+    names = {**frame.f_globals, **variables(frame)}
+    statement = statement_of(node) or node
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and is_bound_after(part.id, scope, statement):
+            names[part.id] = _made_again(part, scope, frame, depth)
+    return eval(compile(ast.Expression(node), "<again>", "eval"), names)
+
+
+def _made_again(node: ast.Name, scope: ast.AST, frame: FrameType, depth: int) -> Any:
     definition = find_definition(node.id, scope, statement_of(node) or node)
     made = definition.value if definition is not None and definition.kind is Kind.ASSIGNED else None
-    if definition is None or made is None or definition.path or depth > DEEPEST or _comes_again(definition.node):
+    if definition is None or made is None or depth > DEEPEST or _comes_again(definition.node):
         raise Unknown
-    names = {**frame.f_globals, **variables(frame)}
-    for part in ast.walk(made):
-        if isinstance(part, ast.Name) and is_bound_after(part.id, scope, definition.node):
-            names[part.id] = _again(part, scope, frame, depth + 1)
-    return eval(compile(ast.Expression(made), "<again>", "eval"), names)
+    value = as_it_was(made, scope, frame, depth + 1)
+    for number in definition.path:
+        value = value[number]
+    return value
 
 
 def _comes_again(statement: ast.AST) -> bool:

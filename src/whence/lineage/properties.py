@@ -342,6 +342,10 @@ class HasElement(Property):
         return f"{self.value:g}"
 
 
+ONLY_MOVES = frozenset({"float", "double", "to", "cpu", "type", "contiguous", "clone", "detach", "reshape", "view", "flatten", "squeeze",
+                        "unsqueeze", "permute", "transpose", "t", "T", "__getitem__", "pin_memory"})  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class NotFinite(Property):
     """One element is NaN or Inf; of a table with `columns` columns, one in `column`, where that is known."""
@@ -355,6 +359,9 @@ class NotFinite(Property):
     def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
         contents = Contents(self.tape)
         bad = [each for each in call.operands if contents.trouble(each)]
+        if not bad and call.name in ONLY_MOVES and call.operands and contents.of(call.operands[0]) is None:
+            # Gone, as of `torch.tensor(x).float()`; but a copy makes no NaN.
+            bad = [call.operands[0]]
         return (bad[0], self) if bad else None
 
     def holds(self, thing: Any) -> bool | None:

@@ -251,6 +251,19 @@ def find_function(name: str, tree: ast.AST) -> FunctionNode | None:
     )
 
 
+def function_at(line: int, tree: ast.AST) -> FunctionNode | None:
+    """The function that begins in a line, with its decorators."""
+    return next(
+        (
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and line == min([node.lineno, *(each.lineno for each in node.decorator_list)])
+        ),
+        None,
+    )
+
+
 def returns_of(function: FunctionNode) -> list[ast.expr]:
     """The expressions a function returns or yields, in source order."""
     if isinstance(function, ast.Lambda):

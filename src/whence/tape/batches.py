@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,7 +13,7 @@ import torch
 from torch.utils.data import IterableDataset
 from torch.utils.data._utils import signal_handling
 
-from whence.source.sites import Site
+from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
 from whence.tape.randomness import Draws, Kept
 
@@ -84,7 +85,8 @@ class LoaderInfo:
         self.kind = type(getattr(loader, "dataset", None))
         """Of its dataset, which may be gone."""
         self.sampler = _weakly(getattr(loader, "sampler", None))
-        self.sampler_kind = type(getattr(loader, "sampler", None))
+        self.sampler_kind = _kind_of_order(loader)
+        """Of what decides the order, which may be gone."""
         self.batch_sampler = _weakly(getattr(loader, "batch_sampler", None))
         self._dataset = _weakly(getattr(loader, "dataset", None))
         self.draws = Draws(self._dataset) if not self.workers and not self.is_iterable else None
@@ -108,6 +110,18 @@ class LoaderInfo:
             return len(self.dataset)
         except TypeError:
             return None
+
+
+def _kind_of_order(loader: Any) -> type:
+    """The class of the batch sampler, if it is no library's; of what that draws on; or of the sampler."""
+    batches = getattr(loader, "batch_sampler", None)
+    makers = (batches, getattr(batches, "sampler", None), getattr(loader, "sampler", None))
+    return next((kind for kind in map(type, makers) if not _is_of_library(kind)), type(makers[-1]))
+
+
+def _is_of_library(kind: type) -> bool:
+    filename = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return kind.__module__ == "builtins" or (filename is not None and is_library(filename))
 
 
 def _start_method(loader: Any) -> str:

@@ -21,7 +21,7 @@ from whence.lineage.datasets.workers import be_worker
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
-from whence.lineage.lines import LineWatch
+from whence.lineage.lines import Counts, LineWatch
 from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis, HasElement, Property
 from whence.lineage.trail import Birth, Trail, trace
@@ -173,7 +173,7 @@ def _by_lines(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Prope
         # Those before it draw from the same random numbers.
         restore(leaf.batch.streams)
         fetch_again(info.dataset, earlier)
-    watch = LineWatch(prop)
+    watch = LineWatch(prop, Counts.LASTING)
     watch.during(lambda: info.dataset[index])
     found = watch.spot(leaf.path)
     if found is not None:
@@ -208,7 +208,7 @@ def _has(sample: Any, leaf: BatchLeaf, prop: Property) -> bool:
 
 def _read_with_care(stream: Any, skipped: int, leaf: BatchLeaf, prop: Property) -> tuple[Spot, str | None] | None:
     """Read a stream with an eye on every line, once some samples have gone by. The last line that made one so counts."""
-    watch = LineWatch(prop, keeps_on=True)
+    watch = LineWatch(prop, Counts.LAST)
     reading = iter(stream)
     for _ in islice(reading, skipped):
         pass

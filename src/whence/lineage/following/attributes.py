@@ -35,7 +35,7 @@ def follow_attribute(trace: SourceTrace, node: ast.Attribute, ground: Ground, pa
     settings = attribute_settings(node.attr, kinds, path, filename)
     if not settings:
         if find_attribute(node.attr, kind) is not None:
-            return follow_filled(trace, node.attr, running_files(trace, filename), path)
+            return follow_filled(trace, node.attr, running_files(trace, filename), path) if path else None
         return _field(node.attr, kind, filename)
     if len(settings) == 1 and isinstance(settings[0].definition.value, ast.Name):
         with suppress(Unknown):

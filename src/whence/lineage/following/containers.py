@@ -1,4 +1,4 @@
-"""Into containers and out of them: tuples, dicts and named tuples that are written out, and lists that are filled later."""
+"""Into containers and out of them: tuples, dicts and named tuples that are written out, and lists and arrays that are filled later."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from whence.lineage.births import UNINITIALISED
 from whence.lineage.following.carriers import is_known_not_to_hold, value_of
 from whence.lineage.following.found import Refuted
 from whence.lineage.grounds import Ground, ground_of_node
 from whence.lineage.looking import Unknown
+from whence.lineage.properties import BLANKS, called_name
+from whence.source.definitions import own_nodes
 from whence.source.spots import Spot
 from whence.source.text import enclosing, last_name, tree_of
 
@@ -96,7 +99,7 @@ def _elements_of(node: ast.Call) -> ast.expr | None:
 
 
 def follow_filled(trace: SourceTrace, name: str, scopes: dict[str, ast.AST], path: Path) -> Spot | None:
-    """A part of the elements of a list or a deque that begins empty: what is appended to it, if that is done in one place."""
+    """The elements of a list or a deque that begins empty: what is appended to it, if that is done in one place."""
     found = [
         (node.args[0], file)
         for file, scope in scopes.items()
@@ -106,14 +109,39 @@ def follow_filled(trace: SourceTrace, name: str, scopes: dict[str, ast.AST], pat
         and (node.func.attr, len(node.args)) == ("append", 1)
         and last_name(node.func.value) == name
     ]
+    if not path and trace.prop.singles_out:
+        found = [each for each in found if each[0] is _bearer(trace, [given for given, _ in found])]
     if len(found) != 1:
         return None
     given, file = found[0]
     ground = ground_of_node(given, file, trace.frames)
-    if not path or trace.part_of(given, ground, path[:1]) is given:
+    if (path and trace.part_of(given, ground, path[:1]) is given) or not (path or trace.prop.singles_out):
         # Which part of it that is cannot be told.
         return None
     return trace.expression(given, ground, path)
+
+
+def _bearer(trace: SourceTrace, given: list[ast.expr]) -> ast.expr | None:
+    """Of all that is put into something, what can have the property: the number itself that is written there, else the only expression."""
+    written = [each for each in given if isinstance(each, ast.Constant) and trace.prop.holds(each.value)]
+    computed = [each for each in given if not isinstance(each, ast.Constant)]
+    return written[0] if len(written) == 1 else computed[0] if len(computed) == 1 and not written else None
+
+
+def follow_stored(trace: SourceTrace, made: ast.expr, ground: Ground, name: str) -> Spot | None:
+    """A value in an array that is made blank: what is put into it, `name[...] = value`, if that can have been in one place."""
+    blank = called_name(made)
+    if not trace.prop.singles_out or blank not in BLANKS.keys() | UNINITIALISED or trace.prop.holds(BLANKS.get(blank)):
+        return None
+    stored = [
+        node.value
+        for node in own_nodes(ground.scope)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Subscript) and ast.unparse(target.value) == name
+    ]
+    bearer = _bearer(trace, stored)
+    return trace.expression(bearer, ground) if bearer is not None else None
 
 
 def running_files(trace: SourceTrace, filename: str) -> dict[str, ast.AST]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.lineage.following.calls import follow_argument
 from whence.lineage.following.carriers import value_of
-from whence.lineage.following.containers import Path, follow_filled
+from whence.lineage.following.containers import Path, follow_filled, follow_stored
 from whence.lineage.following.found import PASSED_ON, Refuted
 from whence.lineage.following.settings import Setting
 from whence.lineage.grounds import Ground
@@ -65,14 +65,17 @@ def follow_definition(
     if found.value is None:
         return None
     if is_empty(found.value):
-        return follow_filled(trace, name, {ground.filename: ground.scope}, path) if name else None
+        # A whole list is asked for only where a function returns it; else it is not known which part of an element is.
+        is_asked = bool(path) or ground.caller is not None
+        return follow_filled(trace, name, {ground.filename: ground.scope}, path) if name and is_asked else None
     spot = Spot.of_node(ground.filename, found.node)
     value, path = found.value, (*found.path, *path)
     if found.kind is Kind.LOOP:
         value, path = _looped_over(value, path)
         if (yielded := _iterated(trace, value, ground, path)) is not None:
             return yielded
-    born = trace.expression(value, ground, path)
+    stored = follow_stored(trace, value, ground, name or ground.stale) if not path else None
+    born = stored or trace.expression(value, ground, path)
     if born is not None and born.line != spot.line and found.kind is Kind.ASSIGNED:
         trace.hops.append(spot.hop(PASSED_ON))
     return born

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from whence.lineage.following.containers import Path
 from whence.lineage.following.definitions import follow_definition, follow_settings
 from whence.lineage.following.settings import variable_settings
-from whence.lineage.grounds import Ground, ground_of, module_ground, outer_sites
+from whence.lineage.grounds import Ground, ground_of, ground_of_node, module_ground, outer_sites
 from whence.source.definitions import Definition, definitions_before, find_definition
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
@@ -19,6 +20,7 @@ from whence.source.text import enclosing, statement_of, tree_of
 if TYPE_CHECKING:
     from whence.lineage.following.trace import SourceTrace
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
 
@@ -38,6 +40,10 @@ def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) 
     found = _reaching(trace, node, ground)
     if found is not None:
         return follow_definition(trace, found, ground, name=node.id, path=path)
+    for around in _functions_around(trace, ground):
+        # As the call of what stands in it comes after, the last value is the one that it reads.
+        if (found := find_definition(node.id, around.scope, None)) is not None:
+            return follow_definition(trace, found, around, name=node.id, path=path)
     module = module_ground(ground, trace.frames)
     if module is None or isinstance(ground.scope, ast.Module):
         return _imported(trace, node.id, ground)
@@ -48,6 +54,14 @@ def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) 
     if found is not None:
         return follow_definition(trace, found, module, path=path)
     return _imported(trace, node.id, ground)
+
+
+def _functions_around(trace: SourceTrace, ground: Ground) -> Iterator[Ground]:
+    """The functions in which a lambda or a function stands, from inside to outside: it reads their variables."""
+    scope = enclosing(ground.scope, *FUNCTIONS)
+    while scope is not None:
+        yield ground_of_node(scope, ground.filename, trace.frames)
+        scope = enclosing(scope, *FUNCTIONS)
 
 
 def _reaching(trace: SourceTrace, node: ast.Name, ground: Ground) -> Definition | None:

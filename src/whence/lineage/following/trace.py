@@ -118,7 +118,8 @@ class SourceTrace:
             return self.expression(carrier, ground) if carrier is not None else follow_joined(self, node.elts, ground)
         if self.prop.contradicts(node):
             raise Refuted
-        if isinstance(node, ast.Call) and (found := follow_returned(self, node, ground, path)) is not None:
+        made = _each_made(node) if self.prop.singles_out else node
+        if isinstance(made, ast.Call) and (found := follow_returned(self, made, ground, path)) is not None:
             return found
         if isinstance(node, ast.Call) and (found := follow_written(self, node, ground, path)) is not None:
             return found
@@ -145,3 +146,8 @@ class SourceTrace:
         if refuted and isinstance(node, ast.Subscript | ast.Attribute | ast.Call) and only_passes(node):
             raise Refuted
         return here
+
+
+def _each_made(node: ast.expr) -> ast.expr:
+    """What makes each element of a comprehension: one of them has what all of them together are asked for."""
+    return node.elt if isinstance(node, ast.ListComp | ast.GeneratorExp) else node

@@ -1,4 +1,4 @@
-"""Data that lie sorted by class and are taken in whole blocks: the blocks come in a random order, what is in them does not."""
+"""Where an order is made: by a sampler or a stream of the program's, in whole blocks of data that lie sorted by class, or in vain."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.ledgers.labels import LOSSES
 from whence.lineage.ancestry import ancestors
 from whence.rules.loss.probabilities import argument
-from whence.source.classes import method_of
+from whence.source.classes import class_node, method_of
+from whence.source.definitions import returns_of
+from whence.source.discarded import discarded_draw, discarded_in_program
 from whence.source.spots import Spot
-from whence.source.text import enclosing
+from whence.source.text import enclosing, last_name
 from whence.tape.batches import BatchLeaf
 
 MOST_STEPS_BACK = 8
@@ -51,16 +53,50 @@ def aims_at(audit: Audit, entry: LoaderEntry) -> bool:
     return False
 
 
+KEEP = "Keep what it gives: it changes nothing in place (`order = rng.permutation(order)`)."
+
+
+def mixed_in_vain(maker: type) -> Spot | None:
+    """A line that draws another order and throws it away: in the class that makes the order, else the only one of the program."""
+    for each in maker.__mro__:
+        node, filename = class_node(each)
+        if node is not None and (drawn := discarded_draw(node)) is not None:
+            return Spot.of_node(filename, drawn)
+    return discarded_in_program()
+
+
+def ordered_by(maker: type) -> Spot | None:
+    """The line that decides the order, where a sampler or a stream of the program's own does."""
+    walk, filename = method_of(maker, "__iter__")
+    if walk is None:
+        return None
+    sorts = [each for each in ast.walk(walk) if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)]
+    if sorts:
+        return Spot.of_node(filename, sorts[0])
+    if (loop := stream_loop(maker)) is not None:
+        return loop
+    given = [each for each in returns_of(walk) if not isinstance(each, ast.Constant)]
+    return Spot.of_node(filename, given[-1]) if given else None
+
+
 def ordered_within(entry: LoaderEntry) -> Spot | None:
-    """What a sampler of the program's own goes through in order, where it gives one index after the other."""
+    """What a sampler of the program's own goes through in order: what it gives as a whole, or one index after the other."""
     walk, filename = method_of(entry.info.sampler_kind, "__iter__")
     given = [each for each in ast.walk(walk) if isinstance(each, ast.Yield | ast.YieldFrom)] if walk is not None else []
-    if not given:
+    value = given[-1].value if given else None
+    if value is None:
         return None
-    if isinstance(given[-1], ast.YieldFrom):
-        return Spot.of_node(filename, given[-1].value)
+    if isinstance(given[-1], ast.YieldFrom) or _is_batch(value):
+        return Spot.of_node(filename, value)
     loop = enclosing(given[-1], ast.For, ast.FunctionDef)
     return Spot.of_node(filename, loop.iter) if isinstance(loop, ast.For) else None
+
+
+def _is_batch(node: ast.expr) -> bool:
+    """`list(range(a, b))`, `order[a:b]`, `order[a:b].tolist()`: several indices at once."""
+    if isinstance(node, ast.Call) and last_name(node.func) in ("list", "range", "arange", "tolist"):
+        return True
+    return isinstance(node, ast.ListComp) or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice))
 
 
 def stream_loop(stream: type) -> Spot | None:

@@ -8,7 +8,9 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.labels import Stream
 from whence.lineage.loops.feeding import Feed
+from whence.rules.data.blocks import KEEP
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.discarded import discarded_in_program
 
 ENOUGH_SAMPLES = 32
 MOST_CLASSES = 1000
@@ -25,10 +27,11 @@ def sorted_by_hand(audit: Audit) -> Finding | None:
         loss = spot_at(stream.stack[0])
         loop = Feed().of_loss(stream.stack)
         alone = sum(len(set(each)) == 1 for each in stream.batches) / len(stream.batches)
+        mixed = discarded_in_program()
         return tell_silent(
             audit,
             "data/sorted",
-            spot=loop.spot if loop is not None else loss,
+            spot=mixed or (loop.spot if loop is not None else loss),
             symptom=loss,
             step=audit.step,
             phase="data",
@@ -37,7 +40,9 @@ def sorted_by_hand(audit: Audit) -> Finding | None:
             verdict=f"the training data arrives sorted by class: {classes} classes, one after the other, in each epoch",
             what=f"{alone:.0%} of the batches have a single class in them",
             why="With one class in a batch, the quickest way to lower its loss is to predict that class for everything.",
-            fix="Take the samples in another random order in each epoch: go through torch.randperm(n), or shuffle the list.",
+            fix=KEEP
+            if mixed is not None
+            else "Take the samples in another random order in each epoch: go through torch.randperm(n), or shuffle the list.",
         )
     return None
 

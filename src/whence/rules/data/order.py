@@ -10,12 +10,20 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.lineage.looking import Unknown, look
-from whence.rules.data.blocks import ordered_within, runs_of, stored_by_class, stream_loop
+from whence.rules.data.blocks import (
+    KEEP,
+    mixed_in_vain,
+    ordered_by,
+    ordered_within,
+    runs_of,
+    stored_by_class,
+    stream_loop,
+)
 from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
 from whence.rules.data.half_mixed import sorted_behind_a_buffer
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.classes import attribute_of, method_of
+from whence.source.classes import attribute_of
 from whence.source.definitions import find_definition
 from whence.source.spots import Spot
 from whence.source.text import function_node
@@ -144,7 +152,8 @@ def sorted_labels(audit: Audit) -> Finding | None:
         The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes, as they come;
         or as they lie in the dataset, where whole blocks of them come in another order and batches still have one class. In a stream
         that is mixed, differently in each epoch: each class has its own stretch of the epoch, as sorted data have behind a shuffle buffer
-        that is too small; in a child process, larger sizes are tried. Without a loader, the labels that reach a loss: all of one class, then all of the next, and the same again in the next epoch.
+        that is too small; in a child process, larger sizes are tried. Where the program draws an order and throws it away, that line
+        is told. Without a loader, the labels that reach a loss: all of one class, then all of the next, and the same again in the next epoch.
     How to fix it
         shuffle=True, or a sampler that mixes; without a loader, another random order for each epoch.
     When it stays silent
@@ -169,10 +178,12 @@ def sorted_labels(audit: Audit) -> Finding | None:
         in_blocks = runs > 1.5 * classes
         if in_blocks and not stored_by_class(audit, entry, epoch, labels, most=1.5 * classes):
             continue
+        maker = entry.info.kind if entry.info.is_iterable else entry.info.sampler_kind
+        mixed = None if in_blocks else mixed_in_vain(maker)
         return tell_silent(
             audit,
             "data/sorted",
-            spot=(ordered_within(entry) if in_blocks else _ordered_by(entry)) or entry.info.built,
+            spot=mixed or (ordered_within(entry) if in_blocks else ordered_by(maker)) or entry.info.built,
             step=audit.step,
             phase="data",
             severity=Severity.WARNING,
@@ -180,7 +191,9 @@ def sorted_labels(audit: Audit) -> Finding | None:
             verdict=f"the training data arrives sorted by class: {classes} classes in {runs} runs",
             what=f"{alone:.0%} of the batches have a single class in them",
             why="With one class in a batch, the quickest way to lower its loss is to predict that class for everything.",
-            fix="Shuffle: DataLoader(..., shuffle=True), or mix where the order is made.",
+            fix=KEEP
+            if mixed is not None
+            else "Shuffle: DataLoader(..., shuffle=True), or mix where the order is made.",
         )
     return sorted_behind_a_buffer(audit) or sorted_by_hand(audit)
 
@@ -196,18 +209,6 @@ def _batches(epoch: Epoch) -> list[torch.Tensor]:
 
 def _different(labels: torch.Tensor) -> int:
     return len(set(labels.reshape(-1).tolist()))
-
-
-def _ordered_by(entry: LoaderEntry) -> Spot | None:
-    """The line that decides the order, where a sampler or a stream of the program's own does."""
-    maker = entry.info.kind if entry.info.is_iterable else entry.info.sampler_kind
-    walk, filename = method_of(maker, "__iter__")
-    if walk is None:
-        return None
-    sorts = [each for each in ast.walk(walk) if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)]
-    if sorts:
-        return Spot.of_node(filename, sorts[0])
-    return stream_loop(maker)
 
 
 @audit_rule("data/duplicated-stream", Rank.CALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -34,6 +35,7 @@ SPREADS = 6.0
 APART = 1e4
 LARGE = 1e3
 STALLED = 0.8
+FAINT = 0.01
 
 
 @audit_rule("data/train-eval-skew", Rank.CALL)
@@ -206,7 +208,8 @@ def unscaled(audit: Audit) -> Finding | None:
     Why it matters
         Layers are initialised for inputs of about one. Far from that, training is slow or stands still.
     How it is detected
-        A summary of the first training batches. In recorded steps, a division by 255 of numbers that are shares of 255 already.
+        A summary of the first training batches; where samples that are fetched again and put together in a child process show the line
+        that made them so, that one is told. In recorded steps, a division by 255 of numbers that are shares of 255 already.
     How to fix it
         Bring inputs to mean 0 and spread 1, once.
     When it stays silent
@@ -215,19 +218,25 @@ def unscaled(audit: Audit) -> Finding | None:
         A summary of the first six batches of each loader.
     """
     losses = [each for each in audit.losses if each == each]
-    if not audit.final or len(losses) < 12:
+    if len(losses) < 12:
         return None
     start, end = sum(losses[:4]) / 4, sum(losses[-4:]) / 4
     stalls = end > STALLED * start
     for entry in audit.batches.trained():
         for path, leaf in entry.summary.leaves.items():
-            said = _scale_of(path, leaf.array, entry) if leaf.array is not None else None
-            if said is None:
+            found = _scale_of(path, leaf.array, entry) if leaf.array is not None else None
+            if found is None:
+                continue
+            said, shows = found
+            if path not in entry.sized:
+                # Now: at the end of the program its dataset may be gone.
+                entry.sized[path] = _made_so(audit, entry, path, shows)
+            if not audit.final:
                 continue
             return tell_silent(
                 audit,
                 "data/unscaled",
-                spot=_raw(audit, entry, path) or entry.info.built,
+                spot=entry.sized[path] or entry.info.built,
                 symptom=entry.info.built,
                 step=audit.step,
                 phase="data",
@@ -236,19 +245,20 @@ def unscaled(audit: Audit) -> Finding | None:
                 verdict=said,
                 what=f"the loss went from {start:.4g} to {end:.4g}",
                 why="Layers and learning rates are made for inputs of about one in size.",
-                fix="Bring the inputs to mean 0 and spread 1, once, where samples are made.",
+                fix="Scale once: take this out, or what has scaled them before."
+                if shows is _is_faint and entry.sized[path] is not None
+                else "Bring the inputs to mean 0 and spread 1, once, where samples are made.",
             )
     return None
 
 
-def _raw(audit: Audit, entry: LoaderEntry, path: str) -> Spot | None:
-    """Where numbers of this size came in, if there are any beyond a hundred."""
+def _made_so(audit: Audit, entry: LoaderEntry, path: str, shows: Callable[[Any], bool]) -> Spot | None:
+    """Where numbers of this size came in: some samples are fetched again and put together, in a child process."""
     indices = next((list(each.marks)[:8] for each in entry.epochs if each.marks), None)
     if indices is None:
         return None
     leaf = BatchLeaf(Batch(entry.info, 0, indices), path)
-    prop = Shows(_is_large, audit.tape)
-    trail = trace_into_batch(leaf, audit.tape.value_of(torch.empty(0)), prop, audit)
+    trail = trace_into_batch(leaf, audit.tape.value_of(torch.empty(0)), Shows(shows, audit.tape), audit)
     return trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != entry.info.built else None
 
 
@@ -257,7 +267,14 @@ def _is_large(thing: Any) -> bool:
     return "float" in str(thing.dtype) and _reaches_beyond(-LARGE, 100.0, thing)
 
 
-def _scale_of(path: str, leaf: ArraySummary, entry: LoaderEntry) -> str | None:
+def _is_faint(thing: Any) -> bool:
+    """A picture of which the brightest point is dark: it was scaled once more than it should be."""
+    is_picture = "float" in str(thing.dtype) and len(thing.shape) > 1 and 0 not in tuple(thing.shape)
+    return is_picture and float(thing.min()) >= 0 and 0 < float(thing.max()) < FAINT
+
+
+def _scale_of(path: str, leaf: ArraySummary, entry: LoaderEntry) -> tuple[str, Callable[[Any], bool]] | None:
+    """What is wrong with the size of numbers, and how an array shows it."""
     numbers = leaf.numbers
     name = f"the inputs {path}" if path else "the inputs"
     if numbers is None or not any("float" in each for each in leaf.dtypes):
@@ -272,10 +289,10 @@ def _scale_of(path: str, leaf: ArraySummary, entry: LoaderEntry) -> str | None:
     low, high = min(each[0] for each in columns), max(each[1] for each in columns)
     if path in entry.pixels and low >= 0:
         if entry.pixels[path] and 100 < high <= 255:
-            return f"{name} are whole numbers from {low:g} to {high:g}: pictures that were not scaled"
-        if 0 < high < 0.01:
-            return f"{name} reach only {high:.2g}: pictures that were scaled twice"
+            return f"{name} are whole numbers from {low:g} to {high:g}: pictures that were not scaled", _is_large
+        if 0 < high < FAINT:
+            return f"{name} reach only {high:.2g}: pictures that were scaled twice", _is_faint
     sizes = [abs(mean) + spread for _, _, mean, spread in columns if spread > 0]
     if path not in entry.pixels and len(sizes) > 1 and max(sizes) > LARGE and max(sizes) > APART * min(sizes):
-        return f"the columns of {name} differ in size: from {min(sizes):.2g} to {max(sizes):.2g}"
+        return f"the columns of {name} differ in size: from {min(sizes):.2g} to {max(sizes):.2g}", _is_large
     return None
