@@ -137,7 +137,7 @@ def test_a_batch_like_the_last_is_told_from_one_that_is_not() -> None:
 def noted(batches: list[Any]) -> Any:
     """The entry of the ledger after one epoch of these."""
     ledger, info = BatchLedger(), LoaderInfo(object(), ())
-    ledger.epoch_began(info)
+    ledger.epoch_began(info, (), {})
     for number, data in enumerate(batches):
         assert ledger.count(info)
         ledger.note(Batch(info, number, [number * 3 + each for each in range(3)]), data)
