@@ -8,7 +8,7 @@ class ShiftedBeats(Dataset):
     """Heart beats of two kinds, jittered in time as augmentation."""
 
     def __init__(self, n, max_shift=6, seed=0):
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)  # ORIGIN
         self.max_shift = max_shift
         self.kind = np.arange(n) % 2
         t = np.linspace(-3, 3, 48)
@@ -20,7 +20,7 @@ class ShiftedBeats(Dataset):
         return len(self.kind)
 
     def __getitem__(self, i):
-        shift = self.rng.integers(-self.max_shift, self.max_shift + 1)  # ORIGIN
+        shift = self.rng.integers(-self.max_shift, self.max_shift + 1)
         return np.roll(self.beats[i], shift)[None].copy(), int(self.kind[i])
 
 

@@ -20,14 +20,14 @@ class WordDropout:
 
     def __init__(self, p):
         self.p = p
-        self.random = random.Random(13)
+        self.random = random.Random(13)  # ORIGIN
 
     def __call__(self, samples):
         width = max(len(ids) for ids, _ in samples)
         tokens = torch.full((len(samples), width), PAD)
         for row, (ids, _) in enumerate(samples):
             for col, word in enumerate(ids):
-                drop = self.random.random() < self.p  # ORIGIN
+                drop = self.random.random() < self.p
                 tokens[row, col] = UNK if drop else word
         return Batch(tokens, torch.tensor([topic for _, topic in samples]))
 

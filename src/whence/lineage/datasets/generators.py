@@ -11,7 +11,9 @@ import torch
 
 from whence.lineage.datasets.asking import print_of
 from whence.lineage.looking import is_array
+from whence.source.classes import attribute_of
 from whence.source.sites import is_library
+from whence.source.spots import Spot
 
 MOST_THINGS = 400
 DEEPEST = 4
@@ -51,6 +53,13 @@ def generators_in(*roots: tuple[str, Any]) -> Iterator[tuple[str, Any]]:
             "numpy.random.mtrand.RandomState",
         ):
             yield name, thing
+
+
+def made_at(name: str, *roots: tuple[str, Any]) -> Spot | None:
+    """Where the class of the object that keeps a generator puts it there."""
+    owner, _, attribute = name.rpartition(".")
+    held = next((thing for each, thing in reachable(*roots) if each == owner), None)
+    return attribute_of(type(held), attribute) if held is not None and attribute.isidentifier() else None
 
 
 def state_of(generator: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from whence.lineage.datasets.asking import MOST_ELEMENTS, MOST_EVENTS, alike, fetched, line_of, print_of, streams
-from whence.lineage.datasets.generators import generators_in, reachable, state_of
+from whence.lineage.datasets.generators import generators_in, made_at, reachable, state_of
 from whence.lineage.datasets.residue import residue_of
 from whence.lineage.datasets.workers import alike_in_workers
 from whence.lineage.lines import operation_in
@@ -43,6 +43,8 @@ class Habits:
     mutates: Spot | None = None
     generator: str = ""
     """A random generator that the dataset or the collate function keeps and draws from."""
+    made: Spot | None = None
+    """Where an object was given that generator."""
     draws: Spot | None = None
     seed: str = ""
     """The same seed that is set for every sample."""
@@ -85,13 +87,14 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     ):
         found.mutated, found.mutates = residue
         return found
-    for name, generator in generators_in(("self", dataset), ("collate_fn", collate)):
+    roots = ("self", dataset), ("collate_fn", collate)
+    for name, generator in generators_in(*roots):
         states = state_of(generator)
         samples = [dataset[each] for each in indices[:SAMPLES]]
         if collate is not None:
             collate(samples)
         if state_of(generator) != states:
-            found.generator = name
+            found.generator, found.made = name, made_at(name, *roots)
             found.draws = line_of(lambda: _deliver(dataset, collate, indices), lambda one=generator: state_of(one))  # type: ignore[misc]
             break
     if found.is_random:

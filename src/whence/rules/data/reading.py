@@ -5,7 +5,7 @@ These rules ask for a few samples again, in a child process, with an eye on ever
 
 from __future__ import annotations
 
-from whence.finding import Confidence, Finding, Severity
+from whence.finding import Confidence, Finding, Hop, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.orders import same_contents
 from whence.rules.distributed.sampler_epoch import ENOUGH_EPOCHS, made_at, way_to_tell, why_it_stays
@@ -119,13 +119,15 @@ def repeated_randomness(audit: Audit) -> Finding | None:
         if habits is None:
             continue
         info = entry.info
+        chain: tuple[Hop, ...] = ()
         if habits.generator and info.workers > 1 and info.worker_init is None:
             told = (
                 f"{info.workers} workers draw the same random numbers: each has a copy of {habits.generator}",
                 "A worker is a copy of the program as it was when the epoch began, and the generator is copied with it.",
                 "Draw from torch's stream (torch.rand), or give each worker its own seed in worker_init_fn.",
             )
-            spot = habits.draws
+            spot = habits.made or habits.draws
+            chain = (habits.draws.hop("drawn from it"),) if habits.made is not None and habits.draws is not None else ()
         elif habits.workers_seed is not None:
             told = (
                 f"{info.workers} workers draw the same random numbers: worker_init_fn gives them all the same seed",
@@ -169,6 +171,7 @@ def repeated_randomness(audit: Audit) -> Finding | None:
             what="the samples of this loader are made with them",
             why=told[1],
             fix=told[2],
+            chain=chain,
         )
     return _drawn_again(audit)
 
