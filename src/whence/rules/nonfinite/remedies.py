@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from whence.rules.source_operands import operand_nodes
+from whence.rules.source_operands import is_written, operand_nodes
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.tape.tape import Call
 
@@ -54,7 +54,12 @@ class Remedy:
     def patch(self, call: Call) -> str | None:
         """The clamp in the source, where the operand stands there as an expression of its own."""
         site, nodes = call.site, operand_nodes(call)
-        if site is None or self.place >= len(nodes) or isinstance(nodes[self.place], ast.Starred):
+        if (
+            site is None
+            or not is_written(call)
+            or self.place >= len(nodes)
+            or isinstance(nodes[self.place], ast.Starred)
+        ):
             return None
         operand = nodes[self.place]
         text = f"{in_parentheses(site.filename, operand)}.{self.clamp}"
@@ -78,7 +83,7 @@ def _is_whole(call: Call) -> bool:
 def in_float32(call: Call) -> str | None:
     """`.float()` in the source, on the first operand."""
     site, nodes = call.site, operand_nodes(call)
-    if site is None or not nodes or isinstance(nodes[0], ast.Starred):
+    if site is None or not is_written(call) or not nodes or isinstance(nodes[0], ast.Starred):
         return None
     return diff_of(replace_node(site.filename, nodes[0], f"{in_parentheses(site.filename, nodes[0])}.float()"))
 
