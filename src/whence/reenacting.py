@@ -64,6 +64,8 @@ class Reenactor:
 
     def _turned(self, turn: Turn, trip: Trip) -> Answer | None:
         tripwires = self.host.tripwires
+        # Once is enough.
+        tripwires.diagnoser.once_more = None
 
         def run() -> None:
             tripwires.manner = MANNER
