@@ -92,7 +92,9 @@ class Reenactor:
         if named is not None and found.origin.op != named:
             return None
         if loss is not None and trip.observed is not None and _is_same(loss, trip.observed):
-            return found, repro
+            # A finite loss, bit for bit, or the operation that autograd names: else what the turn began with may have been other.
+            is_certain = named is not None or not trouble_in(trip.observed)
+            return (found if is_certain else replace(found, confidence=Confidence.LIKELY)), repro
         again = trip.notice is Notice.GRADIENT and found.rule == "nonfinite/backward"
         checked = trip.notice is Notice.OPERAND and found.symptom.line == trip.stack[0].f_lineno
         return (_only_alike(found), repro) if named is not None or again or checked else None

@@ -18,8 +18,6 @@ from whence.source.text import last_name, parent_of, statement_of
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 WHOLE = (ast.FunctionDef, ast.AsyncFunctionDef)
 LEFT = "__left__"
-
-
 MOST_TURNS = 4
 
 
