@@ -231,6 +231,10 @@ class Auditor:
         """A step that is given a closure: what it does between its evaluations is its own affair."""
         self._entry(optimizer).evaluates = True
 
+    def evaluation_began(self, optimizer: Optimizer) -> None:
+        if self.host.step < LEDGER_STEPS:
+            self.loop.note(Kind.EVALUATE, self.host.step, user_stack(sys._getframe(2)), optimizer)
+
     def _look_for_rounds(self, stack: tuple[Site, ...]) -> None:
         if self.rounds.is_new(stack):
             self.rounds.enter(user_frames(sys._getframe(3)))

@@ -480,9 +480,10 @@ class Session:
             self.calls.only_failures = is_torchs(optimizer)
         self._stop_if_asked()
 
-    def evaluation_began(self) -> None:
+    def evaluation_began(self, optimizer: Optimizer) -> None:
         with self.looking():
             self.tripwires.next_pass()
+            self.auditor.evaluation_began(optimizer)
         self._phases.append(EVALUATION)
         self.calls.only_failures = False
 

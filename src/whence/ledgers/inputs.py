@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from whence.data.summary import Summary
+from whence.tape.scopes import has_modes
 from whence.tape.tape import flatten
 
 TRAINED = 6
@@ -50,25 +51,29 @@ class InputLedger:
         """Take in the inputs of a pass; True if there is something new to compare. `source` tells loaders apart."""
         self.fresh = None
         known = self._known.get(module)
-        if module.training is not torch.is_grad_enabled() or (known is None and not module.training):
+        trains = torch.is_grad_enabled()
+        if (trains and not module.training) or (known is None and not trains):
             return False
         if known is None:
             known = self._known[module] = {None: Given()}
-        given = known.get(None if module.training else source)
+        given = known.get(None if trains else source)
         if given is None:
             if len(known) > MOST_SOURCES:
                 return False
             given = known[source] = Given()
-        if given.summary.batches >= (TRAINED if module.training else EVALUATED):
+        if given.summary.batches >= (TRAINED if trains else EVALUATED):
+            return False
+        if module.training and not trains and any(map(has_modes, module.modules())):
+            # Whoever evaluates such a network calls eval() first; another may well stay as it is.
             return False
         tensors = [each for each in flatten(tuple(args)) if _is_data(each)]
         if not tensors:
             return False
         given.inputs = [weakref.ref(each) for each in tensors]
         given.summary.add(tuple(each.detach() for each in tensors))
-        if module.training and tensors[0].dim() == 2:
+        if trains and tensors[0].dim() == 2:
             given.rows |= _hashes(tensors[0], SOME_ROWS)
-        if module.training or known[None].summary.batches < 3 or given.summary.rows < ENOUGH_ROWS:
+        if trains or known[None].summary.batches < 3 or given.summary.rows < ENOUGH_ROWS:
             return False
         self.fresh = known[None], given
         return True

@@ -20,6 +20,8 @@ MOST_EVENTS = 4096
 class Kind(Enum):
     BACKWARD = auto()
     STEP = auto()
+    EVALUATE = auto()
+    """An optimizer calls its closure."""
     CLEAR = auto()
     CLIP = auto()
     SCALE = auto()

@@ -209,6 +209,9 @@ class HasAxis(Property):
         if source is None or len(source) != 1 or _came_short(call):
             return None
         operand, axis = source[0]
+        if operand.shape[axis] == 1 != value.shape[self.axis]:
+            # Repeated or expanded: one element says nothing of how many there are to be.
+            return None
         return operand, replace(self, axis=axis, size=operand.shape[axis])
 
     def holds(self, thing: Any) -> bool | None:

@@ -150,3 +150,12 @@ class ModuleBook:
                 if each is tensor:
                     return module, name
         return None
+
+
+def has_modes(module: nn.Module) -> bool:
+    """Whether training mode makes a difference to what a module itself does."""
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        return module.p > 0
+    if isinstance(module, nn.RNNBase | nn.MultiheadAttention):
+        return module.dropout > 0
+    return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats

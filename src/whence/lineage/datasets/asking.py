@@ -1,4 +1,4 @@
-"""To ask a dataset for a sample with given random numbers, and to see which line changes something. Only ever in a child process."""
+"""To compare what a dataset gave, and to see which line changes something. Only ever in a child process."""
 
 from __future__ import annotations
 
@@ -19,19 +19,6 @@ from whence.tape.batches import leaves_of
 
 MOST_EVENTS = 20_000
 MOST_ELEMENTS = 4_000_000
-
-
-def fetched(dataset: Any, index: Any, seed: int) -> list[tuple[str, Any]]:
-    """The leaves of a sample, made with the random numbers of a seed."""
-    set_seeds(seed)
-    return kept_leaves(dataset[index])
-
-
-def set_seeds(seed: int) -> None:
-    random.seed(seed)
-    torch.manual_seed(seed)
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed(seed % 2**32)
 
 
 def random_states() -> tuple[Any, ...]:

@@ -18,9 +18,10 @@ from typing import Any
 
 import torch
 
-from whence.lineage.datasets.asking import MOST_ELEMENTS, MOST_EVENTS, alike, fetched, line_of, print_of, streams
+from whence.lineage.datasets.asking import MOST_ELEMENTS, MOST_EVENTS, alike, line_of, print_of, streams
 from whence.lineage.datasets.generators import generators_in, made_at, reachable, state_of
 from whence.lineage.datasets.residue import residue_of
+from whence.lineage.datasets.seeding import fetched
 from whence.lineage.datasets.workers import alike_in_workers
 from whence.lineage.lines import operation_in
 from whence.lineage.looking import is_array
@@ -70,21 +71,15 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     index = indices[0]
     stored = _stored(dataset, index)
     before = {name: print_of(thing) for name, thing in stored.items()}
-    states = [state_of(each) for _, each in generators_in(("self", dataset), ("collate_fn", collate))]
     first = fetched(dataset, index, 1)
     second = fetched(dataset, index, 1)
     changed = [name for name, thing in stored.items() if print_of(thing) != before[name]]
-    moved = states != [state_of(each) for _, each in generators_in(("self", dataset), ("collate_fn", collate))]
-    if changed and not moved and not alike(first, second):
+    if changed and not alike(first, second):
         found.mutated = changed[0]
         found.mutates = line_of(lambda: dataset[index], lambda: print_of(stored[changed[0]]))
         return found
     found.is_random = not alike(fetched(dataset, index, 1), fetched(dataset, index, 2))
-    if (
-        (changed or found.is_random)
-        and not moved
-        and (residue := residue_of(dataset, index, stored, before)) is not None
-    ):
+    if (changed or found.is_random) and (residue := residue_of(dataset, index, stored, before)) is not None:
         found.mutated, found.mutates = residue
         return found
     roots = ("self", dataset), ("collate_fn", collate)

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from whence.lineage.datasets.asking import alike, fetched, line_of, print_of
+from whence.lineage.datasets.asking import alike, line_of, print_of
+from whence.lineage.datasets.seeding import fetched
 from whence.lineage.looking import is_array
 from whence.source.spots import Spot
 

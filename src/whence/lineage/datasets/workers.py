@@ -19,7 +19,8 @@ import torch
 from torch._utils import ExceptionWrapper
 from torch.utils.data._utils import worker as torch_worker
 
-from whence.lineage.datasets.asking import alike, kept_leaves, line_of, set_seeds, streams
+from whence.lineage.datasets.asking import alike, kept_leaves, line_of, streams
+from whence.lineage.datasets.seeding import set_seeds
 from whence.lineage.elsewhere import begin_quietly
 from whence.source.sites import is_library, sites_in
 from whence.source.spots import Spot

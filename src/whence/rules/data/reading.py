@@ -148,7 +148,7 @@ def repeated_randomness(audit: Audit) -> Finding | None:
                 "The stream that samples draw from is set back to the same state at the beginning of each epoch.",
                 "Seed once, before the first epoch.",
             )
-            spot = habits.draws_anew
+            spot = habits.draws_anew or habits.draws
         elif entry.contents is not None and same_contents(entry) >= (2 if audit.final else ENOUGH_EPOCHS):
             told = (
                 "the samples of one epoch are those of the one before: the dataset is never told the epoch",

@@ -6,6 +6,7 @@ Where each of several parts is standard by itself, that was meant.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from whence.lineage.following.found import PASSED_ON
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Trail, trace
 from whence.source.spots import Spot
+from whence.source.text import enclosing
 
 FEWEST_ROWS = 30
 FEWEST_COLUMNS = 2
@@ -37,9 +39,17 @@ def refitted(audit: Audit, trained: Given, evaluated: Given) -> Trail | None:
     if any(_is_standard_in_parts(each) for each in (data, *_trained_on(audit, data))):
         return None
     trail = trace(audit.tape.value_of(data), Shows(is_standard, audit.tape), audit)
-    # The scaler itself is in order: where it is called on these data is what matters.
-    called = [hop for hop in trail.hops if hop.what == PASSED_ON]
-    return replace(trail, spot=Spot.of_hop(called[-1]) or trail.spot, op=None) if called else trail
+    # The scaler itself is in order: where it is called on these data is what matters, not where it calls itself.
+    scaler = _class_at(trail.spot)
+    called = [Spot.of_hop(hop) for hop in trail.hops if hop.what == PASSED_ON]
+    outside = [each for each in called if each is not None and (not scaler or _class_at(each) != scaler)]
+    return replace(trail, spot=outside[-1], op=None) if outside else trail
+
+
+def _class_at(spot: Spot | None) -> tuple[str, str] | None:
+    node = spot.node() if spot is not None else None
+    kind = enclosing(node, ast.ClassDef) if node is not None else None
+    return (spot.file, kind.name) if spot is not None and isinstance(kind, ast.ClassDef) else None
 
 
 def _whole(audit: Audit, evaluated: Given) -> torch.Tensor | None:

@@ -28,7 +28,7 @@ from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.ledgers.orders import alike
 from whence.lineage.constructors import argument_given
 from whence.lineage.datasets.epochs import Cause, Standing
-from whence.rules.optimizer.lifetime import definition_of
+from whence.rules.optimizer.aliased import definition_of
 from whence.rules.rule import audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.seeds import seeding_before

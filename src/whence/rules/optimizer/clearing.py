@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from torch.optim import Optimizer
 
 from whence.finding import Finding
+from whence.ledgers.audit import Audit
 from whence.ledgers.facts import all_weights_of
-from whence.ledgers.loop import Event, Kind
+from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.ledgers.study import Study
-from whence.rules.rule import Rank, study_rule
+from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.edits import diff_of, insert_before
 from whence.source.sites import Site, variables
 from whence.source.text import enclosing
 from whence.tape.replay import plan_for, replay
+
+ENOUGH = 3
 
 
 @study_rule("optimizer/missing-zero-grad", Rank.CAUSE)
@@ -31,12 +35,13 @@ def missing_zero_grad(study: Study) -> Finding | None:
     How it is detected
         When backward begins again after a step, the gradients that the step has used are still there, and the step run again
         from cleared ones gives others.
-        It is told at the backward; where the program clears others just before it, at the line that leaves these out.
+        It is told at the backward; where the program clears others just before it, at the line that leaves these out. In a closure that an
+        optimizer calls several times a step: gradients of one call are there at the first backward of the next.
     How to fix it
         optimizer.zero_grad() before backward, in each step.
     When it stays silent
         Accumulation over several backwards before one step, clearing by any means (zero_grad of the optimizer or the model,
-        grad = None, grad.zero_()), closures.
+        grad = None, grad.zero_()).
     Cost
         A replay in the first steps, and only if the same gradient tensors are used again.
     """
@@ -80,6 +85,57 @@ def missing_zero_grad(study: Study) -> Finding | None:
         replay="bit-identical",
         counterfactual="with the gradients cleared, the same step gives other gradients",
     )
+
+
+@audit_rule("optimizer/missing-zero-grad", Rank.CAUSE)
+def closure_that_adds_up(audit: Audit) -> Finding | None:
+    for entry in audit.built:
+        if not entry.evaluates or entry.optimizer is None:
+            continue
+        added = list(_added_up(audit, entry))
+        if len(added) < ENOUGH or added[-1].site is None:
+            continue
+        backward = added[-1]
+        call = audit.loop.last(Kind.EVALUATE, entry.optimizer)
+        return tell_silent(
+            audit,
+            "optimizer/missing-zero-grad",
+            spot=spot_at(backward.site),
+            symptom=spot_at(call.site) if call is not None else None,
+            step=added[0].step,
+            op="backward",
+            phase="backward",
+            verdict=f"the closure does not clear the gradients: {entry.kind} is given the sum of all its evaluations so far",
+            what=f"in {len(added)} calls of the closure the gradients of the call before were still there",
+            why=f"{entry.kind} calls the closure several times in one step, and backward adds to .grad each time.",
+            fix="Call optimizer.zero_grad() within the closure, before backward.",
+            patch=_inserted(backward.site, _words(call, backward.site)) if backward.site and call else None,
+        )
+    return None
+
+
+def _added_up(audit: Audit, entry: OptimizerEntry) -> Iterator[Event]:
+    """Backwards that come first in a call of the closure, and find gradients that the call before has left."""
+    calls, is_first = 0, False
+    for event in audit.loop.of(Kind.EVALUATE, Kind.BACKWARD):
+        if event.kind is Kind.EVALUATE:
+            is_first = event.is_about(entry.optimizer)
+            calls += is_first
+        elif is_first:
+            is_first = False
+            if calls > 1 and entry.weights & event.detail["kept"]:
+                yield event
+
+
+def _words(call: Event, backward: Site) -> list[str]:
+    """How the closure, written where the step is, calls the optimizer."""
+    node, statement = call.site.node() if call.site is not None else None, backward.statement()
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or statement is None:
+        return []
+    around, function = enclosing(node, ast.FunctionDef), enclosing(statement, ast.FunctionDef)
+    while function is not None and function is not around:
+        function = enclosing(function, ast.FunctionDef)
+    return [f"{ast.unparse(node.func.value)}.zero_grad()"] if function is around else []
 
 
 def _clears_others(study: Study, backward: Event) -> Event | None:

@@ -34,7 +34,7 @@ from whence.rules.rule import Rank, audit_rule, call_rule, study_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_call, tell_silent
 from whence.source.spots import Spot
-from whence.tape.scopes import Scope
+from whence.tape.scopes import Scope, has_modes
 from whence.tape.slices import BACKWARDS
 from whence.tape.tape import OUT_OF_TORCH, Call
 
@@ -55,7 +55,7 @@ def training_in_eval_mode(study: Study) -> Finding | None:
     for model in roots.values():
         if model is None or model.training or not any(_trained(model, study)):
             continue
-        effective = [each for each in model.modules() if _has_modes(each)]
+        effective = [each for each in model.modules() if has_modes(each)]
         if not effective or any(each.training for each in effective):
             continue
         switched = study.loop.last(Kind.MODE, model)
@@ -88,13 +88,6 @@ def training_in_eval_mode(study: Study) -> Finding | None:
 def _trained(model: nn.Module, study: Study) -> Iterator[bool]:
     mine = study.entry.weights
     return (id(weight) in mine for weight in model.parameters())
-
-
-def _has_modes(module: nn.Module) -> bool:
-    """Whether training mode makes a difference to what a module does."""
-    if isinstance(module, nn.modules.dropout._DropoutNd):
-        return module.p > 0
-    return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats
 
 
 @audit_rule("optimizer/wrong-mode", Rank.CALL)

@@ -1,0 +1,223 @@
+"""Weights that are kept, or held back, and are those that are trained: a best state, a target network."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torch import nn
+
+from whence.finding import Finding
+from whence.ledgers.audit import Audit
+from whence.ledgers.loop import Event, Kind
+from whence.rules.optimizer.modes import reach_a_loss
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.shape.layers import root_of
+from whence.rules.telling import tell_silent
+from whence.source.definitions import find_attribute, find_definition
+from whence.source.edits import diff_of, replace_node
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.source.text import enclosing, function_node, parent_of, text_of, tree_of
+from whence.tape.scopes import Scope
+from whence.tape.tape import storage_of
+
+
+@audit_rule("optimizer/aliased-weights", Rank.CAUSE)
+def aliased_weights(audit: Audit) -> Finding | None:
+    """A kept "best" state or target network shares memory with the live model.
+
+    What happened
+        state_dict() gives the weights themselves, not copies. What was kept as the best state changed with every later step; or two
+        names for a network and its target are one and the same network.
+    Why it matters
+        Restoring the best state restores nothing: the last weights are used. A target network that is the network itself
+        makes the target move with every update.
+    How it is detected
+        load_state_dict is given tensors that are the module's own memory, after steps have changed it, or under another name. Or a
+        network that is only run without gradients, and whose results a loss is made from, has all its weights in the memory of those
+        that an optimizer trains.
+    How to fix it
+        copy.deepcopy(model.state_dict()), copy.deepcopy(model).
+    When it stays silent
+        Copies, states from disk, another module's state; a second network on the same memory that only acts or is evaluated.
+    Cost
+        A comparison of addresses for each load_state_dict, and for each network that is run without gradients.
+    """
+    for event in audit.loop.of(Kind.LOAD):
+        node = event.site.node() if event.site is not None else None
+        if not event.detail["aliased"] or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        given = node.args[0] if node.args else None
+        if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "state_dict":
+            found = _one_network(audit, event, node.func.value, given.func.value)
+        else:
+            found = _kept_alias(audit, event)
+        if found is not None:
+            return found
+    return _target_that_moves(audit)
+
+
+def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr) -> Finding | None:
+    """`target.load_state_dict(source.state_dict())`, and both are the same module."""
+    assert event.site is not None
+    one, other = ast.unparse(target), ast.unparse(source)
+    if one == other:
+        return None
+    return tell_silent(
+        audit,
+        "optimizer/aliased-weights",
+        spot=definition_of(target, event.site) or Spot.of_site(event.site),
+        symptom=Spot.of_site(event.site),
+        step=event.step,
+        op="load_state_dict",
+        verdict=f"{one} and {other} are one and the same network",
+        what="load_state_dict copies the weights onto themselves",
+        why="Assigning a module, and module.to(...), give the same module under another name: both change with every step.",
+        fix="Keep a copy: copy.deepcopy(model).",
+    )
+
+
+def _kept_alias(audit: Audit, event: Event) -> Finding | None:
+    """A state that was kept some steps ago, and is the module's own memory."""
+    assert event.site is not None
+    module = event.subject() if event.subject is not None else None
+    kept = [
+        each
+        for each in audit.loop.of(Kind.STATE)
+        if each.step < event.step
+        and (module is None or each.is_about(module))
+        and each.site is not None
+        and not _is_copied(each.site)
+    ]
+    if not kept or kept[-1].site is None:
+        return None
+    return tell_silent(
+        audit,
+        "optimizer/aliased-weights",
+        spot=Spot.of_site(kept[-1].site),
+        symptom=Spot.of_site(event.site),
+        step=kept[-1].step,
+        op="state_dict",
+        verdict="the kept state is the live model itself: loading it restores nothing",
+        what=f"load_state_dict at step {event.step} was given the model's own memory, kept since step {kept[-1].step}",
+        why="state_dict() gives references to the weights. Every later step changed what was kept.",
+        fix="Keep a copy: copy.deepcopy(model.state_dict()), or {k: v.clone() for k, v in model.state_dict().items()}.",
+        patch=_cloned(kept[-1].site),
+    )
+
+
+def _is_copied(site: Site) -> bool:
+    """Whether what state_dict gave is copied, saved or loaded in the same expression."""
+    node: ast.AST | None = site.node()
+    while node is not None and not isinstance(node, ast.stmt):
+        node = parent_of(node)
+        if isinstance(node, ast.Call) and any(
+            word in ast.unparse(node.func) for word in ("deepcopy", "save", "load_state_dict")
+        ):
+            return True
+        if isinstance(node, ast.DictComp):
+            return any(word in ast.unparse(node.value) for word in ("clone", "copy"))
+    return False
+
+
+def definition_of(node: ast.expr, site: Site) -> Spot | None:
+    """Where a variable or an attribute of `self` gets its value."""
+    function = function_node(site)
+    tree = tree_of(site.filename)
+    if isinstance(node, ast.Name) and tree is not None:
+        for scope in (function, tree):
+            found = find_definition(node.id, scope, None) if scope is not None else None
+            if found is not None and found.value is not None:
+                return Spot.of_node(site.filename, found.value)
+    if isinstance(node, ast.Attribute) and function is not None:
+        kind = enclosing(function, ast.ClassDef)
+        found = find_attribute(node.attr, kind) if isinstance(kind, ast.ClassDef) else None
+        if found is not None and found.value is not None:
+            return Spot.of_node(site.filename, found.value)
+    return None
+
+
+def _cloned(site: Site) -> str | None:
+    node = site.node()
+    if not isinstance(node, ast.Call):
+        return None
+    text = text_of(site.filename, node)
+    return diff_of(replace_node(site.filename, node, f"{{k: v.clone() for k, v in {text}.items()}}"))
+
+
+def _target_that_moves(audit: Audit) -> Finding | None:
+    """A network that a loss takes its targets from, and that lies in the memory of the one that is trained."""
+    optimizers = [each.optimizer for each in audit.built]
+    trained = {
+        storage_of(weight)
+        for optimizer in optimizers
+        for group in (optimizer.param_groups if optimizer is not None else ())
+        for weight in group["params"]
+    }
+    for scope, module in _only_without_gradients(audit):
+        weights = list(module.parameters())
+        if not weights or any(audit.is_owned(each) or storage_of(each) not in trained for each in weights):
+            continue
+        name = audit.modules.path_of(module)
+        spot = _data_assignment(audit, scope)
+        return tell_silent(
+            audit,
+            "optimizer/aliased-weights",
+            spot=spot or Spot.of_site(scope.called_from[0]),
+            symptom=Spot.of_site(scope.called_from[0]),
+            step=audit.step,
+            op="data.__set__" if spot is not None else None,
+            verdict=f"the {len(weights)} weights of {name} share the memory of weights that are trained: it moves with every step",
+            what="a loss is made from its results, which are computed without gradients",
+            why="To assign a tensor's .data is to share its memory. A target that moves with the network it is the target of holds nothing back.",
+            fix="Copy the numbers: target.data.copy_(source.data), or target.load_state_dict(source.state_dict()).",
+            patch=_copied(spot),
+        )
+    return None
+
+
+def _only_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module]]:
+    """Outermost modules that recorded steps run without gradients alone, and whose results a loss was made from."""
+    without: dict[int, Scope] = {}
+    numbers: dict[int, set[int]] = {}
+    with_gradients: set[int] = set()
+    for call in audit.tape.calls:
+        root = root_of(call)
+        module = root.module if root is not None and root.called_from else None
+        if root is None or module is None or call.phase != "forward":
+            continue
+        if call.grad_mode:
+            with_gradients.add(id(module))
+        else:
+            without[id(module)] = root
+            numbers.setdefault(id(module), set()).add(call.number)
+    found = {key: scope for key, scope in without.items() if key not in with_gradients}
+    used = reach_a_loss(audit) if found else set()
+    for key, scope in found.items():
+        if (module := scope.module) is not None and not used.isdisjoint(numbers[key]):
+            yield scope, module
+
+
+def _data_assignment(audit: Audit, scope: Scope) -> Spot | None:
+    """The line that gives tensors the memory of others, in the files that run the network: `a.data = b.data`."""
+    files = [*(each.filename for each in scope.called_from), *(frame.f_code.co_filename for frame in audit.frames)]
+    found = [
+        Spot.of_node(filename, node)
+        for filename in dict.fromkeys(files)
+        for node in ast.walk(tree_of(filename) or ast.Module([], []))
+        if isinstance(node, ast.Assign) and _is_data(node.targets[0]) and not isinstance(node.value, ast.Call | ast.BinOp)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_data(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "data"
+
+
+def _copied(spot: Spot | None) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Assign):
+        return None
+    target, value = (text_of(spot.filename, each) for each in (node.targets[0], node.value))
+    return diff_of(replace_node(spot.filename, node, f"{target}.copy_({value})"))
