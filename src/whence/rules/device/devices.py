@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 import torch
 from torch import nn
@@ -36,6 +37,10 @@ def _home(failed: FailedCall, tensors: list[torch.Tensor]) -> torch.device:
     """Where the model lives: most of its parameters, or else what is not the plain CPU."""
     scope = failed.scope
     root = list(scope.lineage())[-1].module if scope is not None else None
+    if root is None:
+        # A method of the model's that is no forward.
+        owners = (_registered_by(failed, each) for each in tensors)
+        root = next((each[0] for each in owners if each is not None), None)
     counts: dict[torch.device, int] = {}
     for parameter in root.parameters() if root is not None else ():
         counts[parameter.device] = counts.get(parameter.device, 0) + 1
@@ -47,18 +52,29 @@ def _home(failed: FailedCall, tensors: list[torch.Tensor]) -> torch.device:
     return next((each.device for each in tensors if each.device.type != "cpu"), tensors[0].device)
 
 
-def _kept_by(failed: FailedCall, tensor: torch.Tensor) -> tuple[nn.Module, str, torch.Tensor] | None:
-    """The module that keeps the tensor, or what it is a part of, as a plain attribute."""
+def _wholes(failed: FailedCall, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """A tensor, and what it was made from."""
     value: Value | None = failed.value(tensor)
     for _ in range(10):
         if value is None:
-            return None
-        kept = value.tensor
-        holder = failed.modules.holder_of(kept) if kept is not None else None
-        if kept is not None and holder is not None:
-            return *holder, kept
+            return
+        if value.tensor is not None:
+            yield value.tensor
         value = value.call.operands[0] if value.call is not None and value.call.operands else None
+
+
+def _kept_by(failed: FailedCall, tensor: torch.Tensor) -> tuple[nn.Module, str, torch.Tensor] | None:
+    """The module that keeps the tensor, or what it is a part of, as a plain attribute."""
+    for whole in _wholes(failed, tensor):
+        if (holder := failed.modules.holder_of(whole)) is not None:
+            return *holder, whole
     return None
+
+
+def _registered_by(failed: FailedCall, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
+    """The module that has the tensor, or what it is a part of, as a parameter or buffer."""
+    owners = (failed.modules.owner_of(each) for each in _wholes(failed, tensor) if each.device == tensor.device)
+    return next((each for each in owners if each is not None), None)
 
 
 def _built_in_forward(failed: FailedCall, tensor: torch.Tensor) -> nn.Module | None:
@@ -213,6 +229,9 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
     ):
         return None
     stray, home = found
+    owned = _registered_by(failed, stray)
+    if owned is not None and stray.device.type == "meta":
+        return _without_memory(failed, *owned, home)
     discarded = _discarded_move(failed, stray, home)
     trail = trace(failed.value(stray), HasDevice(stray.device), failed)
     role = "a weight" if isinstance(stray, nn.Parameter) else "data"
@@ -231,6 +250,22 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
         fix=f"Assign the result, x = x.to({str(home)!r})."
         if discarded is not None
         else f"Make it with device={str(home)!r}, or move it before use: x = x.to(device).",
+        operands=tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())),
+    )
+
+
+def _without_memory(failed: FailedCall, module: nn.Module, name: str, home: torch.device) -> Finding | None:
+    """A model that was built without memory, and was given some of it by a checkpoint that does not have everything."""
+    is_left_out = name in module._non_persistent_buffers_set
+    return tell(
+        failed,
+        "device/mismatch",
+        verdict=f"{type(module).__name__}.{name} has no memory: it is still on meta, the rest of the model is on {home}",
+        spot=where_built(module, name, failed),
+        why="The model was built on meta, and what it was given since does not have it."
+        + (" With persistent=False it is in no checkpoint." if is_left_out else ""),
+        fix="Make it again after loading, on the right device"
+        + (", or save it with the model: persistent=True." if is_left_out else ", or load a checkpoint that has it."),
         operands=tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())),
     )
 
