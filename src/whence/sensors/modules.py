@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import weakref
 from types import FrameType
@@ -18,6 +19,9 @@ from whence.tape.scopes import ModuleBook, Scope
 # With a function mode on the stack these take another path through their code, and give another result:
 # nn.TransformerEncoder's inference fast path differs by 2.4 at padded positions.
 FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+
+MOST_SETSTATES = 4
+"""Classes that may have a __setstate__ of their own in front of nn.Module's."""
 
 
 class Listener(Complaints, Protocol):
@@ -44,6 +48,7 @@ class ModuleSensor(Sensor):
 
     def _attach(self) -> None:
         self._wrap(nn.Module, "__init__", self._wrap_init)
+        self._wrap(nn.Module, "__setstate__", self._wrap_setstate)
         self._wrap(nn.Module, "register_parameter", self._wrap_register)
         before = torch_module.register_module_forward_pre_hook(self._before)
         after = torch_module.register_module_forward_hook(self._after, always_call=True)
@@ -65,6 +70,28 @@ class ModuleSensor(Sensor):
         self.listener.modules.note_construction(module, stack)
         if self.listener.scope is not None:
             self.listener.modules.note_inside(stack)
+
+    def _wrap_setstate(self, original: Any) -> Any:
+        def __setstate__(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+            try:
+                original(module, *args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+            self._guarded(self._note_copy, module)
+
+        return __setstate__
+
+    def _note_copy(self, module: nn.Module) -> None:
+        """In `copy.deepcopy` of a module, what is copied is a variable of the function that puts the copy together."""
+        frame = sys._getframe(2).f_back
+        for _ in range(MOST_SETSTATES):
+            if frame is None:
+                return
+            if frame.f_code is copy._reconstruct.__code__ and frame.f_locals.get("y") is module:  # type: ignore[attr-defined]
+                self.listener.modules.note_copy(module, frame.f_locals["x"])
+                return
+            frame = frame.f_back
 
     def _wrap_register(self, original: Any) -> Any:
         def register_parameter(module: nn.Module, *args: Any, **kwargs: Any) -> None:

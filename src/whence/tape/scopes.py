@@ -49,6 +49,7 @@ class ModuleBook:
     def __init__(self) -> None:
         self._stacks: dict[int, tuple[Site, ...]] = {}
         self._known: dict[int, weakref.ref[nn.Module]] = {}
+        self._copies: dict[int, tuple[weakref.ref[nn.Module], tuple[Site, ...]]] = {}
         self._root_ids: set[int] = set()
         self._inside: dict[Site, int] = {}
         self._registered: dict[int, tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = {}
@@ -68,6 +69,17 @@ class ModuleBook:
     def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
         self._know(module)
         self._stacks[id(module)] = stack
+
+    def note_copy(self, module: nn.Module, original: nn.Module) -> None:
+        """A copy was built where what it is a copy of was: nn.TransformerEncoder copies the layer that it is given."""
+        key, copies, stack = id(module), self._copies, self.built_at(original)
+
+        def forget(reference: weakref.ref[nn.Module]) -> None:
+            if key in copies and copies[key][0] is reference:
+                del copies[key]
+
+        if stack:
+            copies[key] = weakref.ref(module, forget), stack
 
     def note_inside(self, stack: tuple[Site, ...]) -> None:
         """A module was built while another one was running."""
@@ -99,7 +111,8 @@ class ModuleBook:
         return [module for module in self._built if id(module) in self._root_ids]
 
     def built_at(self, module: nn.Module) -> tuple[Site, ...]:
-        return self._stacks.get(id(module), ())
+        _, copied = self._copies.get(id(module), (None, ()))
+        return self._stacks.get(id(module), copied)
 
     @property
     def _built(self) -> list[nn.Module]:
