@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, described
-from whence.lineage.births import Contents, attempt, birth_by_what_is_left, find_birth, is_deliberate
+from whence.lineage.births import Contents, attempt, birth_by_what_is_left, carried_from, find_birth, is_deliberate
 from whence.lineage.gradients import GradientWatch
 from whence.lineage.graph import alike
 from whence.lineage.live import LiveBirth, as_born, only_site
@@ -251,6 +251,7 @@ class Diagnoser:
         tensor, made = trip.plan.resolve(born.leaf), born.leaf.call
         found = birth_in_variables(tensor, trip.frames, self.tape)
         if found is None and made is not None:
+            made = carried_from(made)
             found = LiveBirth(made.name, {}, tensor), made.site
         if found is None:
             return

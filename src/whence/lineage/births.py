@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ DEEPEST_GUESS = 8
 LONGEST_WALK = 5_000
 # Neither a pole nor the edge of a domain of any common function: log, sqrt, 1/x, acos, atanh, log1p(-x), exp.
 HARMLESS = 0.5
+ORDINARY = (0.0, -1.0, 1.0, 1e3)
 UNINITIALISED = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"})
 
 
@@ -109,6 +111,21 @@ def _walk_from(leaf: Value, maker: Call, guessed: Guessed) -> Born:
         return Born("nan", call=maker, output=leaf)
     born = find_birth(carrier, guessed, lambda each: each.call is None or each.call.has_foreign or each.call.inner)
     return replace(born, path=(*born.path, maker))
+
+
+def carried_from(call: Call) -> Call:
+    """Back from a call over those that make finite results of any numbers: what came out of them had come in."""
+    while call.operands and not call.has_foreign and all(map(partial(_stays_finite, call), ORDINARY)):
+        maker = call.operands[0].call
+        if maker is None or maker.forgotten or len(set(call.operands)) > 1:
+            break
+        call = maker
+    return call
+
+
+def _stays_finite(call: Call, number: float) -> bool:
+    made = attempt(call, lambda value: torch.full(value.shape, number, device=value.device).to(value.dtype))
+    return made is not None and not trouble_in(made)
 
 
 def contents_before(trip: Trip, call: Call) -> Contents:

@@ -57,16 +57,22 @@ def state(trip: Trip) -> Finding | None:
         if bool(large.any()):
             rows = blamed_rows(trip, large, lambda run: is_finite_outcome(trip, run))
     sample: Sample | None = rows.sample() if rows is not None else None
+    made = trip.born.call if trip.born is not None else None
+    given = Spot.of_site(made.site) if made is not None and made.site is not None and trip.run is None else None
+    written = Spot.of_site(call.site) if call is not None and call.site is not None else None
     return tell_trip(
         trip,
         "nonfinite/state",
-        spot=Spot.of_site(call.site) if call is not None and call.site is not None else None,
+        # What the model is given was not finite already: there it began.
+        spot=given or written,
+        chain=(written.hop(f"{names} takes it in"),) if written is not None else (),
         verdict=f"{names} is not finite after this batch, and outlives it",
-        why="The forward pass in training mode writes the statistics of this batch into it, whatever becomes of the loss: "
+        why=(f"{made.name} gave it to the model. " if given is not None and made is not None else "")
+        + "The forward pass in training mode writes the statistics of this batch into it, whatever becomes of the loss: "
         "evaluation uses it.",
         fix="Check the batch before the forward pass and leave it out there; then reset the statistics "
         "(`reset_running_stats()`) or load a checkpoint from before.",
-        op=call.name if call is not None else None,
+        op=made.name if given is not None and made is not None else call.name if call is not None else None,
         phase="forward",
         module=module_path(trip, call),
         sample=sample,
