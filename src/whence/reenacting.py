@@ -77,10 +77,10 @@ class Reenactor:
             torch.set_rng_state(state)
         deadline = monotonic() + LONGEST
         for _ in range(TRIES):
-            told = self.host.watch_again(run) or [
+            told = self.host.watch_again(run)
+            found = [each for each in told if each[0].rule.startswith(("nonfinite/", "data/"))] or [
                 (each, tripwires.diagnoser.repros.get(each)) for each in tripwires.left_over(trip)
             ]
-            found = [each for each in told if each[0].rule.startswith(("nonfinite/", "data/"))]
             if found:
                 return self._believed(*found[0], tripwires.loss if turn.is_whole else None, trip)
             if monotonic() > deadline:
