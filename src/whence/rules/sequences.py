@@ -1,4 +1,7 @@
-"""Language models in a recorded pass: which tokens go in, which are to come out, and by how much they are shifted."""
+"""Language models in a recorded pass: which tokens go in, which are to come out, and by how much they are shifted.
+
+Some are given a whole sequence at once. Others are run step by step, and are given one token of each sample in each step.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from whence.tape.tape import Call, Value
 
 FEWEST = 64
 ALIGNED = 0.999
+FEWEST_STEPS = 4
+REPEATED = 0.4
+"""A step that is given what the model itself has said, and not the true token, tells nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +84,84 @@ def _aligned(tokens: torch.Tensor, labels: torch.Tensor, ignored: int) -> tuple[
 
 def embedded(shift: Shift) -> Value:
     return shift.embedding.outputs[0]
+
+
+def repeats_its_input(study: Study) -> Call | None:
+    """A loss over the predictions of single steps whose labels are the tokens that the steps were given."""
+    for loss, call in study.loss_calls():
+        logits = argument(call, 0, "input") if call.name in ("cross_entropy", "nll_loss") else None
+        target = argument(call, 1, "target") if logits is not None else None
+        labels = study.content(target) if target is not None else None
+        if logits is None or labels is None or labels.is_floating_point() or len(logits.shape) != 2:
+            continue
+        steps = sorted(_single_steps(study, loss), key=lambda each: each.number)
+        given = [study.content(ids) for each in steps if (ids := argument(each, 0, "input")) is not None]
+        tokens = [each.reshape(-1) for each in given if each is not None]
+        if len(tokens) < FEWEST_STEPS or len(tokens) != len(steps):
+            continue
+        first = _first_step(study, logits, steps, len(tokens[0]))
+        if first is not None and _is_repeated(labels.reshape(-1), torch.stack(tokens), first, _ignored(call)):
+            return call
+    return None
+
+
+def _is_repeated(labels: torch.Tensor, tokens: torch.Tensor, first: tuple[int, bool], ignored: int) -> bool:
+    """Whether labels are the tokens of their own steps, and not of the next ones."""
+    step, by_time = first
+    wanted = labels.reshape(-1, tokens.shape[1]) if by_time else labels.reshape(tokens.shape[1], -1).T
+    rates = []
+    for later in (0, 1):
+        there = tokens[step + later :][: len(wanted)]
+        kept = wanted[: len(there)] != ignored
+        same = (wanted[: len(there)] == there) & kept
+        rates.append(float(same.sum()) / max(int(kept.sum()), 1))
+        if later == 0 and (int(kept.sum()) < FEWEST or len(set(wanted[: len(there)][kept][:256].tolist())) < 3):
+            return False
+    return rates[0] >= REPEATED and rates[1] < rates[0] / 2
+
+
+def _first_step(study: Study, logits: Value, steps: list[Call], batch: int) -> tuple[int, bool] | None:
+    """The step whose token the first rows of predictions see last; and whether rows go by time, and not by sample."""
+    rows = logits.shape[0]
+    if rows % batch or not 2 <= rows // batch <= len(steps):
+        return None
+    length = rows // batch
+    middle, other = length // 2, batch // 2
+    for by_time in (True, False):
+        found = set()
+        for time, sample in ((middle, 0), (middle, other), (middle - 1, other)):
+            row = time * batch + sample if by_time else sample * length + time
+            seen = _last_seen(study, logits, row, steps)
+            found.add(seen[0] - time if seen is not None and seen[1] == sample else None)
+        if len(found) == 1 and (step := found.pop()) is not None and step >= 0:
+            return step, by_time
+    return None
+
+
+def _single_steps(study: Study, loss: Loss) -> list[Call]:
+    """Embeddings of one token of each sample, with the same table and for as many samples: the largest group."""
+    groups: dict[tuple[int, int], list[Call]] = {}
+    for call in study.path(loss.value):
+        ids = argument(call, 0, "input") if call.name == "embedding" else None
+        table = argument(call, 1, "weight") if ids is not None else None
+        if ids is not None and table is not None and ids.numel == max(ids.shape, default=0) > 1:
+            groups.setdefault((id(table), ids.numel), []).append(call)
+    return max(groups.values(), key=len, default=[])
+
+
+def _last_seen(study: Study, logits: Value, row: int, steps: list[Call]) -> tuple[int, int] | None:
+    """The last step whose token a row of predictions depends on, and of which sample that is."""
+    run = study.run
+    made = run.contents.get(logits) if run is not None else None
+    given = [run.contents.get(each.outputs[0]) for each in steps] if run is not None else []
+    known = [each for each in given if each is not None and each.requires_grad]
+    if made is None or not made.requires_grad or len(known) != len(steps):
+        return None
+    # Probabilities add up to one, whatever they depend on.
+    part = (made[row].double() * torch.arange(made.shape[1]).cos()).sum()
+    gradients = torch.autograd.grad(part, known, retain_graph=True, allow_unused=True)
+    for number, each in reversed(list(enumerate(gradients))):
+        samples = torch.nonzero(each.flatten(0, -2).any(-1)).flatten().tolist() if each is not None else []
+        if samples:
+            return (number, samples[0]) if len(samples) == 1 else None
+    return None

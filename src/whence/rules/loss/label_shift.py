@@ -7,7 +7,7 @@ Why it matters
     With no shift the loss falls to nothing and the model has learnt to copy. With two, it learns to predict the token after the next one.
 How it is detected
     The labels of a token loss are compared with the model's own input: all of them are the input shifted by 0 or by 2. The replayed pass shows
-    that a prediction does not depend on later tokens.
+    that a prediction does not depend on later tokens. Where the model runs step by step: the last token that a prediction depends on is its label.
 How to fix it
     Shift once: logits[:, :-1] against ids[:, 1:], or inputs ids[:, :-1] and labels ids[:, 1:].
 When it stays silent
@@ -23,7 +23,7 @@ from whence.ledgers.study import Study
 from whence.lineage.dependence import depends_on_later, reach
 from whence.rules.loss.probabilities import SAME_NUMBERS, argument
 from whence.rules.rule import Rank, study_rule
-from whence.rules.sequences import Shift, embedded, shifts
+from whence.rules.sequences import Shift, embedded, repeats_its_input, shifts
 from whence.rules.telling import tell_silent
 from whence.source.spots import Spot
 from whence.tape.tape import Call, Value
@@ -36,30 +36,33 @@ def label_shift(study: Study) -> Finding | None:
         return None
     for shift in found:
         logits = argument(shift.call, 0, "input")
-        run = study.run
-        if logits is None or run is None or not _is_causal(study, shift, logits):
-            continue
-        made = _made(shift)
-        spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
-        here = Spot.of_site(shift.call.site) if shift.call.site is not None else None
-        return tell_silent(
-            study,
-            "loss/label-shift",
-            spot=spot or here,
-            symptom=here,
-            call=made or shift.call,
-            step=study.step,
-            verdict="each label is the token that the model has just been given: nothing is predicted"
-            if shift.by == 0
-            else "each label is the token after the next one: the labels are shifted twice",
-            what=f"all labels are the input shifted by {shift.by}",
-            why="The prediction at a place sees the token of that place, and is to give the one after it.",
-            fix="Shift labels by one against the inputs: ids[:, 1:] for ids[:, :-1]."
-            if shift.by == 0
-            else "Shift once: either where the batch is made, or in the model.",
-            replay="bit-identical",
-        )
-    return None
+        if logits is not None and study.run is not None and _is_causal(study, shift, logits):
+            return _tell(study, shift.call, shift.by)
+    repeating = repeats_its_input(study) if not found and study.run is not None else None
+    return _tell(study, repeating, 0) if repeating is not None else None
+
+
+def _tell(study: Study, loss: Call, by: int) -> Finding | None:
+    made = _made(loss)
+    spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
+    here = Spot.of_site(loss.site) if loss.site is not None else None
+    return tell_silent(
+        study,
+        "loss/label-shift",
+        spot=spot or here,
+        symptom=here,
+        call=made or loss,
+        step=study.step,
+        verdict="each label is the token that the model has just been given: nothing is predicted"
+        if by == 0
+        else "each label is the token after the next one: the labels are shifted twice",
+        what=f"all labels are the input shifted by {by}",
+        why="The prediction at a place sees the token of that place, and is to give the one after it.",
+        fix="Shift labels by one against the inputs: ids[:, 1:] for ids[:, :-1]."
+        if by == 0
+        else "Shift once: either where the batch is made, or in the model.",
+        replay="bit-identical",
+    )
 
 
 def _is_causal(study: Study, shift: Shift, logits: Value) -> bool:
@@ -94,10 +97,10 @@ def by_time(logits: Value, shift: Shift) -> Value | None:
     return None
 
 
-def _made(shift: Shift) -> Call | None:
+def _made(loss: Call) -> Call | None:
     """The call that made the labels of the tokens: the first one that belongs to them alone."""
-    value = argument(shift.call, 1, "target")
-    here = shift.call.site
+    value = argument(loss, 1, "target")
+    here = loss.site
     best: Call | None = None
     for _ in range(50):
         call = value.call if value is not None else None
