@@ -58,16 +58,16 @@ def state(trip: Trip) -> Finding | None:
             rows = blamed_rows(trip, large, lambda run: is_finite_outcome(trip, run))
     sample: Sample | None = rows.sample() if rows is not None else None
     made = trip.born.call if trip.born is not None else None
-    given = Spot.of_site(made.site) if made is not None and made.site is not None and trip.run is None else None
+    given = Spot.of_site(made.site) if made is not None and made is not call and made.site is not None else None
     written = Spot.of_site(call.site) if call is not None and call.site is not None else None
     return tell_trip(
         trip,
         "nonfinite/state",
-        # What the model is given was not finite already: there it began.
+        # What was to be taken in was not finite already: there it began.
         spot=given or written,
         chain=(written.hop(f"{names} takes it in"),) if written is not None else (),
         verdict=f"{names} is not finite after this batch, and outlives it",
-        why=(f"{made.name} gave it to the model. " if given is not None and made is not None else "")
+        why=(f"{made.name} gave what it takes in. " if given is not None and made is not None else "")
         + "The forward pass in training mode writes the statistics of this batch into it, whatever becomes of the loss: "
         "evaluation uses it.",
         fix="Check the batch before the forward pass and leave it out there; then reset the statistics "

@@ -10,7 +10,6 @@ from torch import nn
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
-from whence.rules.optimizer.modes import reach_a_loss
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_silent
@@ -20,7 +19,11 @@ from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import enclosing, function_node, parent_of, text_of, tree_of
 from whence.tape.scopes import Scope
-from whence.tape.tape import storage_of
+from whence.tape.slices import BACKWARDS, is_random
+from whence.tape.tape import Call, storage_of
+
+LOSSES = 5
+MOST_CALLS = 2_000
 
 
 @audit_rule("optimizer/aliased-weights", Rank.CAUSE)
@@ -155,9 +158,11 @@ def _target_that_moves(audit: Audit) -> Finding | None:
         for group in (optimizer.param_groups if optimizer is not None else ())
         for weight in group["params"]
     }
-    for scope, module in _only_without_gradients(audit):
+    for scope, module, numbers in _only_without_gradients(audit):
         weights = list(module.parameters())
         if not weights or any(audit.is_owned(each) or storage_of(each) not in trained for each in weights):
+            continue
+        if not _gives_targets(audit, numbers):
             continue
         name = audit.modules.path_of(module)
         spot = _data_assignment(audit, scope)
@@ -177,8 +182,8 @@ def _target_that_moves(audit: Audit) -> Finding | None:
     return None
 
 
-def _only_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module]]:
-    """Outermost modules that recorded steps run without gradients alone, and whose results a loss was made from."""
+def _only_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:
+    """Outermost modules that recorded steps run without gradients alone, and the numbers of the calls in them."""
     without: dict[int, Scope] = {}
     numbers: dict[int, set[int]] = {}
     with_gradients: set[int] = set()
@@ -192,11 +197,36 @@ def _only_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module]]:
         else:
             without[id(module)] = root
             numbers.setdefault(id(module), set()).add(call.number)
-    found = {key: scope for key, scope in without.items() if key not in with_gradients}
-    used = reach_a_loss(audit) if found else set()
-    for key, scope in found.items():
-        if (module := scope.module) is not None and not used.isdisjoint(numbers[key]):
-            yield scope, module
+    for key, scope in without.items():
+        if key not in with_gradients and (module := scope.module) is not None:
+            yield scope, module, numbers[key]
+
+
+def _gives_targets(audit: Audit, numbers: set[int]) -> bool:
+    """Whether the last losses are made from what these calls gave since the last update.
+
+    Numbers count, not choices: an action that was drawn, or an index, is what the network did, and not what it is aimed at. What was
+    computed before an update is what the network said then, whatever becomes of its memory.
+    """
+    losses = [call for call in audit.tape.calls if call.name in BACKWARDS and call.operands][-LOSSES:]
+    updates = [call.number for call in audit.tape.calls if call.phase == "optimizer" and call.name == "step"]
+    used = [(loss, set(_numbers_behind(loss)) & numbers) for loss in losses]
+    fresh = [
+        min(found) > max((each for each in updates if each < loss.number), default=-1) for loss, found in used if found
+    ]
+    return bool(fresh) and all(fresh)
+
+
+def _numbers_behind(loss: Call) -> Iterator[int]:
+    pending, seen = list(loss.operands), set[int]()
+    while pending and len(seen) < MOST_CALLS:
+        value = pending.pop()
+        call = value.call
+        if call is None or id(call) in seen or not value.dtype.is_floating_point or is_random(call):
+            continue
+        seen.add(id(call))
+        yield call.number
+        pending += call.operands
 
 
 def _data_assignment(audit: Audit, scope: Scope) -> Spot | None:
