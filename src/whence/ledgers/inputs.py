@@ -32,6 +32,8 @@ class Given:
     """Those of the last pass."""
     rows: set[int] = field(default_factory=set)
     """Hashes of some of the first rows."""
+    in_training_mode: bool = False
+    """An evaluation, as it seems, of a model that was not told so: gradients are off, and it has nothing that depends on modes."""
 
     def shares_rows(self, data: torch.Tensor) -> bool:
         """Whether some of the rows that were seen are rows of these data."""
@@ -60,7 +62,7 @@ class InputLedger:
         if given is None:
             if len(known) > MOST_SOURCES:
                 return False
-            given = known[source] = Given()
+            given = known[source] = Given(in_training_mode=module.training)
         if given.summary.batches >= (TRAINED if trains else EVALUATED):
             return False
         if module.training and not trains and any(map(has_modes, module.modules())):

@@ -62,6 +62,9 @@ def train_eval_skew(audit: Audit) -> Finding | None:
     trained, evaluated = audit.inputs.fresh
     if (again := refitted(audit, trained, evaluated)) is not None:
         return _tell_refitted(audit, again)
+    if evaluated.in_training_mode:
+        # It may be given features, or samples, that are another thing than what it is trained on.
+        return None
     result = Contract.of(trained.summary).judge(evaluated.summary)
     found = next((each for each in result.departures if _is_skew(each, trained, evaluated)), None)
     if found is None:
