@@ -128,12 +128,13 @@ class Explainer:
         def ask(remains: Remains) -> list[Finding]:
             call = self._unfinished(remains, exception.__traceback__, outer, scope=scope, step=step, phase=phase)
             frames = [*remains.frames, *outer]
-            return self._asked(self._scene(call, remains.func, remains.args, remains.kwargs, exception, frames, fate))
+            return self._asked(self._scene(call, remains.func, *remains.known(), exception, frames, fate))
 
         key = (Site.of(remains.frames[0]), type(exception), str(exception))
         if key not in self._known:
             self._known[key] = [] if fate is Fate.INTERNAL else ask(remains)
-            if remains.func is None and not self._known[key] and isinstance(exception, REFUSALS):
+            retried = remains.func is not None or isinstance(exception, REFUSALS)
+            if not remains.is_whole and not self._known[key] and retried:
                 # An operand is what a call gave that nobody kept: made again, where that harms nobody.
                 with contextlib.suppress(NotPossible):
                     self._known[key] = run_elsewhere(lambda: ask(examine(exception.__traceback__, evaluated)))

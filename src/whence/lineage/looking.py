@@ -36,8 +36,29 @@ def _evaluated(node: ast.expr, known: Evaluator) -> Any:
         pass
     except Exception as error:
         raise Unknown from error
-    if isinstance(node, ast.Attribute):
-        return attribute(_evaluated(node.value, known), node.attr)
+    match node:
+        case ast.Attribute(value=value, attr=name):
+            return attribute(_evaluated(value, known), name)
+        case ast.Subscript(value=value, slice=ast.JoinedStr() as key):
+            return _entry(_evaluated(value, known), _text(key, known))
+    raise Unknown
+
+
+def _text(node: ast.JoinedStr, known: Evaluator) -> str:
+    """`f"layer{i}"`, of numbers and words."""
+    parts = []
+    for each in node.values:
+        plain = each.value if isinstance(each, ast.FormattedValue) and each.format_spec is None else each
+        value = _evaluated(plain, known)
+        if type(value) not in (int, str) or getattr(each, "conversion", -1) != -1:
+            raise Unknown
+        parts.append(str(value))
+    return "".join(parts)
+
+
+def _entry(table: Any, key: str) -> Any:
+    if type(table) is dict and key in table:
+        return table[key]
     raise Unknown
 
 

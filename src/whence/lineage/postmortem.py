@@ -26,6 +26,13 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 Look = Callable[[ast.expr, FrameType], Any]
 
 
+class _Unknown:
+    """An argument that cannot be told from what is left."""
+
+
+UNKNOWN = _Unknown()
+
+
 @dataclass(slots=True)
 class Remains:
     """What is left of a call that raised. `func` is None where the operation cannot be told."""
@@ -36,6 +43,15 @@ class Remains:
     frames: list[FrameType] = field(default_factory=list)
     """All frames the exception came through, innermost first."""
     module: nn.Module | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.func is not None and all(each is not UNKNOWN for each in (*self.args, *self.kwargs.values()))
+
+    def known(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, with None for those that cannot be told."""
+        args = tuple(None if each is UNKNOWN else each for each in self.args)
+        return args, {name: None if each is UNKNOWN else each for name, each in self.kwargs.items()}
 
 
 def examine(traceback: TracebackType | None, look: Look = look) -> Remains:
@@ -99,8 +115,8 @@ def _called(frame: FrameType, position: int, look: Look) -> tuple[Any, tuple[Any
             case ast.Call(func=func, args=args, keywords=keywords):
                 return (
                     look(func, frame),
-                    tuple(_look_or_none(each, frame, look) for each in args),
-                    {each.arg: _look_or_none(each.value, frame, look) for each in keywords if each.arg is not None},
+                    tuple(_look_if_known(each, frame, look) for each in args),
+                    {each.arg: _look_if_known(each.value, frame, look) for each in keywords if each.arg is not None},
                 )
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
                 return OPERATORS[type(op)], (look(left, frame), look(right, frame)), {}
@@ -127,8 +143,8 @@ def _index(node: ast.expr, frame: FrameType, look: Look) -> Any:
     return look(node, frame)
 
 
-def _look_or_none(node: ast.expr, frame: FrameType, look: Look) -> Any:
+def _look_if_known(node: ast.expr, frame: FrameType, look: Look) -> Any:
     try:
         return look(node, frame)
     except Unknown:
-        return None
+        return UNKNOWN

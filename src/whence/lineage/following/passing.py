@@ -13,6 +13,8 @@ PASSING = {"array", "int", "split", "array_split", "asarray", "ascontiguousarray
            "concatenate", "vstack", "hstack", "column_stack", "list", "tuple", "copy", "deepcopy", "LongTensor", "Variable",
            "repeat", "tile", "squeeze", "expand_dims", "transpose", "clip", "sorted", "iter", "next", "zip", "enumerate", "reversed"}  # fmt: skip
 VIEWS = {"reshape", "view", "ravel", "flatten", "T", "squeeze", "swapaxes", "transpose", "copy"}
+# What these make draws numbers, and is none.
+GENERATORS = {"default_rng", "RandomState", "Random", "Generator", "manual_seed"}
 MODULES = {"np", "numpy", "torch", "nn", "F", "pd", "random", "math", "os", "rng"}
 
 
@@ -72,6 +74,8 @@ def only_passes(node: ast.expr) -> bool:
 def passes(call: ast.Call, part: ast.expr) -> bool:
     """Whether a property passes through a library call from this part: from the receiver, or as PASSING says."""
     if isinstance(call.func, ast.Attribute) and part is call.func.value:
+        if isinstance(part, ast.Call) and last_name(part.func) in GENERATORS:
+            return False
         return not isinstance(part, ast.Name | ast.Attribute) or (
             last_name(part) not in sys.modules and not _is_module_path(part)
         )

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Any
+
 import torch
 
 from whence.finding import Finding, Operand
+from whence.lineage.ancestry import ancestors
+from whence.lineage.properties import HasDtype
+from whence.lineage.trail import trace
 from whence.rules.dtype.operands import birth, cast_patch, cured_by_cast
 from whence.rules.operations import CLASS_LOSSES, SAME_SHAPE_LOSSES, loss_operands
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, shape_text, tell
 from whence.tape.failed import FailedCall
+from whence.tape.replay import leaving_no_trace
+from whence.tape.slices import BACKWARDS
+from whence.tape.tape import Call, Value, map_leaves
 
 CLASS_TYPES = (torch.int64, torch.uint8)
+NEAREST = 12
+LARGEST = 4_000_000
 
 
 @rule("dtype/labels")
@@ -65,7 +76,8 @@ def integer_target(failed: FailedCall) -> Finding | None:
     Why it matters
         The message speaks of a result type; the cause is the target's type.
     How it is detected
-        The target's type in the loss that raised, followed back to where the targets were made.
+        The target's type in the loss that raised, followed back to where the targets were made. Where backward raises: the loss on the tape
+        whose own backward fails with whole numbers, and runs with real ones.
     How to fix it
         Make the targets float where they are made.
     When it stays silent
@@ -73,6 +85,8 @@ def integer_target(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
+    if failed.name in BACKWARDS:
+        return _refused_by_backward(failed)
     operands = loss_operands(failed)
     if operands is None or failed.name not in SAME_SHAPE_LOSSES:
         return None
@@ -99,3 +113,56 @@ def integer_target(failed: FailedCall) -> Finding | None:
         operands=(Operand("target", describe(target)), Operand("prediction", describe(prediction))),
         counterfactual=f"the same loss with the target as {wanted} runs" if cured else None,
     )
+
+
+def _refused_by_backward(failed: FailedCall) -> Finding | None:
+    """Some losses take whole numbers forwards, and only their derivative refuses them."""
+    found = next(filter(None, map(_refusing, islice(ancestors(*failed.call.operands[:1]), NEAREST))), None)
+    if found is None:
+        return None
+    call, target, wanted = found
+    trail = trace(target, HasDtype(target.dtype), failed)
+    return tell(
+        failed,
+        "dtype/integer-target",
+        verdict=f"the target is {dtype_name(target.dtype)}, the backward of {call.name} needs {dtype_name(wanted)}",
+        trail=trail,
+        why=f"{call.name} takes {dtype_name(target.dtype)} forwards, and its derivative does not.",
+        fix=f"Make the targets {dtype_name(wanted)} where they are made.",
+        patch=cast_patch(trail, wanted),
+        operands=(Operand("target", f"{shape_text(target.shape)} {dtype_name(target.dtype)}"),),
+        counterfactual=f"{call.name} alone, forwards and backwards: fails with {dtype_name(target.dtype)}, runs with {dtype_name(wanted)}",
+    )
+
+
+def _refusing(call: Call) -> tuple[Call, Value, torch.dtype] | None:
+    """A call whose derivative refuses a whole-number operand, and the type that it takes: found by trying."""
+    whole = [each for each in call.operands if not each.dtype.is_floating_point and each.dtype is not torch.bool]
+    real = [each for each in call.operands if each.dtype.is_floating_point and each.requires_grad]
+    if not whole or not real or call.has_foreign or any(each.numel > LARGEST for each in call.operands):
+        return None
+    if _goes_back(call, whole[0].dtype, whole[0]) or not _goes_back(call, real[0].dtype, whole[0]):
+        return None
+    return call, whole[0], real[0].dtype
+
+
+def _goes_back(call: Call, dtype: torch.dtype, of: Value) -> bool:
+    """Run a call forwards and backwards on ones, with this type for one of its operands."""
+
+    given: list[torch.Tensor] = []
+
+    def stand_in(thing: Any) -> Any:
+        if not isinstance(thing, Value):
+            return thing
+        made = torch.ones(thing.shape, dtype=dtype if thing is of else thing.dtype)
+        if thing.requires_grad:
+            given.append(made.requires_grad_())
+        return made
+
+    with leaving_no_trace():
+        try:
+            result = call.func(*map_leaves(stand_in, call.args), **map_leaves(stand_in, call.kwargs))
+            torch.autograd.grad(result.sum(), given, allow_unused=True)
+        except Exception:
+            return False
+    return True
