@@ -205,9 +205,13 @@ def is_empty(node: ast.expr) -> bool:
 
 
 def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
-    """The assignment `self.name = ...` in a class; the one in `__init__` if there are several."""
+    """The assignment `self.name = ...` in a class; of several, one that says more than None, and then the one in `__init__`."""
     found = find_attributes(name, class_node)
-    return max(found, key=lambda each: each[0])[1] if found else None
+    return max(found, key=lambda each: (not _is_nothing(each[1].value), each[0]))[1] if found else None
+
+
+def _is_nothing(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def find_attributes(name: str, class_node: ast.ClassDef) -> list[tuple[bool, Definition]]:

@@ -8,15 +8,18 @@ from dataclasses import replace
 import torch
 
 from whence.finding import Finding, Operand
-from whence.lineage.ancestry import origin_call
+from whence.lineage.properties import HALVES
 from whence.lineage.trail import Trail, border
 from whence.rules.dtype.operands import birth, cast_patch, cured_by_cast, misfit, origin_of_type
+from whence.rules.operations import weight_of
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, layer_text, tell
 from whence.source.spots import Spot
 from whence.source.text import parent_of
 from whence.tape.failed import FailedCall
-from whence.tape.tape import Call
+from whence.tape.tape import Call, Value
+
+DEEPEST = 20
 
 
 def _told(
@@ -30,15 +33,19 @@ def _told(
     return tell(
         failed,
         id,
-        verdict=f"{had} data reached the {dtype_name(wanted)} weights of {path}",
+        verdict=f"{had} data reached the {dtype_name(wanted)} {_others(failed)} of {path}",
         trail=trail,
-        why=f"{why} {target} has {dtype_name(wanted)} weights and torch converts neither side by itself; "
+        why=f"{why} {target} has {dtype_name(wanted)} {_others(failed)} and torch converts neither side by itself; "
         f"{origin_of_type(trail, tensor)}.",
         fix=f"Make it {dtype_name(wanted)} where it is made, not in front of the layer: one cast at the origin serves all users.",
         patch=cast_patch(trail, wanted),
-        operands=(Operand("input", describe(tensor)), Operand("weights", dtype_name(wanted))),
+        operands=(Operand("input", describe(tensor)), Operand(_others(failed), dtype_name(wanted))),
         counterfactual=f"the same call with the input cast to {dtype_name(wanted)} runs" if cured else None,
     )
+
+
+def _others(failed: FailedCall) -> str:
+    return "weights" if weight_of(failed) is not None else "operands"
 
 
 @rule("dtype/float64-input")
@@ -116,16 +123,39 @@ def precision_boundary(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    found = misfit(failed)
-    if found is None or found[0].dtype not in (torch.bfloat16, torch.float16):
+    found = misfit(failed) or _left_alone(failed)
+    if found is None or found[0].dtype not in HALVES:
         return None
     trail = birth(failed, found[0])
-    made = origin_call(failed.value(found[0]))
+    made = _made_under_autocast(failed.value(found[0]))
     inside = _last_line_inside(made) if made is not None and made.autocast else None
     why = "What autocast computes in half precision stays so when the region ends."
     return _told(
         failed, "dtype/precision-boundary", *found, why, replace(trail, spot=inside) if inside is not None else trail
     )
+
+
+def _left_alone(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
+    """The same where no weight takes part: an operand from a region that has ended, and the type of the others."""
+    tensors = list(failed.tensors())
+    wider = next((each.dtype for each in tensors if each.is_floating_point() and each.dtype not in HALVES), None)
+    if wider is None or failed.call.autocast:
+        return None
+    for tensor in tensors:
+        if tensor.dtype in HALVES and _made_under_autocast(failed.value(tensor)) is not None:
+            return (tensor, wider) if cured_by_cast(failed, tensor, wider) else None
+    return None
+
+
+def _made_under_autocast(value: Value | None) -> Call | None:
+    """The call within a region that gave a value its type."""
+    dtype = value.dtype if value is not None else None
+    for _ in range(DEEPEST):
+        call = value.call if value is not None else None
+        if call is None or call.autocast:
+            return call
+        value = next((each for each in call.operands if each.dtype is dtype), None)
+    return None
 
 
 def _last_line_inside(call: Call) -> Spot | None:
