@@ -190,10 +190,13 @@ def _is_result(value: ast.expr | None, handler: ast.ExceptHandler) -> bool:
 
 
 def _is_search(guard: Guard) -> bool:
-    """A loop over candidates that ends with the first success."""
+    """A loop over candidates that ends with the first success, or keeps the last one before the first failure."""
     attempt = guard.attempt
     loop = parent_of(attempt)
     if not isinstance(loop, ast.For | ast.While) or attempt not in loop.body:
         return False
+    keeps = len(attempt.body) == 1 and isinstance(attempt.body[0], ast.Assign)
+    if keeps and any(isinstance(statement, ast.Break) for statement in guard.handler.body) and loop.body == [attempt]:
+        return True
     after = [*attempt.body, *attempt.orelse, *loop.body[loop.body.index(attempt) + 1 :]]
     return any(isinstance(statement, ast.Return | ast.Break) for statement in after)

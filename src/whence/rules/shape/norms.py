@@ -15,8 +15,10 @@ from whence.rules.rule import rule
 from whence.rules.shape.batch import batch_size
 from whence.rules.shape.layers import table
 from whence.rules.telling import describe, layer_text, shape_text, tell
+from whence.source.classes import method_of
 from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
+from whence.source.text import last_name
 from whence.tape.batches import Batch
 from whence.tape.failed import FailedCall
 
@@ -48,7 +50,9 @@ def single_value_norm(failed: FailedCall) -> Finding | None:
     current = failed.loaders.current
     leftover = failed.name == "batch_norm" and current is not None and batch_size(failed) == 1
     trail = None if leftover else trace(failed.value(given), HasAxis(-given.dim(), given.shape[0]), failed)
-    spot = Spot.of_site(current.info.stack[0]) if leftover and current is not None and current.info.stack else None
+    own = _batches_made(current.info.batch_sampler()) if leftover and current is not None else None
+    built = Spot.of_site(current.info.stack[0]) if leftover and current is not None and current.info.stack else None
+    spot = own or built
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     return tell(
@@ -60,12 +64,24 @@ def single_value_norm(failed: FailedCall) -> Finding | None:
         why=_why(current, given)
         if leftover and current is not None
         else f"The input is {shape_text(given.shape)}: one value for each of {given.shape[1]} channels.",
-        fix="Drop the incomplete batch in training (drop_last=True on this loader; keep it in evaluation), or use GroupNorm or LayerNorm."
+        fix="Leave batches of one out of the training batches here, or use GroupNorm or LayerNorm."
+        if own is not None
+        else "Drop the incomplete batch in training (drop_last=True on this loader; keep it in evaluation), or use GroupNorm or LayerNorm."
         if leftover
         else "Give training batches of at least two, use eval mode for a single sample, or use GroupNorm or LayerNorm.",
-        patch=_drop_last_patch(spot),
+        patch=_drop_last_patch(built) if own is None else None,
         operands=(Operand("input", describe(given)),),
     )
+
+
+def _batches_made(sampler: object) -> Spot | None:
+    """Where a batch sampler of the program's own gives its last batch, or puts it into a list."""
+    method, filename = method_of(type(sampler), "__iter__")
+    nodes = list(ast.walk(method)) if method is not None else []
+    given = [each for each in nodes if isinstance(each, ast.Yield)]
+    listed = [each for each in nodes if isinstance(each, ast.Call) and last_name(each.func) == "append" and each.args]
+    last = max(given or listed, key=lambda each: each.lineno, default=None)
+    return Spot.of_node(filename, last) if last is not None else None
 
 
 def _why(current: Batch, given: torch.Tensor) -> str:
