@@ -236,7 +236,9 @@ def _data_assignment(audit: Audit, scope: Scope) -> Spot | None:
         Spot.of_node(filename, node)
         for filename in dict.fromkeys(files)
         for node in ast.walk(tree_of(filename) or ast.Module([], []))
-        if isinstance(node, ast.Assign) and _is_data(node.targets[0]) and not isinstance(node.value, ast.Call | ast.BinOp)
+        if isinstance(node, ast.Assign)
+        and _is_data(node.targets[0])
+        and not isinstance(node.value, ast.Call | ast.BinOp)
     ]
     return found[0] if len(found) == 1 else None
 

@@ -17,6 +17,7 @@ Cost
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import torch
@@ -29,10 +30,13 @@ from whence.lineage.trail import trace
 from whence.rules.operations import ATTENTION, ELEMENTWISE
 from whence.rules.rule import rule
 from whence.rules.telling import describe, has_worked, shape_text, tell
+from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
-from whence.tape.tape import Value
+from whence.tape.tape import Call, Value
 from whence.tape.trial import try_values
 
+MOST_CALLS = 60
+PRODUCTS = frozenset({"linear", "matmul", "__matmul__", "mm", "bmm", "einsum", "addmm"})
 SLICES = frozenset({"__getitem__", "narrow", "expand", "expand_as", "unsqueeze", "view", "reshape", "transpose", "permute", "to",
                     "detach", "requires_grad_", "index_select", "t", "T.__get__", "eq", "__eq__", "bool"})  # fmt: skip
 
@@ -87,19 +91,31 @@ def _is_kept(failed: FailedCall, tensor: torch.Tensor) -> bool:
 
 
 def _told(
-    failed: FailedCall, table: torch.Tensor, axis: int, needed: int, other: Operand, proof: str | None = None
+    failed: FailedCall,
+    table: torch.Tensor,
+    axis: int,
+    needed: int,
+    other: Operand,
+    proof: str | None = None,
+    lengthened: Call | None = None,
 ) -> Finding | None:
     has = table.shape[axis]
     trail = trace(failed.value(table), HasAxis(axis, has), failed)
     outside = trail.sized if has_worked(failed) else None
+    if lengthened is not None and lengthened.site is not None:
+        outside = Spot.of_site(lengthened.site)
     return tell(
         failed,
         "shape/sequence-length",
         verdict=f"a table or mask for length {has} met a sequence of {needed}",
         trail=trail,
         spot=outside,
-        why=f"{shape_text(table.shape)} was made for {has} positions; this batch has {needed}.",
-        fix=f"Make it at least {needed} long where it is made, cut the sequence to {has}, or build it from the sequence's own length.",
+        why=f"{shape_text(table.shape)} was made for {has} positions; this batch has {needed}."
+        if lengthened is None
+        else f"{lengthened.name} made {needed} positions of {has} here, and the mask still has {has}.",
+        fix="Do the same to the mask: as many positions, at the same end."
+        if lengthened is not None
+        else f"Make it at least {needed} long where it is made, cut the sequence to {has}, or build it from the sequence's own length.",
         operands=(Operand("table", describe(table)), other),
         counterfactual=proof,
     )
@@ -144,8 +160,21 @@ def _mask(failed: FailedCall) -> Finding | None:
             continue
         sizes = [size for size in query.shape[:-1] if size != mask.shape[-1]]
         length = _length(failed, query)
-        return _told(failed, mask, -1, length if length != mask.shape[-1] else sizes[0] if sizes else length,
-                     Operand("query", describe(query)), "the same attention without the mask runs")  # fmt: skip
+        needed = length if length != mask.shape[-1] else sizes[0] if sizes else length
+        proof = "the same attention without the mask runs"
+        made = _lengthened(failed.value(query), mask.shape[-1], needed)
+        return _told(failed, mask, -1, needed, Operand("query", describe(query)), proof, made)
+    return None
+
+
+def _lengthened(value: Value, had: int, has: int) -> Call | None:
+    """The call that made a sequence longer, or shorter, than its mask: a token was put in front, and the mask was not asked."""
+    for call in islice(ancestors(value), MOST_CALLS):
+        for made in call.results:
+            for given in call.operands:
+                changes = [(one, other) for one, other in zip(given.shape, made.shape, strict=False) if one != other]
+                if len(given.shape) == len(made.shape) > 1 and changes == [(had, has)] and call.name not in PRODUCTS:
+                    return call
     return None
 
 
