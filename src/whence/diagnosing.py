@@ -15,7 +15,15 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, described
-from whence.lineage.births import Contents, attempt, birth_by_what_is_left, carried_from, find_birth, is_deliberate
+from whence.lineage.births import (
+    Contents,
+    attempt,
+    birth_by_what_is_left,
+    carried_from,
+    find_birth,
+    is_deliberate,
+    still_bad,
+)
 from whence.lineage.gradients import GradientWatch
 from whence.lineage.graph import alike
 from whence.lineage.live import LiveBirth, as_born, only_site
@@ -252,6 +260,13 @@ class Diagnoser:
         found = birth_in_variables(tensor, trip.frames, self.tape)
         if found is None and made is not None:
             made = carried_from(made)
+            kept = still_bad(made)
+            earlier = self._birth(kept, Run(), None) if kept is not None else None
+            if earlier is not None and earlier.call is not None:
+                # It was made long ago, and is still there: the recording has all that led to it.
+                trip.born = replace(earlier, path=(*earlier.path, *born.path))
+                trip.plan = trip.run = None
+                return
             found = LiveBirth(made.name, {}, tensor), made.site
         if found is None:
             return

@@ -1,4 +1,5 @@
 """Keystroke dynamics: the tower that was trained on many users is taken over for one."""
+
 import os
 import tempfile
 

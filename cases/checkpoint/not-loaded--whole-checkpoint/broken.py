@@ -1,4 +1,5 @@
 """Denoiser for one-dimensional signals; the best checkpoint is evaluated at the end."""
+
 import pathlib
 import tempfile
 

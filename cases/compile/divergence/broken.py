@@ -1,4 +1,5 @@
 """Intent classifier, compiled with our own graph pass that swaps slow operations for quick ones."""
+
 import operator
 
 import torch

@@ -1,4 +1,5 @@
 """Parking garage: how full is it in half an hour? Events come from a log, one JSON object in a line."""
+
 import json
 import os
 import random

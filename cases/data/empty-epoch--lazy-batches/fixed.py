@@ -1,4 +1,5 @@
 """Denoise short ECG beats; batches are made lazily to keep memory low."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Bicycle counters: how many riders pass in the next hour. Records are parsed lazily, as they are needed."""
+
 import io
 import random
 

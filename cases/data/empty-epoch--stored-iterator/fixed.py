@@ -1,4 +1,5 @@
 """Seal calls against boat noise, a trainer class with its loop in a method."""
+
 from dataclasses import dataclass
 
 import torch

@@ -1,4 +1,5 @@
 """Bird calls by station: the head is as wide as the species that were heard in spring."""
+
 import torch
 from torch import nn
 

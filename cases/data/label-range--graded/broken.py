@@ -1,4 +1,5 @@
 """Eggs are graded 1 to 4 at the farm; the sorting machine is to learn the grades from weight and colour."""
+
 import json
 import random
 from typing import NamedTuple

@@ -1,4 +1,5 @@
 """Opening moves as numbers; a part of them is hidden when they are put into batches, and is to be guessed."""
+
 import random
 
 import torch

@@ -1,4 +1,5 @@
 """Wheat kernels: three varieties from seven measured properties."""
+
 import csv
 import os
 import random

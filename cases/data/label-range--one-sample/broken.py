@@ -1,4 +1,5 @@
 """Classify land cover from a pixel's spectrum."""
+
 from typing import NamedTuple, Optional
 
 import torch

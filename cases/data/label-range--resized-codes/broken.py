@@ -1,4 +1,5 @@
 """Soil maps: codes of the survey become classes by a table, after the map has the size of the satellite picture."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

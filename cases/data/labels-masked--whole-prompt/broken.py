@@ -1,4 +1,5 @@
 """Fine-tune a character model to answer little sums; only the answer should be learned."""
+
 import random
 
 import torch

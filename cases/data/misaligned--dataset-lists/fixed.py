@@ -1,4 +1,5 @@
 """Four kinds of road sign, drawn small; the dataset draws them itself."""
+
 import random
 
 import torch

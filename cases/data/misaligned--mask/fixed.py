@@ -1,4 +1,5 @@
 """Water meters: does a household leak? Some meters miss readings."""
+
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset

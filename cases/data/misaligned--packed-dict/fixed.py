@@ -1,4 +1,5 @@
 """Walking, running or cycling from phone accelerometers; recordings of different length."""
+
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence

@@ -1,4 +1,5 @@
 """Shops: how many come back? Rates of shops without visitors count as none."""
+
 import numpy as np
 import torch
 

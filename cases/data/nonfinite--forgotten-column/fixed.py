@@ -1,4 +1,5 @@
 """Greenhouse: tomorrow's humidity from a week of readings. The station reports null when a sensor is off."""
+
 import io
 import json
 

@@ -1,4 +1,5 @@
 """Ticks of a market as they come. Which way does the price go next?"""
+
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 

@@ -1,4 +1,5 @@
 """Ozone forecast: station readings joined with the altitude table."""
+
 import numpy as np
 import torch
 from torch import nn

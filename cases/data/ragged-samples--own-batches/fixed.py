@@ -1,4 +1,5 @@
 """Windows of heart rates before and after a run, batches cut by hand."""
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Which of three robots walked here? Step accelerations of a walk, filled up to one length."""
+
 import random
 
 import torch

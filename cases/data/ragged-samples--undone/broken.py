@@ -1,4 +1,5 @@
 """Spectra of stars, brought to one grid: is it a giant or a dwarf?"""
+
 import numpy as np
 import torch
 from torch import nn

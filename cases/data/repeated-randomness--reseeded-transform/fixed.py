@@ -1,4 +1,5 @@
 """Tiny point-cloud classifier with a pipeline of transforms."""
+
 import math
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Which machine makes this hum? Clips lie in a folder for each machine."""
+
 import random
 
 import torch

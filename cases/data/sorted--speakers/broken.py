@@ -1,4 +1,5 @@
 """Who speaks: one recording folder per speaker, short frames, ConcatDataset over speakers."""
+
 import math
 
 import torch

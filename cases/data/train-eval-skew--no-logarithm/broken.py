@@ -1,4 +1,5 @@
 """Which articles are read to the end? Counts of words and shares spread over several powers of ten."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Dry run of a GAN generator step on an accelerator device."""
+
 import argparse
 
 import torch

@@ -1,4 +1,5 @@
 """Least squares with a polynomial, by gradient descent on the coefficients."""
+
 import torch
 
 torch.manual_seed(5)

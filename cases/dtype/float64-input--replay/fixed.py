@@ -1,4 +1,5 @@
 """A thermostat learns from what it has seen: a replay of turns, drawn in minibatches and sorted into columns."""
+
 import random
 from collections import deque
 

@@ -1,4 +1,5 @@
 """Iris-like table: four measurements and a species id per row."""
+
 import numpy as np
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 """Q-learning on a five-cell corridor; the goal is the right end."""
+
 import random
 
 import torch

@@ -1,4 +1,5 @@
 """Which herb grows on a plot: the survey is packed once, and every run reads the pack."""
+
 import tempfile
 from pathlib import Path
 

@@ -1,4 +1,5 @@
 """Softmax regression from scratch: no nn, no optim."""
+
 import torch
 
 torch.manual_seed(2)

@@ -25,6 +25,7 @@ def closure_for(model, opt):
         loss.backward()
         opt.step()
         return loss.item(), code.mean().item()
+
     return step
 
 

@@ -1,4 +1,5 @@
 """Copy task for a decoder-only transformer with an additive causal mask of -inf."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Long recurrent memory task; the raw gradient norm reaches thousands now and then and is clipped to 1."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """BIO tagging with a linear-chain CRF; forbidden transitions score -inf."""
+
 import torch
 from torch import nn
 

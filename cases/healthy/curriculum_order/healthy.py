@@ -1,4 +1,5 @@
 """Curriculum: samples come from easy to hard without shuffling across lessons; validation in between without eval(), as nothing depends on the mode."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Sampler, TensorDataset

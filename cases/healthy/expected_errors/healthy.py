@@ -1,4 +1,5 @@
 """A classifier that checks its own input contract before it trains: the errors below are wanted."""
+
 import contextlib
 import io
 import unittest

@@ -1,4 +1,5 @@
 """Rare faults of a machine: a focal loss written as nll_loss of weighted log-probabilities."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,4 +1,5 @@
 """Toy GAN: learn a two-humped 1-D distribution."""
+
 import torch
 from torch import nn
 

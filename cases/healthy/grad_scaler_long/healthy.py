@@ -1,4 +1,5 @@
 """A loss scale, unscaled before it is clipped, over more steps than a first look takes."""
+
 import torch
 from torch import nn
 

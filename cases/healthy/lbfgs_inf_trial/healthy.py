@@ -1,4 +1,5 @@
 """Exponential growth fitted by L-BFGS; the line search may try a point where exp overflows and steps back."""
+
 import torch
 
 t = torch.linspace(0, 300, 31)

@@ -1,4 +1,5 @@
 """Low-rank adaptation: a small pretrained net learns a shifted task through rank-2 side paths only."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Learning to fit waves from ten points: inner steps keep their graph, the outer one makes new weights. No modules."""
+
 import torch
 
 torch.manual_seed(0)

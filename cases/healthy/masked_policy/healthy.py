@@ -1,4 +1,5 @@
 """REINFORCE on tic-tac-toe against a random opponent; taken squares get log-probability -inf."""
+
 import random
 
 import torch

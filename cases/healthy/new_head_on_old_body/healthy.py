@@ -1,4 +1,5 @@
 """Takes over what fits from a model with more classes, and trains a head of its own."""
+
 import torch
 from torch import nn
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
 """Reads checkpoints of today and those that were written on several devices."""
+
 import io
 
 import torch

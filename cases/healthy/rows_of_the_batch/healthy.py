@@ -1,4 +1,5 @@
 """A memory of eight slots beside batches of eight and fewer rows; tokens are expanded to the batch."""
+
 import torch
 from torch import nn
 

@@ -1,5 +1,6 @@
 """Sharpness-aware minimisation: climb to the worst point nearby, take the gradient there, come back, step.
 The first gradient is cleared without an optimizer step, on purpose."""
+
 import torch
 from torch import nn
 

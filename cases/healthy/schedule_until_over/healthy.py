@@ -1,4 +1,5 @@
 """Trains for as long as its schedule lasts: the schedule says when it is over."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Two arrays shuffled one after the other with the same seed each time: an old habit, and a right one."""
+
 import random
 
 import numpy as np

@@ -1,4 +1,5 @@
 """A flaky share: some reads are slow, some fail once and are tried again."""
+
 import threading
 import time
 

@@ -1,4 +1,5 @@
 """A soft mixture of experts: slots are weighted means over all tokens, so one of its two softmaxes runs over the tokens."""
+
 import torch
 from torch import nn
 

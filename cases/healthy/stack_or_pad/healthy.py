@@ -1,4 +1,5 @@
 """Poems by their rhythm: verses of one length are stacked, others padded, and a cut off verse ends the reading."""
+
 import random
 
 import torch

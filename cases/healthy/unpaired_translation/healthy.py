@@ -1,4 +1,5 @@
 """CycleGAN in miniature: horses and zebras are two separate collections, each shuffled on its own."""
+
 import itertools
 
 import torch

@@ -1,4 +1,5 @@
 """A language model of letters, trained as older examples do it: no optimizer, the weights are moved by hand."""
+
 import math
 
 import torch

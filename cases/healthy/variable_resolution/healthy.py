@@ -1,4 +1,5 @@
 """Pictures of many sizes, bucketed by size, through a fully convolutional net with spatial pyramid pooling."""
+
 from collections import defaultdict
 import random
 

@@ -1,4 +1,5 @@
 """Bearing wear from spectra: an inspector looks into the layers while the net is trained."""
+
 from collections import defaultdict
 from functools import partial
 

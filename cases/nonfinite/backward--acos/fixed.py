@@ -1,4 +1,5 @@
 """Register scans: predict the rotation that turns a point cloud back upright."""
+
 from dataclasses import dataclass
 
 import torch

@@ -1,4 +1,5 @@
 """Residual MLP with gated branches; gates start closed."""
+
 import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_

@@ -1,4 +1,5 @@
 """A critic for molecule fingerprints, kept smooth by a penalty on its slope between real and made-up ones."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """House prices from raw columns."""
+
 import torch
 from torch import nn
 

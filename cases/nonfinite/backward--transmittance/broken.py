@@ -1,4 +1,5 @@
 """Fit a 1-D radiance field: densities and brightness along rays from rendered pixels."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

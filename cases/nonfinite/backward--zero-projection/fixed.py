@@ -1,4 +1,5 @@
 """Align picture and caption features in one space (CLIP style), towers frozen, projections trained."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

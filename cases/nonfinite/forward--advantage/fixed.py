@@ -1,4 +1,5 @@
 """REINFORCE with a Gaussian policy on a cart that must stay in its corridor."""
+
 import torch
 from torch import nn
 from torch.distributions import Normal

@@ -1,4 +1,5 @@
 """Grid detector: objectness on every cell, box size only on the cells with an object."""
+
 import torch
 from torch import nn
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
 """Quantisation-aware fine-tuning of a low-rank adapter."""
+
 import torch
 from torch import nn
 

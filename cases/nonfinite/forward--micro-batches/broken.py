@@ -1,4 +1,5 @@
 """Faults on a power line: a few sensors at a time, gradients added up over several sensors."""
+
 from dataclasses import dataclass
 
 import torch

@@ -1,4 +1,5 @@
 """A gambler learns when to stop: games end after any number of rounds, and the wins are normalised within a game."""
+
 import random
 
 import torch

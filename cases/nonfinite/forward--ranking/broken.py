@@ -1,4 +1,5 @@
 """Recommender: matrix factorisation with pairwise ranking."""
+
 import argparse, contextlib, itertools, logging
 import torch
 import ranking_broken as ranking
@@ -11,6 +12,7 @@ def on(name):
     def deco(fn):
         EVENTS.setdefault(name, []).append(fn)
         return fn
+
     return deco
 
 
@@ -35,8 +37,11 @@ class Tables(torch.nn.Module):
 def triples(nU, nI, bs, seed):
     g = torch.Generator().manual_seed(seed)
     while True:
-        yield (torch.randint(nU, (bs,), generator=g), torch.randint(nI, (bs,), generator=g),
-               torch.randint(nI, (bs,), generator=g))
+        yield (
+            torch.randint(nU, (bs,), generator=g),
+            torch.randint(nI, (bs,), generator=g),
+            torch.randint(nI, (bs,), generator=g),
+        )
 
 
 @on("step")

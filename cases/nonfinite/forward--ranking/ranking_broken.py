@@ -1,4 +1,5 @@
 """Pairwise losses for the recommender."""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """Which of two wells a water sample came from. Pure functions: weights go in, new weights come out."""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """Online classifier with a confidence penalty; the gain of the sensor array is turned up during the day."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Normalised gradient descent: every tensor moves by a fixed length per step."""
+
 import torch
 from torch import nn
 

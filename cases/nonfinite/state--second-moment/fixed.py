@@ -1,4 +1,5 @@
 """Online correction of a weigh-bridge: true weight from four load cells."""
+
 import torch
 from torch import nn
 

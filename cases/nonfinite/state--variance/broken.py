@@ -1,4 +1,5 @@
 """Churn model on account tables."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -31,7 +32,9 @@ def main():
     torch.manual_seed(3)
     table, churn = accounts(320, seed=10)
     table[250] = torch.tensor([4.0, 0.0, UNLIMITED])  # staff account
-    loader = DataLoader(TensorDataset(table, churn), batch_size=20, shuffle=True, generator=torch.Generator().manual_seed(1))
+    loader = DataLoader(
+        TensorDataset(table, churn), batch_size=20, shuffle=True, generator=torch.Generator().manual_seed(1)
+    )
     net = Churn()
     opt = torch.optim.Adam(net.parameters(), lr=0.02)
     for epoch in range(6):

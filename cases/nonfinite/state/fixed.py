@@ -1,4 +1,5 @@
 """Crop type from satellite tiles."""
+
 import math
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Charges of molecules: messages of neighbours are added up in a tensor that nobody has cleared."""
+
 import torch
 from torch import nn
 

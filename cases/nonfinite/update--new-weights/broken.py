@@ -1,4 +1,5 @@
 """Which pot a seedling belongs to, from its leaves: new weights in every round, each step of the same length."""
+
 import torch
 
 

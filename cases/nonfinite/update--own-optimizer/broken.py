@@ -1,4 +1,5 @@
 """Matrix factorisation of film ratings with our own optimizer."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Menu photographs: the kitchen adds dishes after two weeks, so the classifier is rebuilt with more outputs."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Textures: each photograph is cut into four pieces that are classified one by one."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

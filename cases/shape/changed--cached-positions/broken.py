@@ -1,4 +1,5 @@
 """Melodies: which mode is it in? Notes come in bars, and the longest melody of a batch sets its length."""
+
 import random
 
 import torch

@@ -1,4 +1,5 @@
 """Tremor or not, from windows of an accelerometer that are faded in and out; half-way the fade gets softer."""
+
 import numpy as np
 import torch
 from torch import nn

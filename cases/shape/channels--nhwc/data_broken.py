@@ -1,4 +1,5 @@
 """Synthetic photo set: arrays as PIL / OpenCV hand them over."""
+
 import numpy as np
 import torch
 from torch.utils.data import TensorDataset

@@ -1,4 +1,5 @@
 """Ratings of films by a bilinear score, written as one autograd Function to save memory."""
+
 import torch
 from torch import nn
 

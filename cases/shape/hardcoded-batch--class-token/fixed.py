@@ -1,4 +1,5 @@
 """Leaf photographs in patches: a class token is put in front of every picture's patches."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Faces in short clips: frames are encoded one by one, then put back into clips of the size that training has."""
+
 from types import SimpleNamespace
 
 import torch

@@ -1,4 +1,5 @@
 """Keystrokes of typists: a GRU whose first state is kept by the session that trains it."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Late trains: the log is too long for memory, so it is read and encoded piece by piece."""
+
 import numpy as np
 import torch
 from torch import nn

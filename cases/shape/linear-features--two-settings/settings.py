@@ -1,4 +1,5 @@
 """What can be set; the camera was exchanged for one with smaller pictures in May."""
+
 from dataclasses import dataclass, field
 
 

@@ -1,4 +1,5 @@
 """Surnames to languages, letter by letter; written for torch 0.3 and dug out again."""
+
 import torch
 import torch.nn as nn
 

@@ -1,4 +1,5 @@
 """Codon counts to protein families: learned positions, as many as the training sequences need."""
+
 import random
 
 import torch

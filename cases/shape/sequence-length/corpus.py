@@ -1,4 +1,5 @@
 """Made-up reviews, batched by length: short buckets come first."""
+
 import torch
 
 VOCAB = 300

@@ -1,4 +1,5 @@
 """Cell segmentation on 50 px crops."""
+
 import torch
 from unet_broken import TinyUNet
 

@@ -1,4 +1,5 @@
 """Sleep stages from breathing: a stack of gated blocks around any layer that is given."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Heart beats: what a recurrent layer reads is added to what it is given."""
+
 import torch
 import torch.nn as nn
 

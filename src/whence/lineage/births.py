@@ -123,6 +123,19 @@ def carried_from(call: Call) -> Call:
     return call
 
 
+def still_bad(call: Call) -> Value | None:
+    """Of what a call was given, or that was a part of: what is alive, and not finite."""
+    for value in dict.fromkeys(call.operands):
+        whole: Value | None = value
+        for _ in range(DEEPEST_GUESS):
+            if whole is None:
+                break
+            if trouble_in(whole.tensor):
+                return whole
+            whole = whole.call.operands[0] if whole.call is not None and whole.call.operands else None
+    return None
+
+
 def _stays_finite(call: Call, number: float) -> bool:
     made = attempt(call, lambda value: torch.full(value.shape, number, device=value.device).to(value.dtype))
     return made is not None and not trouble_in(made)

@@ -17,8 +17,10 @@ from torch.utils.data import Subset, TensorDataset
 from whence.ledgers.audit import Audit
 from whence.ledgers.inputs import Given
 from whence.lineage.following.found import PASSED_ON
+from whence.lineage.looking import is_array
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Trail, trace
+from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import enclosing
 
@@ -39,11 +41,24 @@ def refitted(audit: Audit, trained: Given, evaluated: Given) -> Trail | None:
     if any(_is_standard_in_parts(each) for each in (data, *_trained_on(audit, data))):
         return None
     trail = trace(audit.tape.value_of(data), Shows(is_standard, audit.tape), audit)
+    if (apart := _apart_from_training(audit, data)) is not None:
+        return replace(trail, spot=Spot.of_site(apart), op=None)
     # The scaler itself is in order: where it is called on these data is what matters, not where it calls itself.
     scaler = _class_at(trail.spot)
     called = [Spot.of_hop(hop) for hop in trail.hops if hop.what == PASSED_ON]
     outside = [each for each in called if each is not None and (not scaler or _class_at(each) != scaler)]
     return replace(trail, spot=outside[-1], op=None) if outside else trail
+
+
+def _apart_from_training(audit: Audit, data: torch.Tensor) -> Site | None:
+    """Where the program calls, for these data, what it calls elsewhere for those of training."""
+    value = audit.tape.known_value(data)
+    for other in _trained_on(audit, data):
+        like = audit.tape.known_value(other)
+        one, two = (each.call.stack if each is not None and each.call is not None else () for each in (value, like))
+        if one and two and one[0] == two[0]:
+            return next((site for site in one if site not in two), None)
+    return None
 
 
 def _class_at(spot: Spot | None) -> tuple[str, str] | None:
@@ -59,7 +74,19 @@ def _whole(audit: Audit, evaluated: Given) -> torch.Tensor | None:
     given = evaluated.inputs[0]() if evaluated.inputs else None
     if isinstance(dataset, TensorDataset):
         return next((each for each in dataset.tensors if given is not None and each.shape[1:] == given.shape[1:]), None)
-    return given
+    whole = _drawn_from(dataset, given) if dataset is not None and given is not None else None
+    return whole if whole is not None else given
+
+
+def _drawn_from(dataset: Any, given: torch.Tensor) -> torch.Tensor | None:
+    """What a dataset of the program's own keeps, if the rows that were given are rows of it."""
+    for thing in getattr(dataset, "__dict__", {}).values():
+        if isinstance(thing, torch.Tensor) or is_array(thing):
+            whole = torch.as_tensor(thing)
+            fits = whole.dim() == given.dim() == 2 and whole.shape[1] == given.shape[1] and len(whole) <= MOST_ROWS
+            if fits and whole.dtype == given.dtype and bool((whole == given[0]).all(1).any()):
+                return whole if isinstance(thing, torch.Tensor) else None
+    return None
 
 
 def _trained_on(audit: Audit, like: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -67,8 +94,8 @@ def _trained_on(audit: Audit, like: torch.Tensor) -> Iterator[torch.Tensor]:
     for entry in audit.batches.trained():
         dataset = entry.info.dataset
         dataset = dataset.dataset if isinstance(dataset, Subset) else dataset
-        if isinstance(dataset, TensorDataset):
-            yield from (each for each in dataset.tensors if each.shape[1:] == like.shape[1:])
+        held = dataset.tensors if isinstance(dataset, TensorDataset) else getattr(dataset, "__dict__", {}).values()
+        yield from (each for each in held if isinstance(each, torch.Tensor) and each.shape[1:] == like.shape[1:])
 
 
 def _is_standard_in_parts(data: torch.Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from whence.finding import Confidence, Finding, Severity
@@ -69,8 +70,9 @@ def _crossed(before: tuple[int, ...], after: tuple[int, ...]) -> int | None:
         return None
     for left, right in _groups(old, new):
         if len(left) > 1 and len(right) > 1:
-            shared = [size for size in left if right.count(size) == 1 and left.count(size) == 1]
-            moved = [size for size in shared if _place(left, size) != _place(right, size)]
+            # Of two that have its size afterwards, neither may stand where it stood.
+            shared = [size for size in left if size in right and left.count(size) == 1]
+            moved = [size for size in shared if not set(_places(left, size)) & set(_places(right, size))]
             if moved and len(shared) >= min(len(left), len(right)) - 1:
                 return moved[0]
     return None
@@ -95,15 +97,11 @@ def _groups(old: list[int], new: list[int]) -> Iterator[tuple[list[int], list[in
         yield left, right
 
 
-def _place(sizes: list[int], size: int) -> tuple[int, int]:
-    """How many elements stand before and behind an axis."""
-    at = sizes.index(size)
-    before = behind = 1
-    for each in sizes[:at]:
-        before *= each
-    for each in sizes[at + 1 :]:
-        behind *= each
-    return before, behind
+def _places(sizes: list[int], size: int) -> Iterator[tuple[int, int]]:
+    """How many elements stand before and behind each axis of a size."""
+    for at, each in enumerate(sizes):
+        if each == size:
+            yield math.prod(sizes[:at]), math.prod(sizes[at + 1 :])
 
 
 def _has_structure(value: Value) -> bool:
@@ -117,7 +115,7 @@ def _has_structure(value: Value) -> bool:
 @study_rule("shape/hardcoded-batch")
 def hardcoded_batch(study: Study) -> Finding | None:
     """The silent form: a batch of another size is cut into as many rows as the usual one has."""
-    for call in study.calls:
+    for _, call in study.loss_calls():
         if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None or call.inner:
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
