@@ -19,7 +19,7 @@ from whence.ledgers.rounds import RoundLedger
 from whence.ledgers.schedules import ScheduleLedger
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightEntry, WeightLedger
-from whence.lineage.datasets.endings import Ending, masked_ending
+from whence.lineage.datasets.endings import Ending, masked_class, masked_ending
 from whence.lineage.datasets.habits import Habits, habits_of
 from whence.lineage.datasets.pairing import Parting, parting_of
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
@@ -87,12 +87,14 @@ class Audit(Scene):
         return entry.parting
 
     def ending_of(self, entry: LoaderEntry, ignored: list[int]) -> Ending | None:
-        """Whether the symbol that ends each sample is masked as padding is: tried once, in a child process."""
+        """Whether the symbol that ends each sample, or one of the classes, is masked as padding is: tried once, in a child process."""
         info, indices = entry.info, entry.indices
         if not entry.was_ended and indices and _collates_itself(info) and info.dataset is not None:
             entry.was_ended = True
             with contextlib.suppress(NotPossible):
-                return run_elsewhere(lambda: masked_ending(info, indices, ignored), PATIENCE)
+                return run_elsewhere(
+                    lambda: masked_ending(info, indices, ignored) or masked_class(info, indices, ignored), PATIENCE
+                )
         return None
 
 

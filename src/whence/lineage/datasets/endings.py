@@ -1,6 +1,7 @@
-"""Whether the symbol that ends each sample is masked away as if it were padding: samples are fetched one by one and put together.
+"""Whether labels are masked away as if they were padding: samples are fetched one by one and put together.
 
-A tokenizer without a symbol for padding often pads with the one that means the end. A mask of that symbol then takes both.
+A tokenizer without a symbol for padding often pads with the one that means the end. A mask of that symbol then takes both. Labels that
+are padded with zeros, and masked by that, lose the class that is number zero.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from whence.tape.batches import LoaderInfo, leaves_of
 FEWEST = 4
 MOST = 64
 MOSTLY = 0.9
+RARE = 0.02
 
 
 @dataclass(slots=True)
@@ -31,6 +33,40 @@ class Ending:
     ignored: int
     spot: Spot | None
     """The line of the collate function that masks it; none where the loss itself leaves it out."""
+    share: float = 0.0
+    """It is no end but a class: how many of the samples' own labels it is."""
+
+
+def masked_class(info: LoaderInfo, indices: list[Any], ignored: list[int]) -> Ending | None:
+    """A label of the samples that the collate function pads their labels with. Runs the program's code: only ever in a child process."""
+    samples = [list(_sequences(info.dataset[each])) for each in indices[:MOST]]
+    tables = [
+        each
+        for _, each in leaves_of(info.collate([info.dataset[each] for each in indices[:MOST]]))
+        if _is_table(each, len(samples))
+    ]
+    for symbol in (each for each in ignored if each >= 0):
+        for part in range(min(map(len, samples), default=0)):
+            rows = [each[part] for each in samples]
+            own = [sum(label == symbol for label in _without_tail(row, symbol)) for row in rows]
+            share = sum(own) / sum(map(len, rows))
+            if share > RARE and any(_is_filled_up(table, rows, symbol) for table in tables):
+                return Ending(symbol, symbol, None, share)
+    return None
+
+
+def _without_tail(row: list[int], symbol: int) -> list[int]:
+    """What comes before the last other label: samples may have been padded before."""
+    last = max((at for at, label in enumerate(row) if label != symbol), default=-1)
+    return row[: last + 1]
+
+
+def _is_filled_up(table: torch.Tensor, rows: list[list[int]], symbol: int) -> bool:
+    """Whether a table has these rows, and behind the shorter ones nothing but a symbol."""
+    width = table.shape[1]
+    return min(map(len, rows)) < width and all(
+        kept == [*row, *[symbol] * (width - len(row))] for kept, row in zip(table.tolist(), rows, strict=True)
+    )
 
 
 def masked_ending(info: LoaderInfo, indices: list[Any], ignored: list[int]) -> Ending | None:

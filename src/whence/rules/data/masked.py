@@ -1,13 +1,13 @@
 """All, or the essential, labels are masked away.
 
 What happened
-    Every label of a batch is the one that the loss ignores; or every label that says where a sample ends.
+    Every label of a batch is the one that the loss ignores; or every label that says where a sample ends; or every label of one class.
 Why it matters
     Nothing, or not what matters, is learnt from such a batch: its loss is a mean over nothing.
 How it is detected
     The target of a cross entropy is nothing but ignore_index in a recorded step, and the step's gradients are zero; or the loss
     is NaN because of that, as most losses before. The ends: a batch is put together again from its samples, in a child process;
-    the symbol that ends each of them pads it, too, and is left out of the labels.
+    the symbol that ends each of them pads it, too, and is left out of the labels. So for a class whose number the labels are padded with.
 How to fix it
     Mask less: leave the answer in, and its end.
 When it stays silent
@@ -28,6 +28,7 @@ from whence.finding import Finding, Operand, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.lineage.births import Contents
+from whence.lineage.datasets.endings import Ending
 from whence.lineage.properties import Shows
 from whence.lineage.trail import trace
 from whence.rules.loss.probabilities import argument
@@ -86,6 +87,8 @@ def end_masked(audit: Audit) -> Finding | None:
         if ending is None:
             continue
         loss = next(each for each in losses if _ignored(each) == ending.ignored)
+        if ending.share:
+            return _class_masked(audit, loss, ending) if _is_class(loss, ending.symbol) else None
         return tell_silent(
             audit,
             "data/labels-masked",
@@ -101,6 +104,30 @@ def end_masked(audit: Audit) -> Finding | None:
             counterfactual="samples were fetched one by one, in a child process: each has this symbol at its end, and its labels have not",
         )
     return None
+
+
+def _class_masked(audit: Audit, loss: Call, ending: Ending) -> Finding | None:
+    layer = getattr(loss.module, "module", None)
+    built = audit.modules.built_at(layer) if layer is not None else ()
+    return tell_silent(
+        audit,
+        "data/labels-masked",
+        spot=spot_at(built[0] if built else loss.site),
+        symptom=spot_at(loss.site),
+        step=audit.step,
+        phase="data",
+        verdict=f"class {ending.symbol} is the padding of the labels, too, and the loss ignores it: the class is never learnt",
+        what=f"{ending.share:.0%} of the samples' own labels are {ending.symbol}, and what equals ignore_index takes no part in this loss",
+        why="A loss cannot tell a label from padding that has the same number.",
+        fix=f"Pad the labels with a number that is no class, -100, which the loss ignores by itself, and leave ignore_index={ending.ignored} out.",
+        counterfactual="samples were fetched one by one, in a child process: they have this label, and their batch is filled up with it",
+    )
+
+
+def _is_class(loss: Call, number: int) -> bool:
+    """Whether there is a prediction for it."""
+    shape = loss.operands[0].shape if loss.operands else ()
+    return bool(shape) and number < shape[1 if len(shape) > 1 else 0]
 
 
 def _told(scene: Scene, step: int, call: Call, target: Value, labels: torch.Tensor) -> Finding | None:

@@ -24,7 +24,7 @@ from typing import Any
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
-from whence.rules.operations import LOSSES
+from whence.rules.operations import LOSSES, RESHAPES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.shape.silent import first_is_batch
 from whence.rules.telling import place_of, shape_text, tell_silent
@@ -123,21 +123,27 @@ def _loss_of_rows(study: Study, call: Call) -> Call | None:
     """The loss that the table reaches row by row, and not summed over its samples as attention weights are."""
     reached = {id(value) for value in call.outputs}
     samples = call.outputs[0].shape[0]
+    rows = {samples}
     for each in study.calls:
         if each.number <= call.number or each.inner or not any(id(value) in reached for value in each.operands):
             continue
         if each.name in LOSSES or (each.outputs and not each.outputs[0].shape):
             return each
-        if each.outputs and each.outputs[0].shape[:1] != (samples,):
+        length = each.outputs[0].shape[0] if each.outputs else samples
+        if each.name in RESHAPES | {"flatten"} and length % samples == 0:
+            # The steps of each sample, one below the other.
+            rows.add(length)
+        if length not in rows:
             return None
         reached |= {id(value) for value in each.outputs}
     return None
 
 
 def _labelled(loss: Call, samples: int) -> bool:
-    """Whether the loss compares each row with one label: then rows are samples."""
+    """Whether the loss compares each row, or each of its steps, with one label: then rows are samples."""
     return any(
-        not value.requires_grad and value.shape in ((samples,), (samples, 1))
+        not value.requires_grad
+        and (value.shape == (samples, 1) or (len(value.shape) == 1 and value.shape[0] % samples == 0))
         for value in loss.operands[1:]
         if loss.name in LOSSES
     )
