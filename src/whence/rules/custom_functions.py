@@ -68,11 +68,22 @@ def gradient_written(kind: type, position: int) -> tuple[ast.AST, str] | None:
     parts = value.elts if isinstance(value, ast.Tuple) else [value]
     part = parts[position] if position < len(parts) else None
     if isinstance(part, ast.Name):
-        given = set(all_parameter_names(method)[1:])
+        given = _made_of(set(all_parameter_names(method)[1:]), method)
         known = definitions_before(part.id, method, found[0])
         whole = known[0].value if len(known) == 1 and known[0].kind is Kind.ASSIGNED and not known[0].path else None
         if whole is not None and any(isinstance(each, ast.Name) and each.id in given for each in ast.walk(whole)):
             return known[0].node, filename
+    return found
+
+
+def _made_of(names: set[str], method: ast.FunctionDef) -> set[str]:
+    """Some variables, and those that are computed from them."""
+    found = set(names)
+    for node in ast.walk(method):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(each, ast.Name) and each.id in found for each in ast.walk(node.value)
+        ):
+            found |= {each.id for each in node.targets if isinstance(each, ast.Name)}
     return found
 
 
