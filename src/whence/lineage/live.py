@@ -19,6 +19,7 @@ from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.source.operands import operands_of
 from whence.source.sites import Site
 from whence.source.text import site_of_node, tree_of
+from whence.tape.hand import weights_under
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, Foreign, Tape, Value
 from whence.tape.trip import Born
@@ -44,7 +45,8 @@ def live_birth(loss: torch.Tensor) -> LiveBirth | None:
 
     What was saved may come out of a hook of the program's, or by computing a checkpointed part again: in a child process.
     """
-    if loss.grad_fn is None:
+    if loss.grad_fn is None or any(map(trouble_in, weights_under(loss))):
+        # With weights that were not finite before, no operation of this step has made it.
         return None
     try:
         return run_elsewhere(lambda: _search(loss))

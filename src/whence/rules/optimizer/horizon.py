@@ -18,8 +18,9 @@ from whence.rules.rule import Rank, rule
 from whence.rules.telling import tell
 from whence.source.edits import diff_of, replace_node
 from whence.source.handlers import Fate
+from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import text_of
+from whence.source.text import enclosing, text_of
 from whence.tape.builds import Build
 from whence.tape.failed import FailedCall
 
@@ -54,9 +55,14 @@ def horizon(failed: FailedCall) -> Finding | None:
         " (divided by the accumulation, where the scheduler is stepped once for several batches).",
         patch=_rounded_up(spot) if is_floored else None,
         confidence=Confidence.PROVEN if known else Confidence.LIKELY,
-        # Who catches it trains until the schedule is over.
-        severity=Severity.INFO if failed.fate is Fate.CAUGHT else Severity.ERROR,
+        # Who catches it where the step is made trains until the schedule is over.
+        severity=Severity.INFO if failed.fate is Fate.CAUGHT and _is_tried(failed.site) else Severity.ERROR,
     )
+
+
+def _is_tried(site: Site | None) -> bool:
+    node = site.node() if site is not None else None
+    return node is not None and enclosing(node, ast.Try) is not None
 
 
 def _reason(planned: int, rounds: Rounds) -> tuple[str, bool]:

@@ -114,7 +114,9 @@ def mismatch(failed: FailedCall) -> Finding | None:
     if failed.name == "__getitem__" and not failed.call.operands[0].shape:
         return _indexed_number(failed)
     operands = failed.call.operands
-    few = " and ".join(shape_text(each.shape) for each in operands)
+    # What was read from a file was entered before it had its memory.
+    shapes = [tuple(each.shape) for each in failed.tensors()] or [each.shape for each in operands]
+    few = " and ".join(map(shape_text, shapes))
     trail = _bare_weight(failed)
     return tell(
         failed,
