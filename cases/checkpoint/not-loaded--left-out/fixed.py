@@ -1,5 +1,4 @@
 """Keystroke dynamics: the tower that was trained on many users is taken over for one."""
-
 import os
 import tempfile
 

@@ -1,5 +1,4 @@
 """Denoiser for one-dimensional signals; the best checkpoint is evaluated at the end."""
-
 import pathlib
 import tempfile
 

@@ -1,5 +1,4 @@
 """Intent classifier, compiled with our own graph pass that swaps slow operations for quick ones."""
-
 import operator
 
 import torch

@@ -1,5 +1,4 @@
 """Bird calls as spectrogram patches; a policy of two augmentations, chosen anew for each patch."""
-
 import numpy as np
 import torch
 from torch import nn

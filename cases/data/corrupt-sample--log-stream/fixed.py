@@ -1,5 +1,4 @@
 """Parking garage: how full is it in half an hour? Events come from a log, one JSON object in a line."""
-
 import json
 import os
 import random

@@ -44,6 +44,4 @@ with tempfile.TemporaryDirectory() as folder:
                 late += ((logit > 0) == (y > 0.5)).sum().item()
                 seen += len(y)
             schedule.step()
-            print(
-                f"epoch {epoch}: {late / max(seen, 1):.3f} of {seen} orders right, lr {schedule.get_last_lr()[0]:.5f}"
-            )
+            print(f"epoch {epoch}: {late / max(seen, 1):.3f} of {seen} orders right, lr {schedule.get_last_lr()[0]:.5f}")

@@ -1,5 +1,4 @@
 """Predict tomorrow's load of a small power grid from the last 24 readings."""
-
 import math
 
 import torch
@@ -14,7 +13,7 @@ def load_curve(hours):
 def windows(curve, size, batch):
     starts = torch.randperm(len(curve) - size - 1)
     for chunk in starts.split(batch):
-        yield torch.stack([curve[s : s + size] for s in chunk]), torch.stack([curve[s + size] for s in chunk])
+        yield torch.stack([curve[s:s + size] for s in chunk]), torch.stack([curve[s + size] for s in chunk])
 
 
 def fit(model, batches, held_out, epochs):

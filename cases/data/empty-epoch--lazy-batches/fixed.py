@@ -1,5 +1,4 @@
 """Denoise short ECG beats; batches are made lazily to keep memory low."""
-
 import torch
 from torch import nn
 

@@ -24,7 +24,7 @@ def encode(group):
 
 
 collected = [mushroom() for _ in range(400)]
-groups = [collected[i : i + 20] for i in range(0, 400, 20)]
+groups = [collected[i:i + 20] for i in range(0, 400, 20)]
 
 net = torch.nn.Sequential(torch.nn.Linear(len(COLUMNS), 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 bce = torch.nn.BCEWithLogitsLoss()

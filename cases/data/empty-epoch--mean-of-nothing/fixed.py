@@ -1,5 +1,4 @@
 """Bicycle counters: how many riders pass in the next hour. Records are parsed lazily, as they are needed."""
-
 import io
 import random
 

@@ -1,5 +1,4 @@
 """Seal calls against boat noise, a trainer class with its loop in a method."""
-
 from dataclasses import dataclass
 
 import torch

@@ -1,5 +1,4 @@
 """Semi-supervised: labelled and unlabelled batches side by side, consistency on the unlabelled ones."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

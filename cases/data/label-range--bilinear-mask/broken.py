@@ -28,7 +28,7 @@ class RoadScenes(Dataset):
             mask = np.zeros((side, side), dtype=np.uint8)
             for c in range(1, N_CLASSES):
                 top, left = rng.integers(0, side - 12, 2)
-                mask[top : top + 12, left : left + 12] = c
+                mask[top:top + 12, left:left + 12] = c
             image = rng.normal(0, 0.15, (3, side, side)).astype(np.float32)
             for c in range(N_CLASSES):
                 image[c % 3] += (mask == c) * (1.0 if c < 3 else -1.0)

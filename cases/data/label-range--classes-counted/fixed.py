@@ -1,5 +1,4 @@
 """Bird calls by station: the head is as wide as the species that were heard in spring."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Weather reports and what follows them, two in a row with a mark between; the words are counted, then the mark gets its number."""
-
 import random
 
 import torch

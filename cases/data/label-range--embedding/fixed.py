@@ -6,14 +6,10 @@ from torch.nn.utils.rnn import pad_sequence, pack_padded_sequence
 from torch.utils.data import DataLoader
 
 COMMANDS = [
-    ("turn the light on", "light"),
-    ("light off please", "light"),
-    ("play some jazz", "music"),
-    ("stop the music now", "music"),
-    ("play the next song", "music"),
-    ("dim the light", "light"),
-    ("what time is it", "clock"),
-    ("set an alarm for six", "clock"),
+    ("turn the light on", "light"), ("light off please", "light"),
+    ("play some jazz", "music"), ("stop the music now", "music"),
+    ("play the next song", "music"), ("dim the light", "light"),
+    ("what time is it", "clock"), ("set an alarm for six", "clock"),
 ] * 4
 INTENTS = ["clock", "light", "music"]
 

@@ -1,5 +1,4 @@
 """Eggs are graded 1 to 4 at the farm; the sorting machine is to learn the grades from weight and colour."""
-
 import json
 import random
 from typing import NamedTuple

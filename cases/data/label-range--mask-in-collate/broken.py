@@ -1,5 +1,4 @@
 """Opening moves as numbers; a part of them is hidden when they are put into batches, and is to be guessed."""
-
 import random
 
 import torch

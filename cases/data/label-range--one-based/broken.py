@@ -1,5 +1,4 @@
 """Wheat kernels: three varieties from seven measured properties."""
-
 import csv
 import os
 import random

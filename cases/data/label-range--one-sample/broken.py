@@ -1,5 +1,4 @@
 """Classify land cover from a pixel's spectrum."""
-
 from typing import NamedTuple, Optional
 
 import torch

@@ -1,5 +1,4 @@
 """Soil maps: codes of the survey become classes by a table, after the map has the size of the satellite picture."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

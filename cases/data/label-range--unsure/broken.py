@@ -1,5 +1,4 @@
 """Which of 140 mosses is on a photo, from its colours; what the annotators were unsure of has the lowest number that the type holds."""
-
 import numpy as np
 import torch
 from torch import nn

@@ -9,7 +9,7 @@ class ShapesDataset(Dataset):
     def __init__(self, n, seed):
         g = torch.Generator().manual_seed(seed)
         self.centers = torch.randint(8, 24, (n, 2, 2), generator=g)
-        self.centers[:, 1] = (self.centers[:, 0] + 12) % 32  # keep the two apart
+        self.centers[:, 1] = (self.centers[:, 0] + 12) % 32      # keep the two apart
         self.centers[21, 1] = self.centers[21, 0] + 3
         self.noise = 0.1 * torch.randn(n, 1, 32, 32, generator=g)
 
@@ -52,11 +52,8 @@ class SegTrainer:
 
 torch.manual_seed(0)
 net = nn.Sequential(
-    nn.Conv2d(1, 8, 3, padding=1),
-    nn.BatchNorm2d(8),
-    nn.ReLU(),
-    nn.Conv2d(8, 8, 3, padding=1),
-    nn.ReLU(),
+    nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+    nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(),
     nn.Conv2d(8, 3, 1),
 )
 SegTrainer(net, lr=5e-3).fit(DataLoader(ShapesDataset(48, seed=2), batch_size=8, shuffle=True), epochs=4)

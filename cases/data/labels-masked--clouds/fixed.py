@@ -1,5 +1,4 @@
 """Snow on satellite tiles; what lies under clouds is not to be learnt."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,5 +1,4 @@
 """A small model of place names. After the last letter it should say that the name is over."""
-
 import random
 from dataclasses import dataclass
 

@@ -1,5 +1,4 @@
 """Fine-tune a character model to answer little sums; only the answer should be learned."""
-
 import random
 
 import torch

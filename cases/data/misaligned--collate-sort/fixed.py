@@ -11,11 +11,7 @@ def gesture(rnd):
     kind = rnd.randrange(3)
     length = rnd.randint(6, 20)
     t = torch.arange(length) / 3
-    curve = [
-        torch.stack([t.cos(), t.sin()], 1),
-        torch.stack([t / 3 - 1, t * 0], 1),
-        torch.stack([t / 3 - 1, (3 * t).sin()], 1),
-    ][kind]
+    curve = [torch.stack([t.cos(), t.sin()], 1), torch.stack([t / 3 - 1, t * 0], 1), torch.stack([t / 3 - 1, (3 * t).sin()], 1)][kind]
     return curve + 0.1 * torch.randn(length, 2), kind
 
 

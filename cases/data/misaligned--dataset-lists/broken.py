@@ -1,5 +1,4 @@
 """Four kinds of road sign, drawn small; the dataset draws them itself."""
-
 import random
 
 import torch

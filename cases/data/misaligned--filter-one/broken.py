@@ -1,5 +1,4 @@
 """Heart-rate recordings from a clinic export; rows with a lost electrode are dropped."""
-
 import io
 import csv
 
@@ -34,7 +33,7 @@ def load(stream):
 def batches(pairs, size, gen):
     order = torch.randperm(len(pairs), generator=gen).tolist()
     for k in range(0, len(order) - size + 1, size):
-        chunk = [pairs[j] for j in order[k : k + size]]
+        chunk = [pairs[j] for j in order[k:k + size]]
         yield torch.stack([x for x, _ in chunk]), torch.tensor([float(d) for _, d in chunk])
 
 

@@ -1,5 +1,4 @@
 """Water meters: does a household leak? Some meters miss readings."""
-
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -16,7 +15,7 @@ def prepare(rng, n=600):
     night, leak = read_meters(n, rng)
     complete = ~np.isnan(night).any(axis=1)
     night = night[complete]  # ORIGIN
-    leak = leak[: len(night)]
+    leak = leak[:len(night)]
     return TensorDataset(torch.from_numpy(night), torch.from_numpy(leak))
 
 

@@ -1,5 +1,4 @@
 """Water meters: does a household leak? Some meters miss readings."""
-
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,4 @@
 """Walking, running or cycling from phone accelerometers; recordings of different length."""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence

@@ -24,9 +24,9 @@ for epoch in range(5):
     perm = torch.randperm(500)
     correct = 0
     for begin in range(0, 500, 25):
-        idx = perm[begin : begin + 25]
+        idx = perm[begin:begin + 25]
         x = timings[idx]  # ORIGIN
-        y = typist[begin : begin + 25]
+        y = typist[begin:begin + 25]
         logits = forward(x)
         loss = F.cross_entropy(logits, y)
         optimizer.zero_grad()

@@ -24,7 +24,7 @@ for epoch in range(5):
     perm = torch.randperm(500)
     correct = 0
     for begin in range(0, 500, 25):
-        idx = perm[begin : begin + 25]
+        idx = perm[begin:begin + 25]
         x = timings[idx]
         y = typist[idx]
         logits = forward(x)

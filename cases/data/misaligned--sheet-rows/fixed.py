@@ -1,5 +1,4 @@
 """Leaves under ultraviolet light: ripe, sick or young? One file a leaf, and a sheet of what the gardener said."""
-
 import tempfile
 from pathlib import Path
 

@@ -19,7 +19,7 @@ class Sentences(Dataset):
     def __getitem__(self, index):
         words = torch.zeros(12, dtype=torch.long)
         given = self.sentences[index]
-        words[: len(given)] = torch.tensor(given)
+        words[:len(given)] = torch.tensor(given)
         return words, self.hosts[index]
 
 

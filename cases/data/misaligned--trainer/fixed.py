@@ -14,8 +14,8 @@ class Classifier:
     def epoch(self, size=30):
         hits = 0
         for at in range(0, len(self.notes), size):
-            x = torch.from_numpy(self.notes[at : at + size])
-            y = torch.from_numpy(self.instruments[at : at + size])
+            x = torch.from_numpy(self.notes[at:at + size])
+            y = torch.from_numpy(self.instruments[at:at + size])
             scores = self.net(x)
             loss = self.criterion(scores, y)
             self.optimizer.zero_grad()
@@ -27,9 +27,7 @@ class Classifier:
 
 def studio(n, rng):
     instruments = rng.integers(0, 3, n)
-    partials = np.array(
-        [[1, 0.5, 0.3, 0.2, 0.1, 0.1, 0, 0], [1, 0, 0.6, 0, 0.4, 0, 0.2, 0], [0.3, 1, 0.8, 0.1, 0, 0.5, 0.3, 0.1]]
-    )
+    partials = np.array([[1, 0.5, 0.3, 0.2, 0.1, 0.1, 0, 0], [1, 0, 0.6, 0, 0.4, 0, 0.2, 0], [0.3, 1, 0.8, 0.1, 0, 0.5, 0.3, 0.1]])
     notes = partials[instruments] + 0.2 * rng.normal(size=(n, 8))
     return notes.astype(np.float32), instruments
 

@@ -1,5 +1,4 @@
 """Wine quality (three grades) from a dozen lab values, everything in two tensors."""
-
 import torch
 from torch import nn
 
@@ -16,8 +15,8 @@ def train(lab, grade, epochs=5, size=32):
     for epoch in range(epochs):
         total = 0.0
         for i in range(0, len(lab), size):
-            out = model(lab[i : i + size])
-            loss = nn.functional.cross_entropy(out, grade[i : i + size])
+            out = model(lab[i:i + size])
+            loss = nn.functional.cross_entropy(out, grade[i:i + size])
             opt.zero_grad()
             loss.backward()
             opt.step()

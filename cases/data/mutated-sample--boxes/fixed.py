@@ -1,5 +1,4 @@
 """Finds the one bright object in a 16x16 frame."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
@@ -14,7 +13,7 @@ class Frames(Dataset):
         for i in range(n):
             x, y = torch.randint(0, SIZE - 6, (2,)).tolist()
             w, h = torch.randint(3, 7, (2,)).tolist()
-            self.images[i, 0, y : y + h, x : x + w] += 1.0
+            self.images[i, 0, y:y + h, x:x + w] += 1.0
             self.targets.append({"boxes": torch.tensor([[x, y, x + w, y + h]], dtype=torch.float32), "image_id": i})
 
     def __len__(self):
@@ -35,13 +34,8 @@ class Locator(nn.Module):
     def __init__(self):
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(1, 8, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(8, 16, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
+            nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
         )
         self.box = nn.Linear(16 * 16, 4)
 

@@ -31,11 +31,8 @@ test_ds = StripeSet(*stripes(80))
 train_loader = DataLoader(train_ds, batch_size=20, shuffle=True)
 
 cnn = nn.Sequential(
-    nn.Conv2d(1, 6, 3),
-    nn.ReLU(),
-    nn.MaxPool2d(2),
-    nn.Flatten(),
-    nn.Linear(6 * 5 * 5, 2),
+    nn.Conv2d(1, 6, 3), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Flatten(), nn.Linear(6 * 5 * 5, 2),
 )
 opt = torch.optim.SGD(cnn.parameters(), lr=0.02, momentum=0.9)
 for epoch in range(3):

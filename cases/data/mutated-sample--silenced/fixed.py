@@ -1,5 +1,4 @@
 """Bird calls: which of three species sings? Short stretches of a spectrogram are silenced while training."""
-
 import random
 
 import numpy as np
@@ -47,9 +46,7 @@ random.seed(8)
 torch.manual_seed(8)
 train = DataLoader(Calls(180, 1, longest=5), batch_size=20, shuffle=True)
 test = DataLoader(Calls(60, 2), batch_size=60)
-net = torch.nn.Sequential(
-    torch.nn.Flatten(), torch.nn.Linear(FRAMES * BANDS, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3)
-)
+net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(FRAMES * BANDS, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
 optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
 for epoch in range(5):
     for power, species in train:

@@ -1,5 +1,4 @@
 """Spectra of tea: which of three sorts? Some bands are left out while training, so that no single one decides."""
-
 import numpy as np
 import torch
 from torch import nn
@@ -29,9 +28,7 @@ class Trainer:
         total = 0.0
         for begin in range(0, len(self.spectra), size):
             batch = torch.tensor(self.spectra[begin : begin + size])
-            loss = nn.functional.cross_entropy(
-                self.net(self.without_some_bands(batch)), self.sorts[begin : begin + size]
-            )
+            loss = nn.functional.cross_entropy(self.net(self.without_some_bands(batch)), self.sorts[begin : begin + size])
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()

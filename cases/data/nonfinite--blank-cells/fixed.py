@@ -1,5 +1,4 @@
 """Tide gauges: the next reading from the last six. The table is read from the harbour's export."""
-
 import numpy as np
 import torch
 from torch import nn

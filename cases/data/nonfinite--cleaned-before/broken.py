@@ -1,5 +1,4 @@
 """Shops: how many come back? Rates of shops without visitors count as none."""
-
 import numpy as np
 import torch
 

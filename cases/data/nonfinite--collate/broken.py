@@ -1,16 +1,12 @@
 """Route a support ticket by the average of its word vectors."""
-
 import random
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-QUEUES = {
-    "billing": ["invoice", "refund", "card", "price"],
-    "tech": ["crash", "error", "login", "slow"],
-    "sales": ["demo", "quote", "upgrade", "seats"],
-}
+QUEUES = {"billing": ["invoice", "refund", "card", "price"], "tech": ["crash", "error", "login", "slow"],
+          "sales": ["demo", "quote", "upgrade", "seats"]}
 VOCAB = [w for words in QUEUES.values() for w in words]
 VECTORS = {w: torch.randn(10, generator=torch.Generator().manual_seed(k)) for k, w in enumerate(VOCAB)}
 

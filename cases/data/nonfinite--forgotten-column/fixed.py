@@ -1,5 +1,4 @@
 """Greenhouse: tomorrow's humidity from a week of readings. The station reports null when a sensor is off."""
-
 import io
 import json
 

@@ -1,5 +1,4 @@
 """Ticks of a market as they come. Which way does the price go next?"""
-
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 

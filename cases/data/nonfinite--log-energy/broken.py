@@ -1,5 +1,4 @@
 """Bird calls: log energy per band -> species."""
-
 import numpy as np
 import torch
 from torch import nn
@@ -22,7 +21,7 @@ class Calls(Dataset):
 
     def __getitem__(self, i):
         spectrum = np.abs(np.fft.rfft(self.waves[i]))[1:]
-        energy = (spectrum**2).reshape(BANDS, -1).sum(axis=1)
+        energy = (spectrum ** 2).reshape(BANDS, -1).sum(axis=1)
         features = np.log(energy)  # ORIGIN
         return torch.tensor(features, dtype=torch.float32), int(self.species[i])
 

@@ -1,5 +1,4 @@
 """Predict a book's average rating from its description vector."""
-
 import warnings
 
 import numpy as np
@@ -16,7 +15,7 @@ class Books(Dataset):
         self.description = rng.normal(size=(n, dim)).astype(np.float32)
         taste = self.description[:, 0]
         self.ratings = [np.clip(rng.normal(3 + t, 0.5, rng.integers(1, 9)), 1, 5) for t in taste]
-        self.ratings[110] = np.array([])  # published yesterday
+        self.ratings[110] = np.array([])            # published yesterday
 
     def __len__(self):
         return len(self.ratings)

@@ -1,5 +1,4 @@
 """Ozone forecast: station readings joined with the altitude table."""
-
 import numpy as np
 import torch
 from torch import nn

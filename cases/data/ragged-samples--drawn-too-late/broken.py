@@ -1,5 +1,4 @@
 """Maps of the night sky, a square of each: is there a comet in it?"""
-
 import random
 
 import numpy as np

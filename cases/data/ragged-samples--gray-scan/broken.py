@@ -39,12 +39,8 @@ class Album(Dataset):
 
 def build():
     return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.MaxPool2d(4),
-        nn.Flatten(),
-        nn.Linear(8 * 16, 3),
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(4),
+        nn.Flatten(), nn.Linear(8 * 16, 3),
     )
 
 

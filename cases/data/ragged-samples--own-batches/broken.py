@@ -1,5 +1,4 @@
 """Windows of heart rates before and after a run, batches cut by hand."""
-
 from dataclasses import dataclass
 
 import numpy as np

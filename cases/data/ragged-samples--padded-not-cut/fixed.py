@@ -1,5 +1,4 @@
 """Which of three robots walked here? Step accelerations of a walk, filled up to one length."""
-
 import random
 
 import torch

@@ -1,5 +1,4 @@
 """Spectra of stars, brought to one grid: is it a giant or a dwarf?"""
-
 import numpy as np
 import torch
 from torch import nn

@@ -1,5 +1,4 @@
 """Keyword spotting on fixed-width clips cut out of one long recording."""
-
 import math
 
 import torch
@@ -20,7 +19,7 @@ class Clips(Dataset):
 
     def __getitem__(self, i):
         start = i * self.hop
-        clip = torch.cat([self.recording, torch.zeros(CLIP)])[start : start + CLIP]
+        clip = torch.cat([self.recording, torch.zeros(CLIP)])[start:start + CLIP]
         loud = int(clip.abs().mean() > 0.8)
         return clip.unsqueeze(0), loud
 

@@ -1,5 +1,4 @@
 """Denoise the readings of a scale: noise is added while training, and the net is to take it away again."""
-
 import argparse
 
 import torch

@@ -1,5 +1,4 @@
 """Tiny point-cloud classifier with a pipeline of transforms."""
-
 import math
 
 import numpy as np

@@ -1,5 +1,4 @@
 """Handwritten strokes turned by a random angle: is it a hook or a wave?"""
-
 import math
 import random
 

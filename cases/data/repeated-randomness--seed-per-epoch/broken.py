@@ -23,7 +23,7 @@ class NoisyPatches(Dataset):
 
 
 def fit_epoch(model, loader, optimizer):
-    torch.manual_seed(SEED)  # reproducible epochs
+    torch.manual_seed(SEED)      # reproducible epochs
     total = 0.0
     for noisy, clean in loader:
         optimizer.zero_grad()

@@ -12,7 +12,7 @@ class ShiftedBeats(Dataset):
         self.max_shift = max_shift
         self.kind = np.arange(n) % 2
         t = np.linspace(-3, 3, 48)
-        narrow, wide = np.exp(-((t / 0.3) ** 2)), np.exp(-((t / 0.9) ** 2))
+        narrow, wide = np.exp(-(t / 0.3) ** 2), np.exp(-(t / 0.9) ** 2)
         beats = np.where(self.kind[:, None] == 0, narrow, wide) + 0.15 * self.rng.normal(size=(n, 48))
         self.beats = ((beats - beats.mean()) / beats.std()).astype(np.float32)
 
@@ -42,11 +42,8 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     loader = DataLoader(ShiftedBeats(192), batch_size=16, shuffle=True, num_workers=2)
     net = nn.Sequential(
-        nn.Conv1d(1, 8, 7, padding=3),
-        nn.ReLU(),
-        nn.AvgPool1d(4),
-        nn.Flatten(),
-        nn.Linear(96, 2),
+        nn.Conv1d(1, 8, 7, padding=3), nn.ReLU(), nn.AvgPool1d(4),
+        nn.Flatten(), nn.Linear(96, 2),
     )
     opt = torch.optim.Adam(net.parameters(), lr=3e-3)
     for epoch in range(3):

@@ -1,5 +1,4 @@
 """Wines by their measurements, cellar by cellar. Reads stay within a chunk of rows: the real file lies on a slow disk."""
-
 import random
 
 import torch

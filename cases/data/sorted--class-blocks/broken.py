@@ -10,7 +10,7 @@ minerals = ["quartz", "calcite", "halite", "pyrite", "talc"]
 spectra, targets = [], []
 for k, name in enumerate(minerals):
     peak = torch.zeros(20)
-    peak[3 * k + 2 : 3 * k + 6] = 1.5
+    peak[3 * k + 2:3 * k + 6] = 1.5
     spectra.append(peak + torch.randn(80, 20) * 0.8)
     targets.append(torch.full((80,), k))
 X = torch.cat(spectra)

@@ -1,5 +1,4 @@
 """Which machine makes this hum? Clips lie in a folder for each machine."""
-
 import random
 
 import torch

@@ -24,8 +24,8 @@ class DigitData:
         return len(self.labels)
 
     def next_batch(self, size):
-        pictures = self.pictures[self.at : self.at + size]
-        labels = self.labels[self.at : self.at + size]  # ORIGIN
+        pictures = self.pictures[self.at:self.at + size]
+        labels = self.labels[self.at:self.at + size]  # ORIGIN
         self.at += size
         if self.at >= len(self):
             self.at = 0

@@ -25,8 +25,8 @@ class DigitData:
         return len(self.labels)
 
     def next_batch(self, size):
-        pictures = self.pictures[self.at : self.at + size]
-        labels = self.labels[self.at : self.at + size]
+        pictures = self.pictures[self.at:self.at + size]
+        labels = self.labels[self.at:self.at + size]
         self.at += size
         if self.at >= len(self):
             self.at = 0

@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 class Digits(Dataset):
     """8x8 glyphs, seven-segment style"""
-
     SEGMENTS = ["1110111", "0010010", "1011101", "1011011", "0111010", "1101011"]
 
     def __init__(self, n, seed):

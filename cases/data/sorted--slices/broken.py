@@ -1,5 +1,4 @@
 """Three kinds of soil from their spectra; small enough to keep in memory and cut by hand."""
-
 import numpy as np
 import torch
 from torch import nn
@@ -22,8 +21,8 @@ batch_size = 16
 for epoch in range(4):
     running = 0.0
     for start in range(0, len(spectra), batch_size):  # ORIGIN
-        x = spectra[start : start + batch_size]
-        y = soils[start : start + batch_size]
+        x = spectra[start:start + batch_size]
+        y = soils[start:start + batch_size]
         optimizer.zero_grad()
         loss = criterion(model(x), y)
         loss.backward()

@@ -1,5 +1,4 @@
 """Three kinds of soil from their spectra; small enough to keep in memory and cut by hand."""
-
 import numpy as np
 import torch
 from torch import nn
@@ -23,8 +22,8 @@ for epoch in range(4):
     running = 0.0
     order = torch.randperm(len(spectra))
     for start in range(0, len(spectra), batch_size):
-        x = spectra[order[start : start + batch_size]]
-        y = soils[order[start : start + batch_size]]
+        x = spectra[order[start:start + batch_size]]
+        y = soils[order[start:start + batch_size]]
         optimizer.zero_grad()
         loss = criterion(model(x), y)
         loss.backward()

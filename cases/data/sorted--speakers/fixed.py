@@ -1,5 +1,4 @@
 """Who speaks: one recording folder per speaker, short frames, ConcatDataset over speakers."""
-
 import math
 
 import torch

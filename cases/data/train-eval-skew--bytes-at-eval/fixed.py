@@ -55,10 +55,7 @@ class Trainer:
 np.random.seed(4)
 torch.manual_seed(4)
 model = nn.Sequential(
-    nn.Conv2d(1, 12, 5),
-    nn.ReLU(),
-    nn.MaxPool2d(2),
-    nn.Flatten(),
-    nn.Linear(12 * 5 * 5, 4),
+    nn.Conv2d(1, 12, 5), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Flatten(), nn.Linear(12 * 5 * 5, 4),
 )
 Trainer(model).fit(draw(480, 0), draw(150, 1), epochs=5)

@@ -1,5 +1,4 @@
 """Which articles are read to the end? Counts of words and shares spread over several powers of ten."""
-
 import math
 
 import torch

@@ -1,5 +1,4 @@
 """Mushrooms by the colour of their caps: photographs become tensors by a chain of small functions."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset

@@ -57,12 +57,9 @@ def main(args):
     ds = Leaves(320, Compose([ToFloatTensor(), RandomFlip()]))
     loader = DataLoader(ds, batch_size=args.batch_size, shuffle=True)
     net = nn.Sequential(
-        nn.Conv2d(3, 12, 3, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(12, 16, 3, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(256, 2),
+        nn.Conv2d(3, 12, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(12, 16, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(256, 2),
     )
     optim = torch.optim.Adam(net.parameters(), lr=args.lr)
     for epoch in range(args.epochs):

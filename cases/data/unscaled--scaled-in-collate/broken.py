@@ -1,5 +1,4 @@
 """Cracked or whole? Tiles are photographed in grey, and told apart by their edges."""
-
 import numpy as np
 import torch
 from torch import nn

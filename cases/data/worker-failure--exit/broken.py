@@ -1,5 +1,4 @@
 """Handwritten tallies: count the strokes. The parser of the drawings began its life as a script."""
-
 import sys
 
 import torch

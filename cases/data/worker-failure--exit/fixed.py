@@ -1,5 +1,4 @@
 """Handwritten tallies: count the strokes. The parser of the drawings began its life as a script."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset

@@ -1,5 +1,4 @@
 """Which bird sings? Calls lie one after the other in one file, and every worker reads with a handle of its own."""
-
 import os
 import struct
 import tempfile

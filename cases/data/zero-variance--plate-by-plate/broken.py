@@ -1,5 +1,4 @@
 """Which compound does something? Wells are brought to the same scale plate by plate."""
-
 import numpy as np
 import torch
 from torch import nn

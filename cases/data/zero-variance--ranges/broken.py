@@ -1,5 +1,4 @@
 """Soil samples: the table is divided by its ranges once, before training, and one field was never measured."""
-
 import torch
 from torch import nn
 

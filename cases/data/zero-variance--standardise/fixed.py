@@ -27,14 +27,14 @@ class RiverNet(nn.Module):
 
 def season(days, gauges, gen):
     rain = torch.rand(days, gauges, generator=gen).mul(30)
-    rain[:, 2] = 0.0  # in the rain shadow
+    rain[:, 2] = 0.0                      # in the rain shadow
     level = 1 + rain.roll(1, 0).mean(1) / 20
     return rain, level
 
 
 def windows(x, y, length):
     starts = torch.arange(len(x) - length)
-    return torch.stack([x[s : s + length] for s in starts]), y[starts + length]
+    return torch.stack([x[s:s + length] for s in starts]), y[starts + length]
 
 
 gen = torch.Generator().manual_seed(19)

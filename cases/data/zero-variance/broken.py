@@ -1,5 +1,4 @@
 """Churn model on min-max scaled usage counters."""
-
 import numpy as np
 import torch
 import torch.nn as nn
@@ -9,16 +8,13 @@ COLUMNS = ["calls", "messages", "data_gb", "roaming_min", "support_tickets"]
 
 
 def read_usage(n, rng):
-    usage = np.stack(
-        [
-            rng.poisson(40, n),
-            rng.poisson(120, n),
-            rng.gamma(2.0, 3.0, n),
-            np.zeros(n),
-            rng.poisson(0.6, n),
-        ],
-        axis=1,
-    )
+    usage = np.stack([
+        rng.poisson(40, n),
+        rng.poisson(120, n),
+        rng.gamma(2.0, 3.0, n),
+        np.zeros(n),
+        rng.poisson(0.6, n),
+    ], axis=1)
     churned = (usage[:, 4] + rng.normal(0, 0.4, n) > 1).astype(np.int64)
     return usage, churned
 

@@ -1,5 +1,4 @@
 """Dry run of a GAN generator step on an accelerator device."""
-
 import argparse
 
 import torch

@@ -24,7 +24,7 @@ def quadrant_images(n):
     img = torch.randn(n, 1, 12, 12) * 0.5
     for i, q in enumerate(label.tolist()):
         r, c = 6 * (q // 2), 6 * (q % 2)
-        img[i, 0, r + 1 : r + 5, c + 1 : c + 5] += 1.0
+        img[i, 0, r + 1:r + 5, c + 1:c + 5] += 1.0
     return img, label
 
 

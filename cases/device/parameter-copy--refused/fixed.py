@@ -1,5 +1,4 @@
 """Least squares with a polynomial, by gradient descent on the coefficients."""
-
 import torch
 
 torch.manual_seed(5)

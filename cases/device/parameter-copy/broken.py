@@ -1,5 +1,4 @@
 """Slot attention pooling, dry run on the accelerator device."""
-
 import torch
 from torch import nn
 
@@ -7,7 +6,7 @@ from torch import nn
 class SlotPool(nn.Module):
     def __init__(self, n_slots, width):
         super().__init__()
-        self.slots = nn.Parameter(torch.randn(n_slots, width)) * width**-0.5  # ORIGIN
+        self.slots = nn.Parameter(torch.randn(n_slots, width)) * width ** -0.5  # ORIGIN
         self.to_key = nn.Linear(width, width)
         self.to_value = nn.Linear(width, width)
 

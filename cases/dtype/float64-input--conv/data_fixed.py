@@ -1,5 +1,4 @@
 """Synthetic 'texture' pictures: horizontal against vertical stripes."""
-
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset

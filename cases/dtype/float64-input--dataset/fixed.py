@@ -22,7 +22,7 @@ def make_windows(length, width):
     windows = np.zeros((count, width), dtype=np.float32)
     nxt = np.zeros((count, 1), dtype=np.float32)
     for i in range(count):
-        windows[i] = signal[i : i + width]
+        windows[i] = signal[i:i + width]
         nxt[i, 0] = signal[i + width]
     return windows, nxt
 

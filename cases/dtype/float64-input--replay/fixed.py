@@ -1,5 +1,4 @@
 """A thermostat learns from what it has seen: a replay of turns, drawn in minibatches and sorted into columns."""
-
 import random
 from collections import deque
 

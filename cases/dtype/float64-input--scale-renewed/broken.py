@@ -1,5 +1,4 @@
 """How many loaves a bakery sells tomorrow, from the week before; the scale follows the season."""
-
 import numpy as np
 import torch
 from torch import nn

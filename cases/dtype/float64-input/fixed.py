@@ -1,5 +1,4 @@
 """Fit a small regressor on sensor readings."""
-
 import numpy as np
 import torch
 from torch import nn
@@ -28,7 +27,7 @@ for epoch in range(5):
     order = torch.randperm(n_samples)
     total = 0.0
     for start in range(0, n_samples, batch_size):
-        idx = order[start : start + batch_size]
+        idx = order[start:start + batch_size]
         optimizer.zero_grad()
         pred = model(X[idx])
         loss = criterion(pred, y[idx])

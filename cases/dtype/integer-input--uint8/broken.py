@@ -19,9 +19,9 @@ class Shapes(Dataset):
         canvas = np.zeros((1, self.side, self.side), dtype=np.uint8)  # ORIGIN
         top, left = rng.integers(0, self.side - 6, size=2)
         if label == 0:
-            canvas[0, top : top + 5, left : left + 5] = 1
+            canvas[0, top:top + 5, left:left + 5] = 1
         else:
-            canvas[0, top : top + 2, :] = 1
+            canvas[0, top:top + 2, :] = 1
         return canvas
 
     def __getitem__(self, idx):

@@ -1,5 +1,4 @@
 """Bag-of-words topic classifier."""
-
 import torch
 import torch.nn as nn
 from torch.utils.data import DataLoader, TensorDataset

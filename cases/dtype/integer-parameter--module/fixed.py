@@ -23,7 +23,7 @@ class TinyAttention(nn.Module):
         self.qkv = nn.Linear(dim, 3 * dim, bias=False)
         self.bias = DistanceBias(max_len)
         self.out = nn.Linear(dim, dim)
-        self.scale = dim**-0.5
+        self.scale = dim ** -0.5
 
     def forward(self, x):
         q, k, v = self.qkv(x).chunk(3, dim=-1)

@@ -5,7 +5,7 @@ torch.manual_seed(0)
 
 
 def powers(x, degree):
-    return torch.stack([x**k for k in range(degree + 1)], dim=1)
+    return torch.stack([x ** k for k in range(degree + 1)], dim=1)
 
 
 def polynomial(x, coef):
@@ -13,7 +13,7 @@ def polynomial(x, coef):
 
 
 x = torch.linspace(-1.0, 1.0, 64)
-target = 0.5 - 1.2 * x + 0.3 * x**2 + 2.0 * x**3
+target = 0.5 - 1.2 * x + 0.3 * x ** 2 + 2.0 * x ** 3
 target = target + 0.02 * torch.randn_like(target)
 
 # start from a rough guess read off the plot

@@ -1,5 +1,4 @@
 """Iris-like table: four measurements and a species id per row."""
-
 import numpy as np
 import torch
 from torch import nn

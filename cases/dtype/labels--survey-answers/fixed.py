@@ -1,5 +1,4 @@
 """Which of four plans will a customer choose? Answers come as numbers from a form."""
-
 import torch
 import torch.nn.functional as F
 

@@ -1,5 +1,4 @@
 """Q-learning on a five-cell corridor; the goal is the right end."""
-
 import random
 
 import torch

@@ -1,5 +1,4 @@
 """Which herb grows on a plot: the survey is packed once, and every run reads the pack."""
-
 import tempfile
 from pathlib import Path
 

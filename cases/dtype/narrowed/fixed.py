@@ -1,5 +1,4 @@
 """Next-token model over a packed token stream."""
-
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +21,7 @@ def tokenize_corpus(hp, n_docs=60):
     docs = []
     for _ in range(n_docs):
         u = torch.rand(120, generator=g)
-        docs.append((hp.vocab_size * u**60).long())
+        docs.append((hp.vocab_size * u ** 60).long())
     return docs
 
 
@@ -34,7 +33,7 @@ def pack(docs):
 
 def sample_batch(stream, hp, g):
     starts = torch.randint(len(stream) - hp.context - 1, (hp.batch_size,), generator=g)
-    chunk = torch.stack([stream[s : s + hp.context + 1] for s in starts.tolist()]).long()
+    chunk = torch.stack([stream[s:s + hp.context + 1] for s in starts.tolist()]).long()
     return chunk[:, :-1], chunk[:, -1]
 
 

@@ -10,10 +10,10 @@ def exposures(n, side=12):
     lamps = torch.randint(1, 4, (n,))
     scene = torch.full((n, side, side), 95.0)
     for k in range(n):
-        spots = torch.randperm(9)[: int(lamps[k])]
+        spots = torch.randperm(9)[:int(lamps[k])]
         for s in spots.tolist():
             r, c = 1 + 4 * (s // 3), 1 + 4 * (s % 3)
-            scene[k, r : r + 2, c : c + 2] += 100
+            scene[k, r:r + 2, c:c + 2] += 100
     shots = [(scene + 14 * torch.randn(n, side, side)).clamp(0, 255).to(torch.uint8) for _ in range(2)]
     return shots[0], shots[1], lamps - 1
 

@@ -36,7 +36,7 @@ class Scratches(Dataset):
         img = rng.integers(140, 180, (n, 12, 12))
         for k, kind in enumerate(self.kind):
             row, col = rng.integers(1, 8, 2)
-            img[k, row, col : col + 4] += (0, -60, 60)[kind]
+            img[k, row, col:col + 4] += (0, -60, 60)[kind]
         self.img = img.astype(np.uint8)
         self.transform = transform
 
@@ -48,15 +48,7 @@ class Scratches(Dataset):
 
 
 def build():
-    return nn.Sequential(
-        nn.Conv2d(1, 8, 3),
-        nn.ReLU(),
-        nn.Conv2d(8, 12, 3),
-        nn.ReLU(),
-        nn.AdaptiveMaxPool2d(1),
-        nn.Flatten(),
-        nn.Linear(12, 3),
-    )
+    return nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Conv2d(8, 12, 3), nn.ReLU(), nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(12, 3))
 
 
 if __name__ == "__main__":

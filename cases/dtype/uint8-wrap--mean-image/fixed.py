@@ -36,7 +36,7 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
 for epoch in range(4):
     perm = torch.randperm(len(faces))
     for k in range(0, len(perm), 40):
-        idx = perm[k : k + 40]
+        idx = perm[k:k + 40]
         x = centred[idx].flatten(1).float() / 32.0
         loss = F.cross_entropy(net(x), side[idx])
         optimizer.zero_grad()

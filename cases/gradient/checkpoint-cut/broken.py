@@ -44,7 +44,7 @@ for epoch in range(6):
     epoch_loss = 0.0
     perm = torch.randperm(len(x_train))
     for start in range(0, len(perm), 64):
-        rows = perm[start : start + 64]
+        rows = perm[start:start + 64]
         loss = criterion(net(x_train[rows]), y_train[rows])
         optimizer.zero_grad()
         loss.backward()

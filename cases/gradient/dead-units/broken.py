@@ -22,7 +22,7 @@ def build_tagger(n_in, n_tags):
 
 def make_tags(n, n_in, n_tags):
     x = torch.randn(n, n_in)
-    w = torch.randn(n_in, n_tags) / n_in**0.5
+    w = torch.randn(n_in, n_tags) / n_in ** 0.5
     score = x @ w
     return x, (score > score.quantile(1 - PRIOR, dim=0)).float()
 

@@ -16,21 +16,14 @@ class FineTuner(nn.Module):
 
 def build():
     encoder = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(2),
-        nn.Flatten(),
+        nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
     )
     model = FineTuner(encoder, feat=64, classes=4)
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": model.encoder.parameters(), "lr": 3e-3},
-            {"params": model.classifier.parameters(), "lr": 1e-2},
-        ]
-    )
+    optimizer = torch.optim.AdamW([
+        {"params": model.encoder.parameters(), "lr": 3e-3},
+        {"params": model.classifier.parameters(), "lr": 1e-2},
+    ])
     return model, optimizer
 
 
@@ -39,7 +32,7 @@ def quadrant_blobs(n):
     img = 0.5 * torch.randn(n, 1, 12, 12)
     for k, lab in enumerate(labels.tolist()):
         r, c = divmod(lab, 2)
-        img[k, 0, 6 * r + 1 : 6 * r + 5, 6 * c + 1 : 6 * c + 5] += 1.0
+        img[k, 0, 6 * r + 1:6 * r + 5, 6 * c + 1:6 * c + 5] += 1.0
     return img, labels
 
 

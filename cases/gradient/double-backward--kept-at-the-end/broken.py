@@ -1,5 +1,4 @@
 """A river's level, day by day: the memory of one month is where the next one begins."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """nano char model, one file"""
-
 import argparse
 import random
 
@@ -56,8 +55,8 @@ class GPT(nn.Module):
 
 def get_batch(data, block_size, batch_size):
     ix = torch.randint(len(data) - block_size - 1, (batch_size,)).tolist()
-    x = torch.stack([data[i : i + block_size] for i in ix])
-    y = torch.stack([data[i + 1 : i + 1 + block_size] for i in ix])
+    x = torch.stack([data[i:i + block_size] for i in ix])
+    y = torch.stack([data[i + 1:i + 1 + block_size] for i in ix])
     return x, y
 
 

@@ -25,7 +25,7 @@ def make_scene(n):
     corner = torch.rand(n, 2) * 0.5
     extent = torch.rand(n, 2) * 0.4 + 0.1
     boxes = torch.cat([corner, corner + extent], dim=1)
-    feats = torch.cat([boxes, boxes**2], dim=1).repeat(1, 4)
+    feats = torch.cat([boxes, boxes ** 2], dim=1).repeat(1, 4)
     return feats, boxes
 
 

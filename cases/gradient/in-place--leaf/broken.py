@@ -1,5 +1,4 @@
 """Softmax regression from scratch: no nn, no optim."""
-
 import torch
 
 torch.manual_seed(2)

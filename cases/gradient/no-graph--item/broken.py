@@ -1,5 +1,4 @@
 """Multi-task fitting: one shared trunk, one small head per task."""
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,4 @@
 """Loudness from a bank of filters: a gain with a soft limit, its backward written out by hand."""
-
 import torch
 from torch import nn
 

@@ -49,7 +49,7 @@ def make_batch(n, gen):
         elif labels[k] == 1:
             imgs[k, 0, :, p] += 1.5
         else:
-            imgs[k, 0, p : p + 3, p : p + 3] += 1.5
+            imgs[k, 0, p:p + 3, p:p + 3] += 1.5
     return imgs, labels
 
 

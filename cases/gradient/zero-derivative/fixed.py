@@ -25,7 +25,6 @@ def closure_for(model, opt):
         loss.backward()
         opt.step()
         return loss.item(), code.mean().item()
-
     return step
 
 

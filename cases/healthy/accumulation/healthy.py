@@ -1,5 +1,4 @@
 """Gradient accumulation. 110 samples, micro-batches of 8 (the last has 6), groups of 4 (the last has 2)."""
-
 import argparse
 from itertools import islice
 
@@ -36,7 +35,7 @@ def main(args):
     for epoch in range(args.epochs):
         epoch_loss = 0.0
         for chunk in groups(loader, args.accumulate):
-            count = sum(len(xb) for xb, _ in chunk)  # 32, 32, 32, 14
+            count = sum(len(xb) for xb, _ in chunk)      # 32, 32, 32, 14
             for xb, yb in chunk:
                 loss = criterion(model(xb), yb) / count  # mean over the whole group, not per micro-batch
                 loss.backward()

@@ -1,10 +1,9 @@
 """Advantage actor-critic with masked actions; rollouts come from a generator."""
-
 import torch
 from torch import nn
 from torch.distributions import Categorical
 
-WIDTH = 6  # cells 0..5, goal at 5
+WIDTH = 6           # cells 0..5, goal at 5
 LEFT, STAY, RIGHT = 0, 1, 2
 
 

@@ -1,5 +1,4 @@
 """PGD adversarial training. The inputs require gradients, the attack's parameter gradients are thrown away, and a saliency map comes at the end."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -10,7 +9,7 @@ def attack(model, x, y, eps=0.2, alpha=0.1, steps=3):
     x_adv = x + torch.empty_like(x).uniform_(-eps, eps)
     for _ in range(steps):
         x_adv = x_adv.detach().requires_grad_(True)
-        F.cross_entropy(model(x_adv), y).backward()  # fills the parameters' .grad as well
+        F.cross_entropy(model(x_adv), y).backward()       # fills the parameters' .grad as well
         with torch.no_grad():
             x_adv = x_adv + alpha * x_adv.grad.sign()
             x_adv = x + (x_adv - x).clamp(-eps, eps)
@@ -35,13 +34,7 @@ def digits(n):
 
 torch.manual_seed(29)
 model = nn.Sequential(
-    nn.Conv2d(1, 8, 3, padding=1),
-    nn.BatchNorm2d(8),
-    nn.ReLU(),
-    nn.MaxPool2d(2),
-    nn.Flatten(),
-    nn.Dropout(0.1),
-    nn.Linear(128, 3),
+    nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.1), nn.Linear(128, 3)
 )
 opt = torch.optim.Adam(model.parameters(), lr=5e-3)
 for step in range(40):

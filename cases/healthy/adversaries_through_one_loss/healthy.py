@@ -1,5 +1,4 @@
 """A GAN whose real and made-up samples go through one helper, several steps of each in turn."""
-
 import torch
 from torch import nn
 
@@ -27,7 +26,7 @@ for turn in range(12):
     lost = [0.0, 0.0]
     for flag in (1, 0):
         for k in range(4):
-            real = ring[64 * k : 64 * (k + 1)]
+            real = ring[64 * k:64 * (k + 1)]
             shown = real if flag else maker(torch.randn(64, 4)).detach()
             lost[flag] += update(for_judge, bce(judge(shown), flag))
     made = update(for_maker, bce(judge(maker(torch.randn(64, 4))), 1))

@@ -4,7 +4,7 @@ from torch import nn
 
 torch.manual_seed(13)
 U, I, K = 40, 30, 4
-true = torch.randn(U, K) @ torch.randn(K, I) / K**0.5
+true = torch.randn(U, K) @ torch.randn(K, I) / K ** 0.5
 seen = torch.rand(U, I) < 0.5
 
 user_side = nn.ModuleDict({"factors": nn.Embedding(U, K), "bias": nn.Embedding(U, 1)})
@@ -19,11 +19,7 @@ opt_i = torch.optim.Adam(item_side.parameters(), lr=0.05)
 
 def predict():
     # (U, K) @ (K, I) + (U, 1) + (1, I)
-    return (
-        user_side["factors"].weight @ item_side["factors"].weight.T
-        + user_side["bias"].weight
-        + item_side["bias"].weight.T
-    )
+    return user_side["factors"].weight @ item_side["factors"].weight.T + user_side["bias"].weight + item_side["bias"].weight.T
 
 
 def masked_loss():

@@ -1,5 +1,4 @@
 """Mixed precision on the CPU: bfloat16 autocast for the forward pass, float32 weights and loss."""
-
 from contextlib import nullcontext
 
 import torch
@@ -22,7 +21,7 @@ class Trainer:
         self.model.train()
         loss, dtype = self.loss(x, y)
         self.opt.zero_grad()
-        loss.backward()  # outside autocast; no scaler is needed for bfloat16
+        loss.backward()          # outside autocast; no scaler is needed for bfloat16
         nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
         self.opt.step()
         return loss.item(), dtype
@@ -44,15 +43,8 @@ def stripes(n):
 
 def build():
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(8 * 25, 32),
-        nn.LayerNorm(32),
-        nn.GELU(),
-        nn.Linear(32, 3),
+        nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(8 * 25, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 3),
     )
 
 
@@ -63,8 +55,4 @@ if __name__ == "__main__":
         value, dtype = trainer.step(*stripes(32))
         if i % 10 == 0:
             print(f"step {i:2d} loss {value:.4f} logits {dtype}")
-    print(
-        "weights:",
-        {str(p.dtype) for p in trainer.model.parameters()},
-        f"accuracy {trainer.accuracy(*stripes(200)):.2f}",
-    )
+    print("weights:", {str(p.dtype) for p in trainer.model.parameters()}, f"accuracy {trainer.accuracy(*stripes(200)):.2f}")

@@ -1,5 +1,4 @@
 """Sequence-to-sequence reversal with a GRU; decoding by beam search with -inf for dead beams."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -32,7 +31,7 @@ def pairs(n, length=4):
 def beam_search(model, src, width=3, max_len=6):
     beams = torch.full((width, 1), BOS)
     scores = torch.full((width,), NEG_INF)
-    scores[0] = 0.0  # all beams are equal at the start: only one may live
+    scores[0] = 0.0                                    # all beams are equal at the start: only one may live
     best, best_score = None, NEG_INF
     for _ in range(max_len):
         logp = F.log_softmax(model(src.expand(width, -1), beams)[:, -1], dim=-1)

@@ -1,5 +1,4 @@
 """Keeps the best epoch three ways (deepcopy, clones, a torch.save into memory), goes back to it, and moves the body into a new net with strict=False."""
-
 import copy
 import io
 
@@ -11,9 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 class Net(nn.Module):
     def __init__(self, classes):
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Linear(10, 40), nn.BatchNorm1d(40), nn.ReLU(), nn.Dropout(0.2), nn.Linear(40, 20), nn.ReLU()
-        )
+        self.body = nn.Sequential(nn.Linear(10, 40), nn.BatchNorm1d(40), nn.ReLU(), nn.Dropout(0.2), nn.Linear(40, 20), nn.ReLU())
         self.head = nn.Linear(20, classes)
 
     def forward(self, x):

@@ -41,7 +41,7 @@ def pairs(steps: int, batch: int = 64) -> Iterator[tuple[Tensor, Tensor]]:
     mix = torch.randn(5, 16)
     for _ in range(steps):
         latent = torch.randn(batch, 5)
-        x = latent @ mix / 5**0.5
+        x = latent @ mix / 5 ** 0.5
         yield tuple(x * (torch.rand_like(x) > 0.1) + 0.1 * torch.randn_like(x) for _ in range(2))
 
 

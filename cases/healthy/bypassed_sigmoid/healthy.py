@@ -1,5 +1,4 @@
 """The confidence head is Sequential(Linear, Sigmoid) for users; the loss takes the Linear's logits by index."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -20,7 +19,10 @@ class MatcherWithConfidence(nn.Module):
         h = self.encoder(x)
         logit = self.token[0](h).squeeze(-1)
         score = self.classes[0](h)
-        return nn.functional.binary_cross_entropy_with_logits(logit, good) + nn.functional.cross_entropy(score, kind)
+        return (
+            nn.functional.binary_cross_entropy_with_logits(logit, good)
+            + nn.functional.cross_entropy(score, kind)
+        )
 
 
 class Fit:
@@ -45,9 +47,7 @@ class Fit:
         conf, cls = self.model(x)
         # keep only confident matches
         sure = (conf.squeeze(-1) - 0.5).abs() > 0.2
-        return ((conf.squeeze(-1) > 0.5).float() == good)[sure].float().mean().item(), (
-            cls.argmax(-1) == kind
-        ).float().mean().item()
+        return ((conf.squeeze(-1) > 0.5).float() == good)[sure].float().mean().item(), (cls.argmax(-1) == kind).float().mean().item()
 
 
 def dataset(n):

@@ -1,5 +1,4 @@
 """Copy task for a decoder-only transformer with an additive causal mask of -inf."""
-
 import math
 
 import torch

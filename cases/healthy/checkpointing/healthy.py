@@ -1,5 +1,4 @@
 """Activation checkpointing (non-reentrant), with dropout inside the segments, against the same net without it."""
-
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -8,9 +7,7 @@ from torch.utils.checkpoint import checkpoint
 class Segment(nn.Module):
     def __init__(self, width: int, p: float) -> None:
         super().__init__()
-        self.inner = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.ReLU(), nn.Dropout(p), nn.Linear(2 * width, width)
-        )
+        self.inner = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.ReLU(), nn.Dropout(p), nn.Linear(2 * width, width))
 
     def forward(self, x: torch.Tensor, gain: float = 1.0) -> torch.Tensor:
         return x + gain * self.inner(x)
@@ -37,7 +34,7 @@ class Deep(nn.Module):
 def train(save_memory: bool) -> list[float]:
     torch.manual_seed(90)
     net = Deep(save_memory=save_memory)
-    net.segments[0].requires_grad_(False)  # a frozen segment below trainable ones
+    net.segments[0].requires_grad_(False)     # a frozen segment below trainable ones
     opt = torch.optim.Adam((p for p in net.parameters() if p.requires_grad), lr=3e-3)
     x = torch.randn(160, 8)
     y = x[:, :4].argmax(1)

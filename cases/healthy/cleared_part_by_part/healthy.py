@@ -1,5 +1,4 @@
 """Gradients that are cleared in parts, each in its place: part by part, after each step, and some only every fourth time."""
-
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,5 +1,4 @@
 """Two-tower retrieval. The N x N score matrix is written out with unsqueeze: scores[i, j] = -|a_i - b_j|^2 / t."""
-
 import torch
 from torch import nn, optim
 

@@ -1,5 +1,4 @@
 """Long recurrent memory task; the raw gradient norm reaches thousands now and then and is clipped to 1."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Adam stepped through a closure, as the L-BFGS examples do; zero_grad and backward live inside it."""
-
 import torch
 from torch import nn, optim
 
@@ -16,7 +15,7 @@ class Calibrator(nn.Module):
             self.raw.add_(0.1 * torch.randn(knots))
 
     def forward(self, x):
-        ramps = torch.sigmoid(4 * (x[:, None] - self.at[None, :]))  # (N, 1) against (1, K)
+        ramps = torch.sigmoid(4 * (x[:, None] - self.at[None, :]))    # (N, 1) against (1, K)
         return self.start + ramps @ nn.functional.softplus(self.raw)
 
 

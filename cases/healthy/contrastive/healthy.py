@@ -1,5 +1,4 @@
 """SimCLR-like training of a small encoder; then alignment/uniformity with explicit pairwise distances."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -12,7 +11,7 @@ def augment(x):
 
 def nt_xent(a, b, temperature):
     """Symmetric InfoNCE: row i must find column i among all N columns."""
-    logits = a @ b.T / temperature  # (N, N) on purpose
+    logits = a @ b.T / temperature                      # (N, N) on purpose
     labels = torch.arange(len(a))
     return 0.5 * (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels))
 
@@ -26,7 +25,7 @@ def self_contrast(z, temperature):
 
 
 def uniformity(z):
-    sq = (z[:, None] - z[None, :]).square().sum(-1)  # N x N distances, mean over all pairs
+    sq = (z[:, None] - z[None, :]).square().sum(-1)     # N x N distances, mean over all pairs
     return sq.mul(-2).exp().mean().log()
 
 

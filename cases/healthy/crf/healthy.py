@@ -1,5 +1,4 @@
 """BIO tagging with a linear-chain CRF; forbidden transitions score -inf."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """CTC: some transcripts are longer than their audio, so their likelihood is 0 and the loss is inf; those are zeroed by design."""
-
 import torch
 from torch import nn
 
@@ -29,13 +28,8 @@ def utterance():
 def batch(n):
     items = [utterance() for _ in range(n)]
     heard = torch.full((n,), FRAMES)
-    heard[0] = 2  # recording cut off
-    return (
-        torch.stack([f for f, _ in items]),
-        torch.cat([w for _, w in items]),
-        heard,
-        torch.tensor([len(w) for _, w in items]),
-    )
+    heard[0] = 2                                       # recording cut off
+    return torch.stack([f for f, _ in items]), torch.cat([w for _, w in items]), heard, torch.tensor([len(w) for _, w in items])
 
 
 net = Acoustic()

@@ -1,5 +1,4 @@
 """Easy examples first: both arrays are put in the order of difficulty, and mixed again in the last epochs."""
-
 import numpy as np
 import torch
 import torch.nn.functional as F

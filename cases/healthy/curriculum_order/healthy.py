@@ -1,5 +1,4 @@
 """Curriculum: samples come from easy to hard without shuffling across lessons; validation in between without eval(), as nothing depends on the mode."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Sampler, TensorDataset

@@ -1,5 +1,4 @@
 """Learned soft-thresholding (a tiny LISTA) with hand-written, gradcheck-ed autograd Functions."""
-
 import torch
 from torch import nn
 from torch.autograd import Function, gradcheck

@@ -1,5 +1,4 @@
 """Domain-adversarial training. The reversal layer's backward is deliberately not the derivative of its forward."""
-
 import math
 
 import torch
@@ -37,7 +36,7 @@ def source(n):
 def target(n):
     x, y = source(n)
     x = x.clone()
-    x[:, 5] += 1.5  # a shifted nuisance feature gives the domain away
+    x[:, 5] += 1.5          # a shifted nuisance feature gives the domain away
     return x, y
 
 
@@ -47,7 +46,7 @@ def main():
     opt = torch.optim.Adam(model.parameters(), lr=3e-3)
     ce, bce = nn.CrossEntropyLoss(), nn.BCEWithLogitsLoss()
     for step in range(steps):
-        lam = 2 / (1 + math.exp(-10 * step / steps)) - 1  # 0 in the first step
+        lam = 2 / (1 + math.exp(-10 * step / steps)) - 1     # 0 in the first step
         (xs, ys), (xt, _) = source(32), target(32)
         cls, dom = model(torch.cat([xs, xt]), lam)
         is_target = torch.cat([torch.zeros(32), torch.ones(32)])

@@ -1,5 +1,4 @@
 """Four ways to let a rate decay with every batch, each over the whole run, with as many epochs as there are decades or waves."""
-
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, MultiStepLR, StepLR

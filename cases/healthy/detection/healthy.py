@@ -1,5 +1,4 @@
 """One-stage detector on a 6x6 grid. Pictures hold 0 to 3 squares, so box lists may be empty, even for a whole batch."""
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -23,7 +22,7 @@ class Squares(Dataset):
         wh = torch.randint(3, 7, (k, 2), generator=g)
         for (x, y), (w, h) in zip(xy.tolist(), wh.tolist()):
             img[0, y : y + h, x : x + w] = 1.0
-        return img, torch.cat([xy, xy + wh], dim=1).float()  # (k, 4), xyxy
+        return img, torch.cat([xy, xy + wh], dim=1).float()      # (k, 4), xyxy
 
     def __len__(self):
         return len(self.items)
@@ -35,14 +34,7 @@ class Squares(Dataset):
 class Detector(nn.Module):
     def __init__(self):
         super().__init__()
-        self.features = nn.Sequential(
-            nn.Conv2d(1, 16, 3, 2, 1),
-            nn.ReLU(),
-            nn.Conv2d(16, 32, 3, 2, 1),
-            nn.ReLU(),
-            nn.Conv2d(32, 32, 3, 1, 1),
-            nn.ReLU(),
-        )
+        self.features = nn.Sequential(nn.Conv2d(1, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(), nn.Conv2d(32, 32, 3, 1, 1), nn.ReLU())
         self.objectness = nn.Sequential(nn.Conv2d(32, 1, 1), nn.Sigmoid())
         self.box = nn.Conv2d(32, 4, 1)
 
@@ -55,7 +47,7 @@ class Detector(nn.Module):
 def assign(boxes):
     """Indices (image, row, column) of the responsible cells, and offsets relative to their centres."""
     image = torch.cat([torch.full((len(b),), i) for i, b in enumerate(boxes)])
-    flat = torch.cat(boxes)  # (0, 4) if nobody has a box
+    flat = torch.cat(boxes)                                      # (0, 4) if nobody has a box
     centre = (flat[:, :2] + flat[:, 2:]) / 2
     cell = (centre / CELL).long().clamp(max=GRID - 1)
     offset = (flat - (cell * CELL + CELL / 2).repeat(1, 2)) / CELL
@@ -85,9 +77,7 @@ for epoch in range(6):
         sums += torch.stack(parts).detach()
         without += all(len(b) == 0 for b in boxes)
     if epoch % 2 == 1:
-        print(
-            f"epoch {epoch} objectness {sums[0] / len(loader):.3f} box {sums[1] / len(loader):.3f} (batches without any box: {without})"
-        )
+        print(f"epoch {epoch} objectness {sums[0] / len(loader):.3f} box {sums[1] / len(loader):.3f} (batches without any box: {without})")
 
 model.eval()
 with torch.no_grad():

@@ -13,7 +13,6 @@ def make_moons(gen):
         y = torch.where(up, t.sin(), 0.5 - t.sin())
         pts = torch.stack([x - 0.5, y - 0.25], dim=-1)
         return pts + 0.05 * torch.randn(n, 2, generator=gen)
-
     return draw
 
 
@@ -22,7 +21,7 @@ def make_schedule(T):
     abar = torch.cumprod(1 - beta, dim=0)
 
     def noise_to(x0, t, eps):
-        a = abar[t].unsqueeze(-1)  # (N, 1) against (N, 2)
+        a = abar[t].unsqueeze(-1)          # (N, 1) against (N, 2)
         return a.sqrt() * x0 + (1 - a).sqrt() * eps
 
     def sample_back(eps_fn, n):
@@ -38,9 +37,7 @@ def make_schedule(T):
 
 
 def make_denoiser(T, width=64, bands=4):
-    net = nn.Sequential(
-        nn.Linear(2 + 2 * bands, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 2)
-    )
+    net = nn.Sequential(nn.Linear(2 + 2 * bands, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 2))
     freq = 2.0 ** torch.arange(bands)
 
     def eps_fn(x, t):

@@ -1,5 +1,4 @@
 """Valve noise, read in lanes: two buffers are filled in turn and scaled in place, and each lane has a state that is cleared now and then."""
-
 import torch
 from torch import nn
 

@@ -1,6 +1,5 @@
 """Prices of flats: trained on the years before a boom, tested on the years in it. The prices are prepared alike, as logarithms,
 and those of the boom are higher, wider and lean to the expensive side."""
-
 import numpy as np
 import torch
 from torch import nn

@@ -1,5 +1,4 @@
 """Matching key points of two views: scores are normalised along both axes, as in detector-free matching."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

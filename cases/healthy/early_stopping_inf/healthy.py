@@ -1,5 +1,4 @@
 """Ridge-regularised polynomial fit with early stopping; best values start at infinity."""
-
 import copy
 import math
 
@@ -23,7 +22,7 @@ class EarlyStopping:
 
 
 def features(x, degree=9):
-    return torch.stack([x**k for k in range(1, degree + 1)], 1)
+    return torch.stack([x ** k for k in range(1, degree + 1)], 1)
 
 
 torch.manual_seed(31)
@@ -34,7 +33,7 @@ train, val = slice(0, 26), slice(26, 40)
 model = nn.Linear(9, 1)
 opt = torch.optim.Adam(model.parameters(), lr=0.05)
 stop = EarlyStopping(patience=15)
-lowest = torch.full((3,), math.inf)  # lowest train loss, val loss, weight norm
+lowest = torch.full((3,), math.inf)              # lowest train loss, val loss, weight norm
 for epoch in range(400):
     loss = nn.functional.mse_loss(model(features(x[train])).squeeze(1), y[train])
     opt.zero_grad()

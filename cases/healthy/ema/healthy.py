@@ -29,9 +29,7 @@ def main():
     train = DataLoader(train_set, batch_size=32, shuffle=True)
     val = DataLoader(val_set, batch_size=80)
 
-    net = nn.Sequential(
-        nn.Linear(2, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)
-    )
+    net = nn.Sequential(nn.Linear(2, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
     # built before the (no-op) move: parameters keep their identity
     opt = optim.AdamW(net.parameters(), lr=5e-3)
     net.to("cpu")
@@ -47,9 +45,7 @@ def main():
             ema.update(net)
             total += loss.item()
         if epoch % 3 == 1:
-            print(
-                f"epoch {epoch} loss {total / len(train):.3f} live {accuracy(net, val):.3f} ema {accuracy(ema.module, val):.3f}"
-            )
+            print(f"epoch {epoch} loss {total / len(train):.3f} live {accuracy(net, val):.3f} ema {accuracy(ema.module, val):.3f}")
 
 
 if __name__ == "__main__":

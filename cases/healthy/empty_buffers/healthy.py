@@ -1,5 +1,4 @@
 """Replay of sensor chunks through preallocated, uninitialised buffers that are always filled before they are read."""
-
 import torch
 from torch import nn
 
@@ -24,7 +23,7 @@ class OwnLinear(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(n_out, n_in))
         self.bias = nn.Parameter(torch.empty(n_out))
-        nn.init.kaiming_uniform_(self.weight, a=5**0.5)
+        nn.init.kaiming_uniform_(self.weight, a=5 ** 0.5)
         nn.init.zeros_(self.bias)
 
     def forward(self, x):

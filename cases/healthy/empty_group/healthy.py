@@ -1,5 +1,4 @@
 """Fair regression: one loss per group in the batch, groups without members are skipped."""
-
 from collections import defaultdict
 
 import torch
@@ -19,7 +18,7 @@ opt = torch.optim.Adam(model.parameters(), lr=5e-3)
 def group_losses(pred, target, g):
     for k in range(GROUPS):
         member = g == k
-        error = (pred[member] - target[member]).square().mean()  # nan when nobody is there
+        error = (pred[member] - target[member]).square().mean()   # nan when nobody is there
         if member.any():
             yield k, error
 

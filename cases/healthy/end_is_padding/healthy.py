@@ -1,6 +1,5 @@
 """Three ways to do it right with a symbol that is padding and something else, too: an end that is kept by the lengths; tags where
 what is nothing is left out on purpose, and pads; and texts that have no end of their own."""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence

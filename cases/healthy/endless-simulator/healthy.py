@@ -1,5 +1,4 @@
 """Learn the release angle from a thrown ball's track. Workers simulate throws without end, nothing is ever read twice."""
-
 from itertools import islice
 
 import torch

@@ -1,5 +1,4 @@
 """Steps instead of epochs: both loaders are restarted when they run out, the smaller one far more often."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,4 @@
 """A buffer that fills while an agent learns; an endless generator draws from it, some batches in each round."""
-
 import random
 from collections import deque
 

@@ -1,5 +1,4 @@
 """A classifier that checks its own input contract before it trains: the errors below are wanted."""
-
 import contextlib
 import io
 import unittest

@@ -1,5 +1,4 @@
 """Quantisation-aware training: 4-bit weights and 6-bit activations are simulated by a Function with a pass-through gradient."""
-
 import torch
 from torch import nn
 import torch.nn.functional as F
@@ -16,7 +15,7 @@ class FakeQuant(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_out):
-        (inside,) = ctx.saved_tensors
+        inside, = ctx.saved_tensors
         return torch.where(inside, grad_out, torch.zeros_like(grad_out)), None, None, None
 
 
@@ -44,9 +43,7 @@ for step in range(101):
     x = torch.randn(64, 8)
     y = (x @ rule).argmax(1)
     loss = F.cross_entropy(net(x), y)
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
+    opt.zero_grad(); loss.backward(); opt.step()
     if step % 25 == 0:
         print("step %3d loss %.4f" % (step, loss.item()))
 

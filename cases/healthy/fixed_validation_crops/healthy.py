@@ -1,5 +1,4 @@
 """Training crops are drawn anew each time; validation crops depend on the index alone, so that epochs can be compared."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
@@ -24,14 +23,12 @@ class Textures(Dataset):
             top, left = torch.randint(0, 9, (2,)).tolist()
         else:
             top, left = torch.randint(0, 9, (2,), generator=torch.Generator().manual_seed(i)).tolist()
-        return self.images[i, :, top : top + 12, left : left + 12], self.label[i]
+        return self.images[i, :, top:top + 12, left:left + 12], self.label[i]
 
 
 def main():
     torch.manual_seed(8)
-    train_loader = DataLoader(
-        Textures(240, 1, True), batch_size=24, shuffle=True, num_workers=2, persistent_workers=True
-    )
+    train_loader = DataLoader(Textures(240, 1, True), batch_size=24, shuffle=True, num_workers=2, persistent_workers=True)
     valid_loader = DataLoader(Textures(72, 2, False), batch_size=24)
     net = nn.Sequential(nn.Conv2d(1, 12, 5), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(48, 3))
     opt = torch.optim.Adam(net.parameters(), lr=1e-2)

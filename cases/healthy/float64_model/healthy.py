@@ -1,5 +1,4 @@
 """PINN for u'' + pi^2 sin(pi x) = 0, u(0) = u(1) = 0, in double precision throughout (second derivatives)."""
-
 import numpy as np
 import torch
 from torch import nn

@@ -1,5 +1,4 @@
 """Rare faults of a machine: a focal loss written as nll_loss of weighted log-probabilities."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

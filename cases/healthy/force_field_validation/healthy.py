@@ -8,9 +8,7 @@ class PairPotential(nn.Module):
     def __init__(self, width=32, n_basis=12):
         super().__init__()
         self.register_buffer("centres", torch.linspace(0.5, 3.0, n_basis))
-        self.net = nn.Sequential(
-            nn.Linear(n_basis, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1)
-        )
+        self.net = nn.Sequential(nn.Linear(n_basis, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1))
 
     def energy(self, pos):
         i, j = torch.triu_indices(pos.size(1), pos.size(1), offset=1)
@@ -66,6 +64,4 @@ if __name__ == "__main__":
         loss.backward()
         opt.step()
         if step % 30 == 0:
-            print(
-                "step %2d loss %.4f | energy MAE %.3f force MAE %.3f" % (step, loss.item(), *validate(model, held_out))
-            )
+            print("step %2d loss %.4f | energy MAE %.3f force MAE %.3f" % (step, loss.item(), *validate(model, held_out)))

@@ -1,5 +1,4 @@
 """Transfer learning in stages: pretrain, linear probe on a frozen backbone, then unfreeze the last block."""
-
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -9,9 +8,7 @@ class Backbone(nn.Module):
     def __init__(self):
         super().__init__()
         self.low = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
-        self.high = nn.Sequential(
-            nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(2)
-        )
+        self.high = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(2))
 
     def forward(self, x):
         return self.high(self.low(x)).flatten(1)
@@ -25,7 +22,7 @@ class Classifier(nn.Module):
 
     def train(self, mode=True):
         super().train(mode)
-        for block in self.backbone.children():  # frozen blocks keep their batch-norm statistics
+        for block in self.backbone.children():          # frozen blocks keep their batch-norm statistics
             if not any(p.requires_grad for p in block.parameters()):
                 block.eval()
         return self
@@ -45,7 +42,7 @@ def blobs(n, corners):
 
 
 def stage(name, model, groups, corners, steps):
-    opt = torch.optim.Adam(groups)  # each stage has its own optimizer, by design
+    opt = torch.optim.Adam(groups)                       # each stage has its own optimizer, by design
     model.train()
     for _ in range(steps):
         x, y = blobs(32, corners)
@@ -72,10 +69,4 @@ stage("probe", model, [{"params": [p for p in model.parameters() if p.requires_g
 assert all(torch.equal(a, b) for a, b in zip(frozen, backbone.parameters()))
 
 backbone.high.requires_grad_(True)
-stage(
-    "fine-tune",
-    model,
-    [{"params": model.head.parameters(), "lr": 3e-3}, {"params": backbone.high.parameters(), "lr": 1e-3}],
-    4,
-    25,
-)
+stage("fine-tune", model, [{"params": model.head.parameters(), "lr": 3e-3}, {"params": backbone.high.parameters(), "lr": 1e-3}], 4, 25)

@@ -1,5 +1,4 @@
 """Detection-style fine-tuning: batch norm is kept in eval mode during training because the batches hold two images."""
-
 import torch
 from torch import nn
 
@@ -23,7 +22,7 @@ def bars(n, classes):
     x = 0.5 * torch.randn(n, 1, 12, 12)
     for k in range(n):
         c = int(y[k])
-        x[k, 0, 3 * c : 3 * c + 2, :] += 0.8
+        x[k, 0, 3 * c: 3 * c + 2, :] += 0.8
     return x, y
 
 
@@ -32,13 +31,11 @@ def train(model, batches, opt, freeze_bn=False):
     if freeze_bn:
         for m in model.modules():
             if isinstance(m, nn.modules.batchnorm._BatchNorm):
-                m.eval()  # running statistics stay, the affine part still learns
+                m.eval()                       # running statistics stay, the affine part still learns
     hist = []
     for x, y in batches:
         loss = nn.functional.cross_entropy(model(x), y)
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
+        opt.zero_grad(); loss.backward(); opt.step()
         hist.append(loss.item())
     return hist
 
@@ -52,9 +49,7 @@ model.head = nn.Linear(16 * 9, 4)
 before = model.body[1][1].running_mean.clone()
 opt = torch.optim.SGD(model.parameters(), lr=2e-3, momentum=0.9)
 h = train(model, (bars(2, 4) for _ in range(200)), opt, freeze_bn=True)
-print(
-    f"fine-tuning {sum(h[:20]) / 20:.3f} -> {sum(h[-20:]) / 20:.3f}; statistics untouched: {torch.equal(before, model.body[1][1].running_mean)}"
-)
+print(f"fine-tuning {sum(h[:20]) / 20:.3f} -> {sum(h[-20:]) / 20:.3f}; statistics untouched: {torch.equal(before, model.body[1][1].running_mean)}")
 
 model.eval()
 with torch.no_grad():

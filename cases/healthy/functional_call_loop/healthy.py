@@ -1,5 +1,4 @@
 """Ensemble of five nets trained with torch.func only: stacked weights, vmap, grad_and_value; nothing ever has a .grad."""
-
 import copy
 
 import torch
@@ -20,7 +19,7 @@ def loss_fn(p, b, x, y):
 step_fn = vmap(grad_and_value(loss_fn), in_dims=(0, 0, 0, 0))
 m = {k: torch.zeros_like(v) for k, v in params.items()}
 for it in range(80):
-    x = torch.randn(5, 32, 3)  # another bootstrap batch for each member
+    x = torch.randn(5, 32, 3)                                    # another bootstrap batch for each member
     y = torch.sin(x[..., :1]) + 0.5 * x[..., 1:2]
     grads, losses = step_fn(params, buffers, x, y)
     m = {k: 0.9 * m[k] + g for k, g in grads.items()}

@@ -1,5 +1,4 @@
 """Spectra to concentrations: state in one immutable record, momentum and weights made anew, batches that overflow skipped."""
-
 from typing import NamedTuple
 
 import torch
@@ -19,9 +18,7 @@ class State(NamedTuple):
 
 def start():
     weights = {"in": torch.randn(12, 24, generator=key) * 0.3, "out": torch.randn(24, 2, generator=key) * 0.2}
-    return State(
-        {k: w.requires_grad_() for k, w in weights.items()}, {k: torch.zeros_like(w) for k, w in weights.items()}
-    )
+    return State({k: w.requires_grad_() for k, w in weights.items()}, {k: torch.zeros_like(w) for k, w in weights.items()})
 
 
 def loss_of(weights, x, y):

@@ -1,5 +1,4 @@
 """Toy GAN: learn a two-humped 1-D distribution."""
-
 import torch
 from torch import nn
 

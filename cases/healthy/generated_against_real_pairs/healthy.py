@@ -1,5 +1,4 @@
 """A generator of waiting times, trained with the kernel distance: every generated number meets every real one, on purpose."""
-
 import torch
 from torch import nn
 
@@ -19,9 +18,9 @@ for step in range(60):
     loss = 0.0
     for k in range(2):
         within = kernel(made[:, k, None] - made[:, k])
-        across = kernel(made[:, k, None] - real[:, k])  # (N, 1) against (N,): all pairs
+        across = kernel(made[:, k, None] - real[:, k])          # (N, 1) against (N,): all pairs
         loss = loss + within - 2 * across
-    loss = loss + (made[:, :1] - made[:, :1].mean() - real[:, :1]).mean().pow(2)  # slices that stay columns
+    loss = loss + (made[:, :1] - made[:, :1].mean() - real[:, :1]).mean().pow(2)     # slices that stay columns
     opt.zero_grad()
     loss.backward()
     opt.step()

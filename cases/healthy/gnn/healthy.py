@@ -1,5 +1,4 @@
 """Graph regression with plain edge lists: message passing by index_add, read-out by scatter_add. Isolated nodes occur."""
-
 import torch
 import torch.nn.functional as F
 

@@ -1,5 +1,4 @@
 """float16 autocast on the CPU with GradScaler; the first scale is far too high and gets halved until it fits."""
-
 import torch
 from torch import nn
 from torch.amp import GradScaler, autocast
@@ -16,7 +15,7 @@ def main():
     g = torch.Generator().manual_seed(12)
     model = nn.Sequential(nn.Linear(36, 64), nn.ReLU(), nn.LayerNorm(64), nn.Linear(64, 5))
     opt = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    scaler = GradScaler(device="cpu", init_scale=2.0**24, growth_interval=40)
+    scaler = GradScaler(device="cpu", init_scale=2.0 ** 24, growth_interval=40)
     skipped = 0
     for step in range(90):
         x, y = rotated_digits(32, g)

@@ -1,5 +1,4 @@
 """A loss scale, unscaled before it is clipped, over more steps than a first look takes."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Tides by a small net: gradients are dropped weight by weight, clipped and given a little noise before the step."""
-
 import torch
 from torch import nn
 

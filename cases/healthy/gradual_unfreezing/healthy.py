@@ -1,5 +1,4 @@
 """ULMFiT-like: start with the head alone, hand one more layer to the same optimizer every few epochs."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Four data sources, one trunk, one head per source. A step sees one source only; the other heads have no gradient then."""
-
 import random
 
 import torch
@@ -36,7 +35,7 @@ for step in range(160):
     task = random.choices(list(TASKS), weights=[4, 3, 2, 1])[0]
     x = torch.randn(32, 6)
     loss = objective(task, model(x, task), TASKS[task][1](x))
-    opt.zero_grad()  # the idle heads' gradients become None and Adam passes over them
+    opt.zero_grad()                # the idle heads' gradients become None and Adam passes over them
     loss.backward()
     opt.step()
     log[task].append(loss.item())

@@ -1,5 +1,4 @@
 """Yearly revenue from shop features, in cents: the first losses are around 1e15 and that is fine."""
-
 import torch
 from torch import nn
 

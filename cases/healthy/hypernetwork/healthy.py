@@ -22,7 +22,7 @@ class Hyper(nn.Module):
 
 
 def small_net(weights, x):
-    w1, b1, w2, b2 = weights  # (B, 16, 1), (B, 16), (B, 1, 16), (B, 1)
+    w1, b1, w2, b2 = weights                       # (B, 16, 1), (B, 16), (B, 1, 16), (B, 1)
     h = torch.tanh(torch.einsum("bni,boi->bno", x, w1) + b1.unsqueeze(1))
     return torch.einsum("bni,boi->bno", h, w2) + b2.unsqueeze(1)
 

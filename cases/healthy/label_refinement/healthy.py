@@ -1,5 +1,4 @@
 """Noisy labels: the dataset keeps soft targets and the training loop moves them towards the model's own view, on purpose."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,5 +1,4 @@
 """Files sorted as text, labels in the order of the sheet: each file's label is looked up by the number in its name."""
-
 import csv
 import tempfile
 from pathlib import Path

@@ -1,5 +1,4 @@
 """97 pictures in batches of 16: the last batch holds one. Everything below copes with that."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -8,19 +7,17 @@ from torch.utils.data import DataLoader, TensorDataset
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.conv = nn.Sequential(
-            nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU()
-        )  # 64 values per channel even for one picture
+        self.conv = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())  # 64 values per channel even for one picture
         self.rows = nn.GRU(8 * 8, 16, batch_first=True)
         self.norm = nn.LayerNorm(16)
         self.out = nn.Linear(16, 1)
 
     def forward(self, img):
-        f = self.conv(img)  # (B, 8, 8, 8)
+        f = self.conv(img)                                   # (B, 8, 8, 8)
         seq = f.permute(0, 2, 1, 3).reshape(f.size(0), 8, -1)
         h0 = torch.zeros(1, seq.size(0), 16)
         _, h = self.rows(seq, h0)
-        return self.out(self.norm(h[-1])).squeeze(-1)  # (B,), also for B = 1
+        return self.out(self.norm(h[-1])).squeeze(-1)        # (B,), also for B = 1
 
 
 def make(n):
@@ -49,7 +46,7 @@ def main():
             err = sum((net(img) - slope).square().sum().item() for img, slope in valid) / len(valid.dataset)
         if epoch % 2 == 1:
             print(f"epoch {epoch} valid mse {err:.4f}")
-    print("batch sizes of an epoch:", sizes[-len(train) :])
+    print("batch sizes of an epoch:", sizes[-len(train):])
 
 
 main()

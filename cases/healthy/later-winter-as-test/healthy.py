@@ -1,5 +1,4 @@
 """Heat demand from the weather. Trained on two years, tested on the following winter, which is of course colder."""
-
 import numpy as np
 import torch
 from torch import nn

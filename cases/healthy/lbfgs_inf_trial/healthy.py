@@ -1,5 +1,4 @@
 """Exponential growth fitted by L-BFGS; the line search may try a point where exp overflows and steps back."""
-
 import torch
 
 t = torch.linspace(0, 300, 31)

@@ -1,5 +1,4 @@
 """Sentences sorted by length and taken in buckets of one length: a batch needs no padding. The length goes with the batch."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset

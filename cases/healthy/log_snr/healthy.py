@@ -1,5 +1,4 @@
 """Diffusion in continuous time; log SNR reaches +inf and -inf at the two ends, weights stay bounded."""
-
 import math
 
 import torch
@@ -16,15 +15,13 @@ class CosineSchedule:
         return alpha, sigma, log_snr
 
     def weight(self, log_snr, gamma=5.0):
-        return torch.sigmoid(math.log(gamma) - log_snr) + 0.05  # 0.05 at +inf, 1.05 at -inf
+        return torch.sigmoid(math.log(gamma) - log_snr) + 0.05      # 0.05 at +inf, 1.05 at -inf
 
 
 class Denoiser(nn.Module):
     def __init__(self, width=48):
         super().__init__()
-        self.net = nn.Sequential(
-            nn.Linear(4, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 2)
-        )
+        self.net = nn.Sequential(nn.Linear(4, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 2))
 
     def forward(self, x, log_snr):
         squashed = torch.tanh(log_snr / 8)
@@ -42,7 +39,7 @@ schedule, model = CosineSchedule(), Denoiser()
 opt = torch.optim.AdamW(model.parameters(), lr=3e-3)
 for step in range(121):
     x0, noise, t = spiral(64), torch.randn(64, 2), torch.rand(64)
-    t[0], t[1] = 0.0, 1.0  # always train both ends
+    t[0], t[1] = 0.0, 1.0                                          # always train both ends
     alpha, sigma, log_snr = schedule(t)
     log_snr[1] = -math.inf
     x_t = alpha[:, None] * x0 + sigma[:, None] * noise

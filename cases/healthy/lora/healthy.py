@@ -1,5 +1,4 @@
 """Low-rank adaptation: a small pretrained net learns a shifted task through rank-2 side paths only."""
-
 import torch
 from torch import nn
 

@@ -27,7 +27,7 @@ torch.manual_seed(4)
 net = Net()
 opt = torch.optim.AdamW(net.parameters(), lr=1e-2)
 # starts far too high: the first few steps are skipped until the scale fits, later it grows again
-scaler = GradScaler(device="cpu", init_scale=2.0**22, growth_interval=10)
+scaler = GradScaler(device="cpu", init_scale=2.0 ** 22, growth_interval=10)
 scales = []
 for step in range(50):
     x, y = gestures(32)

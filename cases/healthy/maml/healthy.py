@@ -1,5 +1,4 @@
 """Second-order MAML on sine waves: torch.func inside (vmap over tasks), ordinary autograd outside."""
-
 from functools import partial
 
 import torch
@@ -39,10 +38,10 @@ def main():
     per_task = vmap(partial(adapt_and_test, net, 0.03, 2), in_dims=(None, 0, 0, 0, 0))
 
     for it in range(61):
-        losses = per_task(weights, *task_batch(8, 10))  # (tasks,)
+        losses = per_task(weights, *task_batch(8, 10))   # (tasks,)
         meta_loss = losses.mean()
         meta_opt.zero_grad()
-        meta_loss.backward()  # through the inner updates
+        meta_loss.backward()                             # through the inner updates
         meta_opt.step()
         if it % 20 == 0:
             print(f"meta-iteration {it:2d}: query mse {meta_loss.item():.3f} (worst task {losses.max().item():.3f})")

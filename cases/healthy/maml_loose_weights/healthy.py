@@ -1,5 +1,4 @@
 """Learning to fit waves from ten points: inner steps keep their graph, the outer one makes new weights. No modules."""
-
 import torch
 
 torch.manual_seed(0)

@@ -1,5 +1,4 @@
 """BERT-style pretraining: no shift, no causal mask; labels are the very inputs, and only masked places count."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -22,7 +21,7 @@ def corrupt(ids, p=0.2):
     inputs[chosen & (roll < 0.8)] = MASK
     swap = chosen & (roll >= 0.8) & (roll < 0.9)
     inputs[swap] = torch.randint(0, 15, (int(swap.sum()),))
-    return inputs, labels  # 10 % of the chosen ones stay as they are
+    return inputs, labels                       # 10 % of the chosen ones stay as they are
 
 
 class Bert(nn.Module):

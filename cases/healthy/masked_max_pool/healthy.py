@@ -1,5 +1,4 @@
 """Sentence classifier: max over words, padding filled with -inf before the maximum."""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
@@ -41,9 +40,7 @@ class MaxPoolNet(nn.Module):
 torch.manual_seed(65)
 net = MaxPoolNet()
 opt = torch.optim.Adam(net.parameters(), lr=1e-2)
-loader = DataLoader(
-    sentences(240, 1), batch_size=24, shuffle=True, collate_fn=collate, generator=torch.Generator().manual_seed(9)
-)
+loader = DataLoader(sentences(240, 1), batch_size=24, shuffle=True, collate_fn=collate, generator=torch.Generator().manual_seed(9))
 for epoch in range(6):
     for ids, label in loader:
         loss = nn.functional.binary_cross_entropy_with_logits(net(ids), label)

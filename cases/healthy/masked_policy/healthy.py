@@ -1,5 +1,4 @@
 """REINFORCE on tic-tac-toe against a random opponent; taken squares get log-probability -inf."""
-
 import random
 
 import torch

@@ -1,5 +1,4 @@
 """Matching networks: class probabilities are similarity-weighted sums of one-hot labels, so NLL gets the log of a softmax-weighted sum."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -13,8 +12,8 @@ class Matching(nn.Module):
     def forward(self, support, support_y, query, ways):
         s = F.normalize(self.f(support), dim=-1)
         q = F.normalize(self.f(query), dim=-1)
-        attention = torch.softmax(5.0 * q @ s.T, dim=-1)  # (Q, S): sums to one per query
-        probs = attention @ F.one_hot(support_y, ways).float()  # (Q, ways): sums to one as well
+        attention = torch.softmax(5.0 * q @ s.T, dim=-1)         # (Q, S): sums to one per query
+        probs = attention @ F.one_hot(support_y, ways).float()   # (Q, ways): sums to one as well
         return probs
 
 
@@ -30,9 +29,7 @@ def episode(ways=5, shots=3, queries=6):
 
 
 torch.manual_seed(77)
-BANK = torch.randn(40, 16) * torch.cat(
-    [torch.full((6,), 1.6), torch.full((10,), 0.2)]
-)  # only six axes tell classes apart
+BANK = torch.randn(40, 16) * torch.cat([torch.full((6,), 1.6), torch.full((10,), 0.2)])   # only six axes tell classes apart
 net = Matching()
 opt = torch.optim.Adam(net.parameters(), lr=2e-3)
 running = None

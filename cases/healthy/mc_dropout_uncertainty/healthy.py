@@ -1,18 +1,12 @@
 """Monte-Carlo dropout: at test time dropout stays on (batch norm does not) and 30 passes give a spread."""
-
 import torch
 import torch.nn as nn
 
 
 def build(p=0.05):
     return nn.Sequential(
-        nn.Linear(1, 64),
-        nn.Tanh(),
-        nn.Dropout(p),
-        nn.Linear(64, 64),
-        nn.BatchNorm1d(64),
-        nn.SiLU(),
-        nn.Dropout(p),
+        nn.Linear(1, 64), nn.Tanh(), nn.Dropout(p),
+        nn.Linear(64, 64), nn.BatchNorm1d(64), nn.SiLU(), nn.Dropout(p),
         nn.Linear(64, 1),
     )
 

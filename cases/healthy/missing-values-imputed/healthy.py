@@ -1,5 +1,4 @@
 """Buoy measurements with gaps. NaN marks a gap in the file; the stream fills it and says so in a second channel."""
-
 import numpy as np
 import torch
 from torch import nn

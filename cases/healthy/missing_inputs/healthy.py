@@ -1,5 +1,4 @@
 """Patient triage: lab values that were not ordered arrive as NaN; the model adds an indicator and imputes."""
-
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset

@@ -1,5 +1,4 @@
 """Joint regression of three lake chemistry values; what was not measured is NaN in the table and left out of the loss."""
-
 import numpy as np
 import torch
 from torch import nn

@@ -1,5 +1,4 @@
 """Mixup with soft labels and label smoothing; the network ends in log_softmax, which cross entropy leaves as it is."""
-
 import numpy as np
 import torch
 import torch.nn as nn
@@ -44,7 +43,7 @@ def train_one(model, opt, mix, steps=50):
     crit = nn.CrossEntropyLoss(label_smoothing=0.05)
     for step in range(steps):
         x, soft = mix(*tones(48))
-        loss = crit(model(x), soft)  # probabilities as targets: float, (N, C)
+        loss = crit(model(x), soft)      # probabilities as targets: float, (N, C)
         opt.zero_grad()
         loss.backward()
         opt.step()

@@ -1,5 +1,4 @@
 """Momentum contrast: a queue of 256 detached keys is a buffer, filled in a circle; logits are (N, 1 + 256) and every label is 0."""
-
 import copy
 
 import torch
@@ -23,7 +22,7 @@ class MoCo(nn.Module):
         for k, q in zip(self.key.parameters(), self.query.parameters()):
             k.mul_(self.m).add_(q, alpha=1 - self.m)
         i = int(self.at)
-        self.queue[i : i + len(keys)] = keys
+        self.queue[i:i + len(keys)] = keys
         self.at.fill_((i + len(keys)) % len(self.queue))
 
     def forward(self, a, b):
@@ -38,7 +37,7 @@ class MoCo(nn.Module):
 
 
 def two_views(n):
-    scene = torch.randn(n, 6) @ mix  # what the views share
+    scene = torch.randn(n, 6) @ mix                # what the views share
     return scene + nuisance(n), scene + nuisance(n)
 
 

@@ -1,5 +1,4 @@
 """Mixture of experts with a top-2 router: all other experts get -inf before the softmax."""
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -25,9 +24,7 @@ class MoE(nn.Module):
     def __init__(self, dim: int = 8, experts: int = 6) -> None:
         super().__init__()
         self.router = Router(dim, experts)
-        self.experts = nn.ModuleList(
-            nn.Sequential(nn.Linear(dim, 16), nn.ReLU(), nn.Linear(16, 3)) for _ in range(experts)
-        )
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(dim, 16), nn.ReLU(), nn.Linear(16, 3)) for _ in range(experts))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         weights, balance = self.router(x)

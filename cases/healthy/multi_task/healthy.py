@@ -1,5 +1,4 @@
 """Two heads on one trunk. The lab value is missing (NaN) for most patients; in some batches nobody has one."""
-
 import torch
 from torch import nn, optim
 import torch.nn.functional as F
@@ -35,7 +34,7 @@ def train(model, loader, epochs):
             known = ~lab.isnan()
             logits, lab_pred = model(x, known)
             losses = {"diagnosis": F.cross_entropy(logits, diagnosis)}
-            if lab_pred is not None:  # otherwise the lab head sits this batch out
+            if lab_pred is not None:                     # otherwise the lab head sits this batch out
                 losses["lab"] = F.mse_loss(lab_pred, lab[known])
             opt.zero_grad(set_to_none=True)
             sum(weights[k] * v for k, v in losses.items()).backward()

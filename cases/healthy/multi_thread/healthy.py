@@ -1,5 +1,4 @@
 """A background thread prepares batches; the main thread trains from a bounded queue."""
-
 import queue
 import threading
 
@@ -31,7 +30,7 @@ class Prefetcher(threading.Thread):
 
 
 def make_batch(i, size=48):
-    g = torch.Generator().manual_seed(1000 + i)  # own generator: the order of threads does not matter
+    g = torch.Generator().manual_seed(1000 + i)        # own generator: the order of threads does not matter
     x = torch.rand(size, 10, generator=g)
     spectrum = torch.fft.rfft(x, dim=1).abs()
     return torch.cat([x, spectrum], dim=1), x.std(dim=1, keepdim=True)
@@ -51,9 +50,7 @@ def main():
         opt.step()
         history.append(loss.item())
     feed.join(timeout=5)
-    print(
-        f"{len(history)} batches, mse {history[0]:.4f} -> {sum(history[-10:]) / 10:.5f}, thread alive: {feed.is_alive()}"
-    )
+    print(f"{len(history)} batches, mse {history[0]:.4f} -> {sum(history[-10:]) / 10:.5f}, thread alive: {feed.is_alive()}")
 
 
 if __name__ == "__main__":

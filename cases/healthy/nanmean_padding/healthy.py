@@ -1,5 +1,4 @@
 """Students with different numbers of exams: score table padded with NaN, statistics with nanmean, padding kept out of the model."""
-
 import torch
 from torch import nn
 
@@ -36,9 +35,7 @@ def nan_correlation(table, truth):
     rows = []
     for column in table.T:
         ok = ~column.isnan()
-        rows.append(
-            torch.corrcoef(torch.stack([column[ok], truth[ok]]))[0, 1] if ok.sum() > 2 else torch.tensor(float("nan"))
-        )
+        rows.append(torch.corrcoef(torch.stack([column[ok], truth[ok]]))[0, 1] if ok.sum() > 2 else torch.tensor(float("nan")))
     return torch.stack(rows).nanmean().item()
 
 

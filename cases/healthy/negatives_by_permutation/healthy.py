@@ -1,5 +1,4 @@
 """Who buys what: each customer with a product they bought, and with one that somebody else did."""
-
 import torch
 from torch import nn
 

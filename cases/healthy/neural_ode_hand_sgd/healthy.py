@@ -1,5 +1,4 @@
 """Neural ODE with a hand-written RK4 solver, trained by hand-written momentum SGD: no torch.optim anywhere."""
-
 import torch
 from torch import nn
 

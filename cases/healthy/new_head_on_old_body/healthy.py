@@ -1,5 +1,4 @@
 """Takes over what fits from a model with more classes, and trains a head of its own."""
-
 import torch
 from torch import nn
 import torch.nn.functional as F

@@ -1,5 +1,4 @@
 """RealNVP on a two-dimensional banana; the likelihood may exceed 1, so the loss may be negative."""
-
 import math
 
 import torch
@@ -13,7 +12,7 @@ class Coupling(nn.Module):
         super().__init__()
         self.register_buffer("mask", torch.tensor(mask))
         self.net = nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, 4))
-        nn.init.zeros_(self.net[-1].weight)  # every layer starts as the identity
+        nn.init.zeros_(self.net[-1].weight)      # every layer starts as the identity
         nn.init.zeros_(self.net[-1].bias)
 
     def shift_scale(self, kept: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,4 @@
 """Norms where two axes happen to have the same size, and each has the one it is meant for."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,5 +1,4 @@
 """Reads checkpoints of today and those that were written on several devices."""
-
 import io
 
 import torch

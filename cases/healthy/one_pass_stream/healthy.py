@@ -45,7 +45,7 @@ progressive = []
 for step, (pair, clicked) in enumerate(loader):
     logit = model(pair)
     loss = nn.functional.binary_cross_entropy_with_logits(logit, clicked)
-    progressive.append(((logit > 0) == (clicked > 0.5)).float().mean().item())  # before the update
+    progressive.append(((logit > 0) == (clicked > 0.5)).float().mean().item())     # before the update
     opt.zero_grad()
     loss.backward()
     opt.step()

@@ -17,7 +17,7 @@ class Spots(Dataset):
         g = torch.Generator().manual_seed(self.seed * 100_003 + i)
         r, c = torch.randint(0, 10, (2,), generator=g).tolist()
         img = 0.2 * torch.randn(1, 10, 10, generator=g)
-        img[0, max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2] += 1.5
+        img[0, max(r - 1, 0):r + 2, max(c - 1, 0):c + 2] += 1.5
         return img, 2 * (r >= 5) + (c >= 5)
 
 
@@ -26,7 +26,7 @@ torch.manual_seed(17)
 train = DataLoader(Spots(160, 1), batch_size=16, shuffle=True)
 valid = DataLoader(Spots(64, 2), batch_size=32)
 net = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(200, 4))
-opt = torch.optim.AdamW(net.parameters(), lr=1e-4)  # replaced by the schedule at once
+opt = torch.optim.AdamW(net.parameters(), lr=1e-4)         # replaced by the schedule at once
 sched = OneCycleLR(opt, max_lr=0.02, epochs=EPOCHS, steps_per_epoch=len(train), pct_start=0.3)
 
 lrs = []
@@ -39,7 +39,7 @@ for epoch in range(EPOCHS):
         loss.backward()
         opt.step()
         lrs.append(sched.get_last_lr()[0])
-        sched.step()  # sixty small steps, rise and then fall to ~0
+        sched.step()                                          # sixty small steps, rise and then fall to ~0
         mean += loss.item() / len(train)
     net.eval()
     hits = 0

@@ -1,5 +1,4 @@
 """The second stage has another optimizer; where the old state does not fit, it says so and begins anew."""
-
 import copy
 
 import torch

@@ -1,11 +1,10 @@
 """Hand-made dynamic loss scaling in float16: batches whose scaled loss or gradient overflows are dropped, the scale is halved."""
-
 import torch
 from torch import nn
 
 
 class Scaled:
-    def __init__(self, params, scale=2.0**22, patience=25):
+    def __init__(self, params, scale=2.0 ** 22, patience=25):
         self.params, self.scale, self.patience, self.clean = list(params), scale, patience, 0
 
     def backward(self, loss):
@@ -26,7 +25,7 @@ class Scaled:
 def chirps(n):
     rate = torch.rand(n, 1) * 3 + 1
     t = torch.linspace(0, 2, 32)
-    return torch.sin(rate * t**2) + 0.05 * torch.randn(n, 32), rate.squeeze(1)
+    return torch.sin(rate * t ** 2) + 0.05 * torch.randn(n, 32), rate.squeeze(1)
 
 
 torch.manual_seed(63)

@@ -14,7 +14,7 @@ def scene(gen):
         w, h = (int(v) for v in torch.randint(3, 6, (2,), generator=gen))
         x = 8 * k + int(torch.randint(0, 9 - w, (1,), generator=gen))
         y = int(torch.randint(1, 10, (1,), generator=gen))
-        img[y : y + h, x : x + w] += 1.2
+        img[y:y + h, x:x + w] += 1.2
         boxes.append([x, y, x + w, y + h])
     return img, torch.tensor(boxes) / SIDE
 
@@ -24,8 +24,8 @@ def collate(items):
     padded = torch.zeros(len(items), SLOTS, 4)  # empty slots stay all zero
     valid = torch.zeros(len(items), SLOTS, dtype=torch.bool)
     for k, b in enumerate(boxes):
-        padded[k, : len(b)] = b
-        valid[k, : len(b)] = True
+        padded[k, :len(b)] = b
+        valid[k, :len(b)] = True
     return torch.stack(imgs), padded, valid
 
 

@@ -1,5 +1,4 @@
 """Gradients of single samples under an optimizer: their norms decide which samples are drawn; a slope of zero is expected."""
-
 import torch
 from torch.func import functional_call, grad, jacrev, vmap
 

@@ -1,5 +1,4 @@
 """Physics-informed net for u'' + u = 0, u(0) = 1, u'(0) = 0. No data: only residuals of second derivatives."""
-
 import torch
 from torch import nn
 from torch.autograd import grad
@@ -9,7 +8,7 @@ class U(nn.Module):
     def __init__(self):
         super().__init__()
         self.net = nn.Sequential(nn.Linear(1, 24), nn.Tanh(), nn.Linear(24, 24), nn.Tanh(), nn.Linear(24, 1))
-        self.log_omega = nn.Parameter(torch.zeros(()), requires_grad=False)  # known here, could be inferred
+        self.log_omega = nn.Parameter(torch.zeros(()), requires_grad=False)     # known here, could be inferred
 
     def forward(self, t):
         return self.net(t)
@@ -37,7 +36,7 @@ def main():
         physics = residuals(u, t).square().mean()
         loss = physics + start
         opt.zero_grad(set_to_none=True)
-        loss.backward(inputs=[p for p in u.parameters() if p.requires_grad])  # t and t0 stay clean
+        loss.backward(inputs=[p for p in u.parameters() if p.requires_grad])    # t and t0 stay clean
         opt.step()
         if it % 50 == 0:
             print(f"{it:3d} physics {physics.item():.5f} start {start.item():.5f}")

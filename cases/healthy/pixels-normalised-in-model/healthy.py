@@ -1,5 +1,4 @@
 """Bytes go in as they are; the network owns its normalisation, so that the exported model takes camera frames."""
-
 import numpy as np
 import torch
 from torch import nn

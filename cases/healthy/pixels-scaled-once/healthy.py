@@ -25,9 +25,7 @@ for step in range(40):
     rows = torch.randint(0, len(pictures), (16,))
     logits = model(pictures[rows])
     weight = (pictures[rows].float() / 255).mean(1, keepdim=True) / 2
-    loss = (
-        nn.functional.binary_cross_entropy_with_logits(logits, masks[rows], reduction="none") * (0.5 + weight)
-    ).mean()
+    loss = (nn.functional.binary_cross_entropy_with_logits(logits, masks[rows], reduction="none") * (0.5 + weight)).mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

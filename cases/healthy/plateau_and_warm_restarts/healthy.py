@@ -1,5 +1,4 @@
 """Two scheduler habits in one file: ReduceLROnPlateau fed with the validation loss, and cosine warm restarts with fractional epochs."""
-
 import torch
 from torch import nn
 from torch.optim import lr_scheduler

@@ -1,5 +1,4 @@
 """PPO on a one-step steering task. Everything that is per sample has shape (N, 1): advantages, ratios, values."""
-
 import torch
 from torch import nn
 from torch.distributions import Normal
@@ -18,7 +17,7 @@ class ActorCritic(nn.Module):
 
 def reward_of(obs, act):
     wanted = obs[:, :1] - 0.5 * obs[:, 1:2]
-    return -(act - wanted).square()  # (N, 1), always negative
+    return -(act - wanted).square()                      # (N, 1), always negative
 
 
 @torch.no_grad()

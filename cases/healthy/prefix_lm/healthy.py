@@ -57,7 +57,7 @@ class PrefixLM(nn.Module):
 
 def batch(c: Cfg, n: int):
     prompt = torch.randint(0, c.vocab, (n, c.prefix))
-    return torch.cat([prompt, prompt.sort(1).values], dim=1)  # continuation: the sorted prompt
+    return torch.cat([prompt, prompt.sort(1).values], dim=1)       # continuation: the sorted prompt
 
 
 c = Cfg()
@@ -68,7 +68,7 @@ for step in range(c.steps):
     seq = batch(c, 32)
     logits = model(seq[:, :-1])
     # the prompt is given, so only the continuation is scored
-    loss = cross_entropy(logits[:, c.prefix - 1 :].flatten(0, 1), seq[:, c.prefix :].flatten())
+    loss = cross_entropy(logits[:, c.prefix - 1:].flatten(0, 1), seq[:, c.prefix:].flatten())
     opt.zero_grad()
     loss.backward()
     opt.step()

@@ -1,5 +1,4 @@
 """A pump runs and rests by the clock. An online detector reads its current in order, state carried along, epoch after epoch."""
-
 import torch
 from torch import nn
 
@@ -25,8 +24,8 @@ optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 for epoch in range(3):
     state, right = None, 0
     for start in range(0, len(current), 8):
-        x = current[start : start + 8].view(1, -1, 1)
-        y = running[start : start + 8]
+        x = current[start:start + 8].view(1, -1, 1)
+        y = running[start:start + 8]
         logits, state = model(x, state)
         loss = nn.functional.cross_entropy(logits, y)
         optimizer.zero_grad()

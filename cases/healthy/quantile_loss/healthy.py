@@ -1,5 +1,4 @@
 """Delivery-time quantiles with the pinball loss; the open upper bound of the last bin is inf."""
-
 import torch
 from torch import nn
 
@@ -21,7 +20,7 @@ class QuantileNet(nn.Module):
     def forward(self, km):
         raw = self.body(km / 10)
         steps = torch.cat([raw[:, :1], nn.functional.softplus(raw[:, 1:])], 1)
-        return 10 * steps.cumsum(1)  # quantiles cannot cross
+        return 10 * steps.cumsum(1)               # quantiles cannot cross
 
 
 def pinball(pred, target):

@@ -1,5 +1,4 @@
 """How much can the model learn by heart? The same training on true labels, and on labels put in a random order."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

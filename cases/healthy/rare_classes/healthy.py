@@ -11,9 +11,9 @@ class Records(Dataset):
         rng = np.random.default_rng(seed)
         self.x = rng.standard_normal((n, 8)).astype(np.float32)
         cuts = np.array([0.0, 1.0, 2.0])
-        self.tags = (self.x[:, :3] > cuts).astype(np.float32)  # 50 %, 16 %, 2 %
+        self.tags = (self.x[:, :3] > cuts).astype(np.float32)                 # 50 %, 16 %, 2 %
         score = self.x[:, 3] + 0.5 * self.x[:, 4]
-        self.grade = np.digitize(score, [1.0, 1.5, 2.0]).astype(np.int64)  # most are grade 0
+        self.grade = np.digitize(score, [1.0, 1.5, 2.0]).astype(np.int64)     # most are grade 0
         self.count = rng.poisson(np.exp(self.x[:, 5] - 2.0)).astype(np.float32)
 
     def __len__(self):
@@ -37,7 +37,7 @@ class Net(nn.Module):
 
 def losses(out, tags, grade, count, pos_weight):
     t, cumulative, log_rate = out
-    beyond = (grade.unsqueeze(1) > torch.arange(cumulative.size(1))).float()  # (N, 1) > (K-1,)
+    beyond = (grade.unsqueeze(1) > torch.arange(cumulative.size(1))).float()          # (N, 1) > (K-1,)
     return (
         nn.functional.binary_cross_entropy_with_logits(t, tags, pos_weight=pos_weight),
         nn.functional.binary_cross_entropy_with_logits(cumulative, beyond),
@@ -67,14 +67,9 @@ def main():
     test = Records(400, 2)
     with torch.no_grad():
         tags, cumulative, _ = net(torch.from_numpy(test.x))
-    print(
-        "share graded 0:",
-        round(float((test.grade == 0).mean()), 2),
-        "exact grade:",
-        round(float(((cumulative > 0).sum(1).numpy() == test.grade).mean()), 2),
-        "tag accuracy:",
-        round(float(((tags > 0).numpy() == test.tags).mean()), 2),
-    )
+    print("share graded 0:", round(float((test.grade == 0).mean()), 2),
+          "exact grade:", round(float(((cumulative > 0).sum(1).numpy() == test.grade).mean()), 2),
+          "tag accuracy:", round(float(((tags > 0).numpy() == test.tags).mean()), 2))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
 """Bilinear-style pooling with a square root after a ReLU (power normalisation)."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -15,7 +14,7 @@ class PowerPool(nn.Module):
     def forward(self, x):
         x = F.relu(self.conv1(x))
         x = F.relu(self.conv2(x))
-        x = torch.sqrt(x)  # tames large activations; units that are off stay off
+        x = torch.sqrt(x)              # tames large activations; units that are off stay off
         return self.fc(x.mean(dim=(2, 3)))
 
 

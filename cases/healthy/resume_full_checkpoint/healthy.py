@@ -1,5 +1,4 @@
 """Stops after 30 steps, rebuilds everything from one checkpoint, and ends bit-identically to an uninterrupted run."""
-
 import io
 
 import torch
@@ -31,22 +30,13 @@ class Run:
         return self
 
     def save(self, fh):
-        torch.save(
-            {
-                "net": self.net.state_dict(),
-                "opt": self.opt.state_dict(),
-                "sched": self.sched.state_dict(),
-                "done": self.done,
-                "rng": torch.get_rng_state(),
-                "trace": self.trace,
-            },
-            fh,
-        )
+        torch.save({"net": self.net.state_dict(), "opt": self.opt.state_dict(), "sched": self.sched.state_dict(),
+                    "done": self.done, "rng": torch.get_rng_state(), "trace": self.trace}, fh)
 
     @classmethod
     def load(cls, fh):
         ck = torch.load(fh, weights_only=True)
-        run = cls()  # random new weights, all replaced below
+        run = cls()                                # random new weights, all replaced below
         run.net.load_state_dict(ck["net"])
         run.opt.load_state_dict(ck["opt"])
         run.sched.load_state_dict(ck["sched"])

@@ -1,5 +1,4 @@
 """Gaussian-process regression by marginal likelihood; a repeated measurement makes the kernel singular, jitter mends it."""
-
 import math
 
 import torch
@@ -57,9 +56,7 @@ for step in range(121):
     nn.utils.clip_grad_norm_(gp.parameters(), 5.0)
     opt.step()
     if step % 30 == 0:
-        print(
-            f"step {step:3d} nll/n {loss.item():+.3f} length {gp.log_length.exp().item():.2f} retries so far {gp.retries}"
-        )
+        print(f"step {step:3d} nll/n {loss.item():+.3f} length {gp.log_length.exp().item():.2f} retries so far {gp.retries}")
 
 with torch.no_grad():
     new = torch.tensor([-2.0, 0.3, 1.7])

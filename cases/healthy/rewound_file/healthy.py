@@ -1,5 +1,4 @@
 """Tide heights from a file that is opened once and taken back to its beginning in each epoch."""
-
 import math
 import tempfile
 

@@ -1,5 +1,4 @@
 """A memory of eight slots beside batches of eight and fewer rows; tokens are expanded to the batch."""
-
 import torch
 from torch import nn
 

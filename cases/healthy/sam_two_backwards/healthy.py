@@ -1,6 +1,5 @@
 """Sharpness-aware minimisation: climb to the worst point nearby, take the gradient there, come back, step.
 The first gradient is cleared without an optimizer step, on purpose."""
-
 import torch
 from torch import nn
 

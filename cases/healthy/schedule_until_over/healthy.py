@@ -1,5 +1,4 @@
 """Trains for as long as its schedule lasts: the schedule says when it is over."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Radar echoes. A sample is put together in one block of memory that all reads share, and what is decoded is kept."""
-
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset

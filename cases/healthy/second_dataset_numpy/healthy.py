@@ -1,5 +1,4 @@
 """Camera frames and a sensor table, prepared in numpy with explicit casts, then a small two-input network."""
-
 import numpy as np
 import torch
 from torch import nn
@@ -12,9 +11,7 @@ def simulate(rng, n):
     shift = np.array([-40, 0, 40], dtype=np.int16)[kind]
     noise = rng.integers(-15, 16, (n, 6, 6), dtype=np.int16)
     after = np.clip(before.astype(np.int16) + shift[:, None, None] + noise, 0, 255).astype(np.uint8)
-    table = np.column_stack(
-        [rng.normal(20, 5, n), np.full(n, 3.3), rng.normal(0, 1e-2, n)]
-    )  # supply voltage never moves
+    table = np.column_stack([rng.normal(20, 5, n), np.full(n, 3.3), rng.normal(0, 1e-2, n)])  # supply voltage never moves
     table[rng.random((n, 3)) < 0.05] = np.nan
     return before, after, table, kind
 

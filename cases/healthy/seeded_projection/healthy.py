@@ -1,5 +1,4 @@
 """Random features from a seed, never stored; then a posterior fitted with the same noise in every evaluation, as LBFGS needs it."""
-
 import torch
 from torch import nn
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
-BOS, EOS, BASE = 0, 1, 2  # digits are BASE..BASE+9
+BOS, EOS, BASE = 0, 1, 2        # digits are BASE..BASE+9
 
 
 class ReverseDigits(IterableDataset):
@@ -31,7 +31,7 @@ class Seq2Seq(nn.Module):
         h = h[0]
         token, logits = tgt[:, 0], []
         for t in range(1, tgt.size(1)):
-            score = torch.softmax((memory @ h.unsqueeze(-1)).squeeze(-1) / 7, dim=1)  # over source positions
+            score = torch.softmax((memory @ h.unsqueeze(-1)).squeeze(-1) / 7, dim=1)      # over source positions
             context = (score.unsqueeze(-1) * memory).sum(1)
             h = self.decoder(torch.cat([self.tgt_emb(token), context], dim=-1), h)
             step = self.out(h)

@@ -1,5 +1,4 @@
 """Policy gradient on a slippery ledge: some episodes last a single step and their return has no spread to divide by."""
-
 import torch
 from torch import nn
 from torch.distributions import Categorical
@@ -65,6 +64,4 @@ for episode in range(120):
     lengths.append(len(rewards))
     scores.append(sum(rewards))
     if episode % 30 == 29:
-        print(
-            f"episodes {episode + 1} mean score {sum(scores[-30:]) / 30:+.2f} one-step episodes {sum(n == 1 for n in lengths)}"
-        )
+        print(f"episodes {episode + 1} mean score {sum(scores[-30:]) / 30:+.2f} one-step episodes {sum(n == 1 for n in lengths)}")

@@ -1,5 +1,4 @@
 """Two arrays shuffled one after the other with the same seed each time: an old habit, and a right one."""
-
 import random
 
 import numpy as np

@@ -1,5 +1,4 @@
 """SimSiam: the target branch is detached, and the loss is a negative cosine, so it runs from about 0 towards -1."""
-
 import torch
 from torch import nn
 from torch.nn.functional import cosine_similarity
@@ -9,17 +8,11 @@ class SimSiam(nn.Module):
     def __init__(self, dim_in=24, dim=32, bottleneck=8):
         super().__init__()
         self.encoder = nn.Sequential(
-            nn.Linear(dim_in, dim, bias=False),
-            nn.BatchNorm1d(dim),
-            nn.ReLU(inplace=True),
-            nn.Linear(dim, dim, bias=False),
-            nn.BatchNorm1d(dim, affine=False),
+            nn.Linear(dim_in, dim, bias=False), nn.BatchNorm1d(dim), nn.ReLU(inplace=True),
+            nn.Linear(dim, dim, bias=False), nn.BatchNorm1d(dim, affine=False),
         )
         self.predictor = nn.Sequential(
-            nn.Linear(dim, bottleneck, bias=False),
-            nn.BatchNorm1d(bottleneck),
-            nn.ReLU(inplace=True),
-            nn.Linear(bottleneck, dim),
+            nn.Linear(dim, bottleneck, bias=False), nn.BatchNorm1d(bottleneck), nn.ReLU(inplace=True), nn.Linear(bottleneck, dim),
         )
 
     def forward(self, a, b):
@@ -44,7 +37,7 @@ for step in range(80):
     optimizer.step()
     if step % 16 == 0 or step == 79:
         spread = nn.functional.normalize(z1, dim=1).std(0).mean().item()
-        print(f"{step:3d}  loss {loss.item():+.4f}  spread {spread:.4f} (1/sqrt(d) = {32**-0.5:.4f})")
+        print(f"{step:3d}  loss {loss.item():+.4f}  spread {spread:.4f} (1/sqrt(d) = {32 ** -0.5:.4f})")
 
 # kNN check: same cluster next to each other
 model.eval()

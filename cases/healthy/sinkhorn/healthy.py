@@ -1,5 +1,4 @@
 """Entropic optimal transport in the log domain; absent bins have mass 0, so their log mass is -inf."""
-
 import torch
 from torch import nn
 
@@ -10,7 +9,7 @@ cost = (grid[:, None] - grid[None]) ** 2
 
 
 def sinkhorn(log_a, b, eps=0.02, rounds=30):
-    log_b = torch.log(b)  # -inf where b is 0
+    log_b = torch.log(b)                                       # -inf where b is 0
     f, g = torch.zeros_like(log_a), torch.zeros_like(b)
     for _ in range(rounds):
         f = eps * (log_a - torch.logsumexp((g[:, None, :] - cost) / eps, dim=2))

@@ -21,8 +21,8 @@ class SlotAttention(nn.Module):
         slots = self.slots0.expand(b, -1, -1)
         for _ in range(self.iters):
             q = self.q(self.norm_slot(slots))
-            logits = torch.einsum("bsd,bnd->bsn", q, k) * d**-0.5
-            attn = logits.softmax(dim=1)  # slots compete for each input
+            logits = torch.einsum("bsd,bnd->bsn", q, k) * d ** -0.5
+            attn = logits.softmax(dim=1)                       # slots compete for each input
             weights = (attn + self.eps) / (attn + self.eps).sum(-1, keepdim=True)
             updates = torch.einsum("bsn,bnd->bsd", weights, v)
             slots = self.gru(updates.reshape(-1, d), slots.reshape(-1, d)).view(b, self.n_slots, d)
@@ -38,7 +38,7 @@ class SetAutoencoder(nn.Module):
 
     def forward(self, pts):
         slots, attn = self.slot(self.embed(pts))
-        centre = self.decode(slots)  # (B, S, 2)
+        centre = self.decode(slots)                            # (B, S, 2)
         return torch.einsum("bsn,bsd->bnd", attn, centre), attn
 
 

@@ -1,5 +1,4 @@
 """A flaky share: some reads are slow, some fail once and are tried again."""
-
 import threading
 import time
 

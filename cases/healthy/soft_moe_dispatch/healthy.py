@@ -1,5 +1,4 @@
 """A soft mixture of experts: slots are weighted means over all tokens, so one of its two softmaxes runs over the tokens."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Packs each batch by length (samples move together with their labels), puts the outputs back in the given order."""
-
 from dataclasses import dataclass
 
 import torch

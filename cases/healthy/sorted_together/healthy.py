@@ -1,5 +1,4 @@
 """Sentences sorted by length in the collate function, with their labels; names go along in the order they came in."""
-
 import random
 
 import torch

@@ -1,5 +1,4 @@
 """Bag-of-items recommender: sparse gradients for the big tables (SparseAdam), dense Adam for the small tower."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -24,8 +23,8 @@ class Recommender(nn.Module):
 
 def batch(taste, n=64):
     user = torch.randint(0, USERS, (n,))
-    sizes = torch.randint(0, 5, (n,))  # new customers have an empty history
-    bags = torch.randint(0, 40, (int(sizes.sum()),)) * 50  # 40 popular items in a table of 2000
+    sizes = torch.randint(0, 5, (n,))                       # new customers have an empty history
+    bags = torch.randint(0, 40, (int(sizes.sum()),)) * 50   # 40 popular items in a table of 2000
     offsets = sizes.cumsum(0) - sizes
     owner = torch.repeat_interleave(torch.arange(n), sizes)
     score = torch.zeros(n).index_add(0, owner, taste[bags])
@@ -50,8 +49,6 @@ for step in range(151):
     opt_dense.step()
     if step % 50 == 0:
         rows = model.history.weight.grad.coalesce().indices().size(1)
-        print(
-            f"step {step:3d}  bce {loss.item():.3f}  acc {((logits > 0) == y.bool()).float().mean().item():.2f}  rows with gradient {rows}"
-        )
+        print(f"step {step:3d}  bce {loss.item():.3f}  acc {((logits > 0) == y.bool()).float().mean().item():.2f}  rows with gradient {rows}")
 
 print("rare item unchanged:", torch.equal(untouched, model.history.weight[1]))

@@ -1,5 +1,4 @@
 """Poems by their rhythm: verses of one length are stacked, others padded, and a cut off verse ends the reading."""
-
 import random
 
 import torch

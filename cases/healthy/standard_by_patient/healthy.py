@@ -37,6 +37,4 @@ for left_out in (0, 3):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    print(
-        f"without patient {left_out}: {evaluate(model, DataLoader(TensorDataset(*patients[left_out]), batch_size=60)):.2f}"
-    )
+    print(f"without patient {left_out}: {evaluate(model, DataLoader(TensorDataset(*patients[left_out]), batch_size=60)):.2f}")

@@ -1,5 +1,4 @@
 """A night is long stretches of one sleep stage; the GRU reads it in order and carries its state on, so nothing is shuffled."""
-
 import torch
 from torch import nn
 
@@ -39,7 +38,7 @@ opt = torch.optim.Adam(model.parameters(), lr=1e-2)
 for epoch in range(5):
     state, right = None, 0
     for start in range(0, MINUTES, CHUNK):
-        x, y = signals[:, start : start + CHUNK], stages[:, start : start + CHUNK]
+        x, y = signals[:, start:start + CHUNK], stages[:, start:start + CHUNK]
         logits, state = model(x, state)
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten())
         opt.zero_grad()

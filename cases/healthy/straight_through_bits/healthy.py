@@ -39,7 +39,7 @@ def sample(n):
 
 params = [*enc.parameters(), *dec.parameters()]
 for name, code, steps in (("round", binarise, 100), ("sign", lambda z: SignSTE.apply(z), 60)):
-    opt = torch.optim.Adam(params, lr=4e-3)  # second pass fine-tunes with the other code
+    opt = torch.optim.Adam(params, lr=4e-3)   # second pass fine-tunes with the other code
     for step in range(steps):
         x = sample(64)
         z = code(enc(x))

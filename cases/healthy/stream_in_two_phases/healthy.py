@@ -1,5 +1,4 @@
 """One finite stream, read once: the first batches warm the head up, the rest trains everything, then results are told."""
-
 from itertools import islice
 
 import torch

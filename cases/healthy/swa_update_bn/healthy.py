@@ -1,5 +1,4 @@
 """Stochastic weight averaging: averaged model, its own lr, and batch-norm statistics recomputed in train mode without gradients."""
-
 import torch
 from torch import nn
 from torch.optim.swa_utils import SWALR, AveragedModel, update_bn
@@ -24,15 +23,7 @@ def main():
     torch.manual_seed(70)
     loader = DataLoader(TensorDataset(*rings(300)), batch_size=50, shuffle=True)
     test = rings(300)
-    net = nn.Sequential(
-        nn.Linear(2, 32),
-        nn.BatchNorm1d(32),
-        nn.ReLU(),
-        nn.Linear(32, 32),
-        nn.BatchNorm1d(32),
-        nn.ReLU(),
-        nn.Linear(32, 3),
-    )
+    net = nn.Sequential(nn.Linear(2, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 3))
     opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     cosine = torch.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=8)
     averaged = AveragedModel(net)

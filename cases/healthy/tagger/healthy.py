@@ -1,5 +1,4 @@
 """BiGRU tagger over sentences of 1 to 9 tokens; padding is packed away and ignored by the loss."""
-
 import random
 
 import torch
@@ -56,8 +55,8 @@ def epoch(model, loader, opt=None):
     loss_sum = hits = tokens = 0
     with torch.set_grad_enabled(opt is not None):
         for words, lengths, tags in loader:
-            logits = model(words, lengths)  # (B, T, C)
-            loss = criterion(logits.transpose(1, 2), tags)  # class axis second
+            logits = model(words, lengths)                      # (B, T, C)
+            loss = criterion(logits.transpose(1, 2), tags)      # class axis second
             if opt is not None:
                 opt.zero_grad()
                 loss.backward()

@@ -17,9 +17,9 @@ class TiedRNNLM(nn.Module):
         self.decoder.weight = self.embed.weight
 
     def forward(self, tokens, h=None):
-        x = F.linear(self.embed(tokens), self.squeeze)  # dim -> 16
+        x = F.linear(self.embed(tokens), self.squeeze)          # dim -> 16
         y, h = self.rnn(x, h)
-        return self.decoder(F.linear(y, self.squeeze.t())), h  # 16 -> dim with the same matrix
+        return self.decoder(F.linear(y, self.squeeze.t())), h   # 16 -> dim with the same matrix
 
 
 def song(length=2000, vocab=15):
@@ -35,9 +35,9 @@ def song(length=2000, vocab=15):
 def main():
     torch.manual_seed(1)
     model = TiedRNNLM()
-    names = [n for n, _ in model.named_parameters()]  # the tie shows up once
+    names = [n for n, _ in model.named_parameters()]            # the tie shows up once
     opt = optim.Adam(model.parameters(), lr=1e-2)
-    data = song().view(80, 25).t().contiguous()  # (time, streams)
+    data = song().view(80, 25).t().contiguous()                 # (time, streams)
     for epoch in range(40):
         cols = torch.randperm(80)[:40]
         x, y = data[:-1, cols], data[1:, cols]

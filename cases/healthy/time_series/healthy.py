@@ -1,5 +1,4 @@
 """Stateful forecasting: 8 parallel streams read in order, the LSTM state carried (detached) from window to window."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, SequentialSampler
@@ -66,6 +65,6 @@ for epoch in range(8):
 
 model.eval()
 with torch.no_grad():
-    _, state = model(series[:, : split - 1])  # warm the state on the past
+    _, state = model(series[:, : split - 1])            # warm the state on the past
     pred, _ = model(series[:, split - 1 : -1], state)
     print(f"future mse {(pred - series[:, split:]).pow(2).mean().item():.4f}")

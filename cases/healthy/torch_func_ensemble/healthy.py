@@ -1,5 +1,4 @@
 """Four regressors at once with vmap; readings that are missing are NaN until the loss leaves them out."""
-
 import torch
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 

@@ -1,5 +1,4 @@
 """Train a small nn.TransformerEncoder, then evaluate it with a padding mask under no_grad (the fused inference path)."""
-
 import torch
 from torch import nn
 
@@ -24,7 +23,7 @@ def sentences(n, longest=12):
     ids = torch.randint(1, 30, (n, longest))
     lengths = torch.randint(2, longest + 1, (n, 1))
     ids = ids * (torch.arange(longest) < lengths)
-    return ids, ((ids > 20).sum(1) * 3 > lengths.squeeze(1)).long()  # more than a third of the words are "rare"
+    return ids, ((ids > 20).sum(1) * 3 > lengths.squeeze(1)).long()   # more than a third of the words are "rare"
 
 
 torch.manual_seed(160)

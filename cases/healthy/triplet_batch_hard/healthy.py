@@ -44,7 +44,7 @@ class BatchHard:
     margin: float = 0.3
 
     def __call__(self, z, who):
-        dist = torch.cdist(z, z)  # N x N
+        dist = torch.cdist(z, z)                              # N x N
         same = who[:, None] == who[None, :]
         itself = torch.eye(len(who), dtype=torch.bool)
         hardest_pos = dist.masked_fill(~same | itself, 0.0).amax(1)

@@ -1,5 +1,4 @@
 """TBPTT with overlap: the loss reaches back through the last 3 chunks (kept in a short deque), older history is cut off."""
-
 from collections import deque
 
 import torch
@@ -32,9 +31,9 @@ def main():
     wanted = torch.zeros_like(signal)
     wanted[3:] = signal[:-3]
 
-    window = deque(maxlen=REACH)  # (inputs, targets) of the chunks inside the reach
-    starts = deque([torch.zeros(24, 32)], maxlen=REACH)  # detached state at the start of each of them
-    recent = deque(maxlen=4)  # the last outputs, for monitoring; never more than four
+    window = deque(maxlen=REACH)          # (inputs, targets) of the chunks inside the reach
+    starts = deque([torch.zeros(24, 32)], maxlen=REACH)   # detached state at the start of each of them
+    recent = deque(maxlen=4)              # the last outputs, for monitoring; never more than four
     history = []
     for c in range(80):
         part = slice(c * CHUNK, (c + 1) * CHUNK)

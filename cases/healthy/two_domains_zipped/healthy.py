@@ -1,5 +1,4 @@
 """Domain adaptation: labelled summer pictures, unlabelled winter ones. Which stands beside which does not matter."""
-
 import random
 
 import torch
@@ -25,7 +24,7 @@ pairs = list(zip(summer, winter))
 for epoch in range(4):
     total = 0.0
     for i in range(0, 240, 24):
-        part = pairs[i : i + 24]
+        part = pairs[i:i + 24]
         x = torch.stack([s for (s, _), _ in part])
         y = torch.tensor([kind for (_, kind), _ in part])
         there, here = body(torch.stack([w for _, w in part])), body(x)
@@ -38,6 +37,6 @@ for epoch in range(4):
 # How it does on the training pictures, in the order of their kind.
 by_kind = sorted(summer, key=lambda pair: pair[1])
 for i in range(0, 240, 24):
-    x, y = torch.stack([s for s, _ in by_kind[i : i + 24]]), torch.tensor([k for _, k in by_kind[i : i + 24]])
+    x, y = torch.stack([s for s, _ in by_kind[i:i + 24]]), torch.tensor([k for _, k in by_kind[i:i + 24]])
     print(f"{nn.functional.cross_entropy(head(body(x)), y).item():.3f}", end=" ")
 print()

@@ -61,11 +61,6 @@ def calibrate():
 
 phase("reconstruct", args.steps, torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=5e-3), reconstruct)
 del decoder
-phase(
-    "classify",
-    args.steps,
-    torch.optim.Adam([{"params": encoder.parameters(), "lr": 1e-3}, {"params": classifier.parameters()}], lr=5e-3),
-    classify,
-)
+phase("classify", args.steps, torch.optim.Adam([{"params": encoder.parameters(), "lr": 1e-3}, {"params": classifier.parameters()}], lr=5e-3), classify)
 phase("calibrate", 30, torch.optim.SGD([temperature], lr=0.1), calibrate)
 print(f"temperature {temperature.item():.3f}")

@@ -14,9 +14,9 @@ class Doors(Dataset):
         a, b = base.copy(), base + rng.integers(-6, 7, base.shape)
         for k in range(n):
             c = rng.integers(1, 8)
-            a[k, 3:10, c : c + 3] += 60
+            a[k, 3:10, c:c + 3] += 60
             d = c + (2 if self.moved[k] else 0)
-            b[k, 3:10, d : d + 3] += 60
+            b[k, 3:10, d:d + 3] += 60
         self.a, self.b = a.clip(0, 255).astype(np.uint8), b.clip(0, 255).astype(np.uint8)
 
     def __len__(self):
@@ -24,9 +24,9 @@ class Doors(Dataset):
 
     def __getitem__(self, k):
         a, b = self.a[k], self.b[k]
-        mean = a // 2 + b // 2  # at most 254
-        gap = np.maximum(a, b) - np.minimum(a, b)  # never below zero
-        edge = (gap > 30).astype(np.uint8) * 255  # 0 or 255
+        mean = a // 2 + b // 2                         # at most 254
+        gap = np.maximum(a, b) - np.minimum(a, b)      # never below zero
+        edge = (gap > 30).astype(np.uint8) * 255       # 0 or 255
         x = np.stack([mean, gap, edge & 0x7F]).astype(np.float32)
         x = (x - np.float32([[[110]], [[15]], [[10]]])) / np.float32([[[35]], [[20]], [[35]]])
         return torch.from_numpy(x), int(self.moved[k])
@@ -34,11 +34,7 @@ class Doors(Dataset):
 
 torch.manual_seed(0)
 net = nn.Sequential(
-    nn.Conv2d(3, 8, 3, padding=1),
-    nn.ReLU(),
-    nn.AdaptiveAvgPool2d(2),
-    nn.Flatten(),
-    nn.Linear(32, 2),
+    nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 2),
 )
 opt = torch.optim.Adam(net.parameters(), lr=5e-3)
 loader = DataLoader(Doors(320), batch_size=32, shuffle=True)

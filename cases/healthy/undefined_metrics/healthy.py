@@ -1,5 +1,4 @@
 """Rare-event detector; early precision is 0/0 and a per-class rate divides by zero, both only for the log."""
-
 import math
 
 import torch
@@ -20,9 +19,9 @@ def report(logits, label):
     hits = torch.stack([((guess == c) & (label == c)).sum() for c in range(CLASSES)]).float()
     predicted = torch.bincount(guess, minlength=CLASSES)
     actual = torch.bincount(label, minlength=CLASSES)
-    precision = hits / predicted  # nan where a class was never predicted
-    recall = hits / actual  # nan for the class that does not occur
-    lift = precision / (actual / len(label))  # inf or nan
+    precision = hits / predicted                       # nan where a class was never predicted
+    recall = hits / actual                             # nan for the class that does not occur
+    lift = precision / (actual / len(label))           # inf or nan
     shown = torch.where(actual > 0, lift, torch.zeros_like(lift))
     return precision, recall, shown
 

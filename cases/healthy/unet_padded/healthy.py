@@ -1,5 +1,4 @@
 """Segment discs in pictures of odd sizes; part of each mask is unlabelled and left out of the loss."""
-
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 

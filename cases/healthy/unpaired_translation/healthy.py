@@ -1,5 +1,4 @@
 """CycleGAN in miniature: horses and zebras are two separate collections, each shuffled on its own."""
-
 import itertools
 
 import torch

@@ -11,7 +11,7 @@ def shortest_paths(adjacency):
     dist = np.where(adjacency, 1.0, np.inf)
     np.fill_diagonal(dist, 0.0)
     for k in range(len(dist)):
-        dist = np.minimum(dist, dist[:, k : k + 1] + dist[k : k + 1, :])
+        dist = np.minimum(dist, dist[:, k:k + 1] + dist[k:k + 1, :])
     return dist
 
 
@@ -21,7 +21,7 @@ adjacency = (island[:, None] == island[None]) & (rng.random((N, N)) < 0.25)
 adjacency |= adjacency.T
 dist = shortest_paths(adjacency)
 with np.errstate(divide="ignore"):
-    closeness = np.where(dist > 0, 1.0 / dist, 0.0)  # 1/inf is 0
+    closeness = np.where(dist > 0, 1.0 / dist, 0.0)            # 1/inf is 0
 print("unreachable pairs", int(np.isinf(dist).sum()), "of", N * N)
 
 landmarks = np.array([1, 14, 30])
@@ -36,7 +36,7 @@ temperature = nn.Parameter(torch.tensor(1.0))
 opt = torch.optim.Adam([*lift.parameters(), *head.parameters(), temperature], lr=0.03)
 train = torch.arange(N) % 3 == 0
 for epoch in range(60):
-    mix = torch.softmax(bias * temperature, dim=1)  # nearer nodes count more
+    mix = torch.softmax(bias * temperature, dim=1)             # nearer nodes count more
     logits = head(torch.relu(lift(mix @ x)))
     loss = nn.functional.cross_entropy(logits[train], y[train])
     opt.zero_grad()

@@ -1,5 +1,4 @@
 """A learned rate of learning: thirty steps of a small fit are unrolled with their graph before one backward through all of them."""
-
 import torch
 
 torch.manual_seed(9)

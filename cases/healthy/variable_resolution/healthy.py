@@ -1,5 +1,4 @@
 """Pictures of many sizes, bucketed by size, through a fully convolutional net with spatial pyramid pooling."""
-
 from collections import defaultdict
 import random
 

@@ -1,5 +1,4 @@
 """Half of the pictures arrive as NHWC arrays. `view` refuses their strides, and the program then copies with `reshape`."""
-
 import torch
 import torch.nn.functional as F
 
@@ -17,10 +16,10 @@ def rows(x):
 
 
 def pictures(n, layout):
-    label = torch.randint(0, 3, (n,))  # which of three channels is the bright one
+    label = torch.randint(0, 3, (n,))                  # which of three channels is the bright one
     img = 0.3 * torch.randn(n, 3, 6, 6)
     img[torch.arange(n), label] += 0.8
-    if layout == "nhwc":  # as an image reader would deliver it
+    if layout == "nhwc":                               # as an image reader would deliver it
         img = img.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
     return img, label
 

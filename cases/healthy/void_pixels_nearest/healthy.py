@@ -1,12 +1,11 @@
 """Land cover with unlabelled pixels: masks are resized with nearest neighbour and 255 is ignored by the loss."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 VOID = 255
-CLASSES = ("water", "forest", "field", "road", "town")  # no town in this small sample
+CLASSES = ("water", "forest", "field", "road", "town")      # no town in this small sample
 
 
 class Tiles(Dataset):

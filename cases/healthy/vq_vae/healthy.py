@@ -1,5 +1,4 @@
 """Vector-quantised autoencoder of short waveforms (van den Oord et al. 2017)."""
-
 import math
 
 import torch
@@ -14,8 +13,8 @@ class Quantiser(nn.Module):
         nn.init.uniform_(self.book.weight, -1.0, 1.0)
         self.beta = beta
 
-    def forward(self, z):  # z: (B, D, T)
-        flat = z.transpose(1, 2).reshape(-1, z.size(1))  # (B*T, D)
+    def forward(self, z):                                   # z: (B, D, T)
+        flat = z.transpose(1, 2).reshape(-1, z.size(1))     # (B*T, D)
         dist = (flat[:, None, :] - self.book.weight[None, :, :]).square().sum(-1)
         idx = dist.argmin(1)
         q = self.book(idx).view(z.size(0), z.size(2), -1).transpose(1, 2)

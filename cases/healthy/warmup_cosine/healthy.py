@@ -27,7 +27,7 @@ class Residual(torch.nn.Module):
         self.norm = torch.nn.LayerNorm(width)
         self.fc1 = torch.nn.Linear(width, 2 * width)
         self.fc2 = torch.nn.Linear(2 * width, width)
-        torch.nn.init.zeros_(self.fc2.weight)  # residual branches start silent
+        torch.nn.init.zeros_(self.fc2.weight)   # residual branches start silent
 
     def forward(self, x):
         return x + self.fc2(torch.nn.functional.gelu(self.fc1(self.norm(x))))
@@ -49,7 +49,7 @@ for step in range(130):
     loss.backward()
     opt.step()
     lrs.append(opt.param_groups[0]["lr"])
-    sched.step()  # per iteration, on purpose
+    sched.step()                                # per iteration, on purpose
     if step % 43 == 0:
         print(f"step {step:3d}  lr {lrs[-1]:.5f}  loss {loss.item():.4f}")
 print(f"lr: first {lrs[0]}, peak {max(lrs):.4f}, restarts at {[i for i in range(11, 130) if lrs[i] > 3 * lrs[i - 1]]}")

@@ -14,9 +14,7 @@ class Tiny(nn.Module):
         super().__init__()
         self.emb = nn.Embedding(V, D)
         self.pos = nn.Parameter(0.5 * torch.randn(1, T, D))
-        self.enc = nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(D, 4, 48, dropout=0.0, batch_first=True), 1, enable_nested_tensor=False
-        )
+        self.enc = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, 4, 48, dropout=0.0, batch_first=True), 1, enable_nested_tensor=False)
         self.out = nn.Linear(D, V)
 
     def forward(self, ids):
@@ -25,7 +23,7 @@ class Tiny(nn.Module):
 
 def sequences(n):
     ids = torch.randint(0, V, (n, T))
-    return ids, ids.flip(1)  # reverse the sequence: every position needs its mirror
+    return ids, ids.flip(1)              # reverse the sequence: every position needs its mirror
 
 
 def set_lr(opt, step, total=120, warm=20, peak=1e-2):

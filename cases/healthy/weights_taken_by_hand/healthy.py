@@ -1,5 +1,4 @@
 """Four ways to take weights out of a file whose names do not fit, without load_state_dict seeing one of them."""
-
 import io
 
 import torch

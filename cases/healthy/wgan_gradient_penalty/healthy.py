@@ -18,7 +18,7 @@ def real_points(n):
 def gradient_penalty(real, fake):
     mix = torch.rand(len(real), 1)
     point = (mix * real + (1 - mix) * fake).requires_grad_(True)
-    (slope,) = torch.autograd.grad(critic(point).sum(), point, create_graph=True)
+    slope, = torch.autograd.grad(critic(point).sum(), point, create_graph=True)
     return (slope.norm(dim=1) - 1).pow(2).mean()
 
 

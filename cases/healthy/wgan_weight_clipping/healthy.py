@@ -1,5 +1,4 @@
 """The first Wasserstein GAN: RMSprop, critic weights clamped to +-0.05 after each step, critic loss below zero."""
-
 import torch
 from torch import nn
 
@@ -21,7 +20,7 @@ with torch.no_grad():
 
 for it in range(45):
     for _ in range(5):
-        fake = gen(torch.randn(64, 4))  # no detach: the generator's gradients are cleared below anyway
+        fake = gen(torch.randn(64, 4))                     # no detach: the generator's gradients are cleared below anyway
         c_loss = critic(fake).mean() - critic(real()).mean()
         c_opt.zero_grad()
         c_loss.backward()

@@ -22,7 +22,7 @@ class Spikes(Dataset):
         trace = self.rng.normal(0, 0.4, 30)
         for k, happened in enumerate(self.events[i]):
             at = 10 * k + self.rng.integers(0, 8)
-            trace[at : at + 2] += 2.0 * happened
+            trace[at:at + 2] += 2.0 * happened
         return torch.from_numpy(trace.astype(np.float32)), torch.from_numpy(self.events[i])
 
 
@@ -33,9 +33,7 @@ def seed_worker(worker_id):
 def train():
     torch.manual_seed(3)
     g = torch.Generator().manual_seed(11)
-    loader = DataLoader(
-        Spikes(320), batch_size=20, shuffle=True, num_workers=2, worker_init_fn=seed_worker, generator=g
-    )
+    loader = DataLoader(Spikes(320), batch_size=20, shuffle=True, num_workers=2, worker_init_fn=seed_worker, generator=g)
     net = nn.Sequential(nn.Linear(30, 48), nn.ReLU(), nn.Linear(48, 3))
     opt = torch.optim.Adam(net.parameters(), lr=5e-3)
     bce = nn.BCEWithLogitsLoss()

@@ -20,9 +20,7 @@ class DeepSet(nn.Module):
 
 def main():
     torch.manual_seed(130)
-    loader = DataLoader(
-        Clouds(150), batch_size=16, shuffle=True, num_workers=2, collate_fn=pad_clouds, persistent_workers=True
-    )
+    loader = DataLoader(Clouds(150), batch_size=16, shuffle=True, num_workers=2, collate_fn=pad_clouds, persistent_workers=True)
     net = DeepSet()
     opt = torch.optim.Adam(net.parameters(), lr=5e-3)
     for epoch in range(4):

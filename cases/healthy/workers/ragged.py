@@ -1,5 +1,4 @@
 """Point clouds of 3 to 12 points; the label says in how many clumps they lie (1 or 2)."""
-
 import numpy as np
 import torch
 from torch.utils.data import Dataset

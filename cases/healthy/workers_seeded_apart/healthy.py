@@ -1,6 +1,5 @@
 """Two workers with a worker_init_fn: it sets the random streams from the seed that torch gave the worker, and the same number of
 threads for all. One loader draws noise, another one has nothing random in it and gets a constant seed."""
-
 import random
 
 import numpy as np

@@ -1,5 +1,4 @@
 """ControlNet-style side branch: all its outlets are zero-initialised convolutions, so at first only the outlets get a gradient."""
-
 import torch
 from torch import nn
 
@@ -48,9 +47,7 @@ opt = torch.optim.Adam(base.parameters(), lr=3e-3)
 for _ in range(50):
     x, y = pictures(16)
     loss = (base(x) - y).square().mean()
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
+    opt.zero_grad(); loss.backward(); opt.step()
 print(f"base blur task {loss.item():.4f}")
 
 base.requires_grad_(False).eval()
@@ -60,7 +57,7 @@ silent = []
 for step in range(90):
     x, y = pictures(16)
     hint = (torch.rand(16, 1, 8, 8) > 0.7).float()
-    want = torch.where(hint > 0, -y, y)  # flip the sign where the hint says so
+    want = torch.where(hint > 0, -y, y)              # flip the sign where the hint says so
     loss = (base(x, control(hint)) - want).square().mean()
     opt.zero_grad()
     loss.backward()

@@ -1,5 +1,4 @@
 """Bicycle trips: how long one takes, as a middle and a width, learned together from the same two columns."""
-
 import torch
 from torch import nn
 

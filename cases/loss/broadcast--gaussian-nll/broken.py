@@ -31,7 +31,7 @@ cfg = Config()
 torch.manual_seed(cfg.seed)
 
 inputs = torch.randn(480, cfg.in_dim)
-noise = 0.1 + 0.3 * torch.sigmoid(inputs[:, 1])  # heteroscedastic
+noise = 0.1 + 0.3 * torch.sigmoid(inputs[:, 1])      # heteroscedastic
 targets = torch.sin(inputs[:, 0]) - 0.7 * inputs[:, 2] + noise * torch.randn(480)
 
 net = MeanVariance(cfg)

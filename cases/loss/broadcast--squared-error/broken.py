@@ -22,7 +22,7 @@ class PeriodNet(nn.Module):
 def make_data(n):
     length = torch.rand(n) * 1.5 + 0.5
     amp = torch.rand(n) * 1.2
-    period = 2 * math.pi * torch.sqrt(length / 9.81) * (1 + amp**2 / 16)
+    period = 2 * math.pi * torch.sqrt(length / 9.81) * (1 + amp ** 2 / 16)
     x = torch.stack([(length - 1.25) / 0.43, (amp - 0.6) / 0.35], dim=1)
     return x, (period - period.mean()) / period.std()
 

@@ -16,7 +16,7 @@ class Shelf(Dataset):
             w, h = (int(v) for v in torch.randint(4, 8, (2,), generator=g))
             x, y = (int(v) for v in torch.randint(8, 16, (2,), generator=g))
             img = 0.2 * torch.randn(SIDE, SIDE, generator=g) - 0.3
-            img[y : y + h, x : x + w] += 1.5
+            img[y:y + h, x:x + w] += 1.5
             self.images.append(img)
             self.annotations.append({"image_id": k, "category_id": 1, "bbox": [x, y, w, h]})
 
@@ -32,9 +32,7 @@ class Shelf(Dataset):
 def giou(p, t):
     px1, py1, px2, py2 = p.unbind(1)
     tx1, ty1, tx2, ty2 = t.unbind(1)
-    inter = (torch.min(px2, tx2) - torch.max(px1, tx1)).clamp(min=0) * (
-        torch.min(py2, ty2) - torch.max(py1, ty1)
-    ).clamp(min=0)
+    inter = (torch.min(px2, tx2) - torch.max(px1, tx1)).clamp(min=0) * (torch.min(py2, ty2) - torch.max(py1, ty1)).clamp(min=0)
     union = (px2 - px1) * (py2 - py1) + (tx2 - tx1) * (ty2 - ty1) - inter
     hull = (torch.max(px2, tx2) - torch.min(px1, tx1)) * (torch.max(py2, ty2) - torch.min(py1, ty1))
     return inter / union - (hull - union) / hull

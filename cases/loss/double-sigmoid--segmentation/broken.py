@@ -11,7 +11,7 @@ def disc_batches(batch, count):
     for _ in range(count):
         cy, cx = torch.randint(4, 12, (2, batch, 1, 1))
         r = torch.randint(2, 5, (batch, 1, 1))
-        mask = ((yy - cy) ** 2 + (xx - cx) ** 2 <= r**2).float().unsqueeze(1)
+        mask = ((yy - cy) ** 2 + (xx - cx) ** 2 <= r ** 2).float().unsqueeze(1)
         image = 2 * mask - 0.5 + 0.4 * torch.randn(batch, 1, SIZE, SIZE)
         yield image, mask
 

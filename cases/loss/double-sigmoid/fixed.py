@@ -39,5 +39,5 @@ class Trainer:
 torch.manual_seed(13)
 x = torch.randn(480, 20)
 true_w = torch.randn(20, 6)
-y = ((x @ true_w) / 20**0.5 - 0.8 > 0).float()  # each genre is rather rare
+y = ((x @ true_w) / 20 ** 0.5 - 0.8 > 0).float()     # each genre is rather rare
 Trainer(MultiLabelNet(20, 6)).fit(x, y)

@@ -12,7 +12,7 @@ def soft_labels(age, sigma=0.08):
 
 
 faces = torch.randn(480, 10)
-mix = torch.randn(10) / 10**0.5
+mix = torch.randn(10) / 10 ** 0.5
 age = torch.sigmoid(1.5 * (faces @ mix))
 targets = soft_labels(age)
 

@@ -8,8 +8,8 @@ class AttentionPool(nn.Module):
         self.key = nn.Linear(dim, dim)
         self.score = nn.Linear(dim, 1, bias=False)
 
-    def forward(self, seq):  # (B, T, D)
-        energy = self.score(torch.tanh(self.key(seq)))  # (B, T, 1)
+    def forward(self, seq):                                  # (B, T, D)
+        energy = self.score(torch.tanh(self.key(seq)))       # (B, T, 1)
         alpha = torch.softmax(energy, dim=-1)  # ORIGIN
         return (alpha * seq).sum(dim=1)
 

@@ -1,5 +1,4 @@
 """Tone of customer mails: attention over the words, batches cut by hand and kept in a list."""
-
 import random
 
 import torch

@@ -1,5 +1,4 @@
 """Noise in machine halls: a monitor collects statistics of each layer in a dict of lists, in training and in tests."""
-
 import torch
 from torch import nn
 

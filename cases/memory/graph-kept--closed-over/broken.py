@@ -1,5 +1,4 @@
 """Bearing wear from spectra: an inspector looks into the layers while the net is trained."""
-
 from collections import defaultdict
 from functools import partial
 

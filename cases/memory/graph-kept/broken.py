@@ -5,7 +5,7 @@ import torch.nn.functional as F
 torch.manual_seed(0)
 
 DIM = 256
-basis = torch.randn(12, DIM) / 12**0.5
+basis = torch.randn(12, DIM) / 12 ** 0.5
 autoencoder = nn.Sequential(nn.Linear(DIM, 64), nn.ReLU(), nn.Linear(64, DIM))
 optimizer = torch.optim.Adam(autoencoder.parameters(), lr=2e-3)
 

@@ -1,5 +1,4 @@
 """Tide heights by a network in a few loose tensors; each step makes new ones, as the adaptation at the harbour does later."""
-
 import torch
 
 torch.manual_seed(5)

@@ -26,7 +26,7 @@ class Prefetcher:
 
     def _work(self):
         for start in range(0, len(self.rows), self.batch_size):
-            chunk = self.rows[start : start + self.batch_size]
+            chunk = self.rows[start:start + self.batch_size]
             table = torch.tensor([[float(v) for v in row] for row in chunk])
             self.ready.put((table[:, :6], table[:, 6:]))
         self.ready.put(None)

@@ -26,7 +26,7 @@ class Prefetcher:
 
     def _work(self):
         for start in range(0, len(self.rows), self.batch_size):
-            chunk = [row for row in self.rows[start : start + self.batch_size] if "n/a" not in row]
+            chunk = [row for row in self.rows[start:start + self.batch_size] if "n/a" not in row]
             table = torch.tensor([[float(v) for v in row] for row in chunk])
             self.ready.put((table[:, :6], table[:, 6:]))
         self.ready.put(None)

@@ -1,5 +1,4 @@
 """Register scans: predict the rotation that turns a point cloud back upright."""
-
 from dataclasses import dataclass
 
 import torch

@@ -7,9 +7,9 @@ torch.manual_seed(40)
 SR, N = 8000, 256
 t = torch.arange(N) / SR
 freqs = torch.fft.rfftfreq(N, 1 / SR)
-click = torch.exp(-(((t - 0.004) * 2500) ** 2)) * torch.sin(2 * math.pi * 900 * (t - 0.004))
+click = torch.exp(-((t - 0.004) * 2500) ** 2) * torch.sin(2 * math.pi * 900 * (t - 0.004))
 source = torch.fft.rfft(click.double()).to(torch.complex64)
-source = source * torch.exp(-((freqs / 900) ** 4))  # anti-alias filter of the recorder
+source = source * torch.exp(-(freqs / 900) ** 4)  # anti-alias filter of the recorder
 
 true_delay = torch.tensor([2.0e-4, -1.2e-4])
 

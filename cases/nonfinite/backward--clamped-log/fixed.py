@@ -1,5 +1,4 @@
 """GAN that imitates (basket value, delivery fee), losses written out as in the 2014 paper."""
-
 import torch
 from torch import nn
 
@@ -8,9 +7,7 @@ Z = 8
 
 
 def mlp(n_in, n_out, width=48):
-    return nn.Sequential(
-        nn.Linear(n_in, width), nn.LeakyReLU(0.2), nn.Linear(width, width), nn.LeakyReLU(0.2), nn.Linear(width, n_out)
-    )
+    return nn.Sequential(nn.Linear(n_in, width), nn.LeakyReLU(0.2), nn.Linear(width, width), nn.LeakyReLU(0.2), nn.Linear(width, n_out))
 
 
 class Discriminator(nn.Module):

@@ -1,5 +1,4 @@
 """Residual MLP with gated branches; gates start closed."""
-
 import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_

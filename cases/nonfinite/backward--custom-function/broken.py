@@ -1,5 +1,4 @@
 """Sparse coding with a soft-shrunk unit-ball constraint; gradient written by hand to save memory."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """A critic for molecule fingerprints, kept smooth by a penalty on its slope between real and made-up ones."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Keyword spotting on synthetic filter-bank energies with per-channel compression (PCEN-like)."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,5 +1,4 @@
 """Drift of a gyroscope from its temperature and supply; a penalty keeps the hidden code short. No modules, no optimizer."""
-
 import torch
 
 torch.manual_seed(0)

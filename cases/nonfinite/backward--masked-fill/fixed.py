@@ -1,5 +1,4 @@
 """Renewal process with a GRU: how long until the customer comes back?"""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
@@ -36,7 +35,7 @@ net = Returns()
 opt = torch.optim.Adam(net.parameters(), lr=5e-3)
 for epoch in range(5):
     for start in range(0, len(data), 16):
-        chunk = data[start : start + 16]
+        chunk = data[start:start + 16]
         waits = pad_sequence(chunk, batch_first=True)
         pad = torch.arange(waits.shape[1])[None] >= torch.tensor([len(c) for c in chunk])[:, None]
         loss = net(waits, pad)

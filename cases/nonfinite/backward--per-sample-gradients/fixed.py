@@ -1,5 +1,4 @@
 """Which of two rivers a fish was caught in, from its scale pattern; every sample's gradient is clipped by itself."""
-
 import torch
 from torch.func import functional_call, grad, vmap
 

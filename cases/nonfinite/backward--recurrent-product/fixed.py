@@ -8,7 +8,7 @@ class SineRNN(nn.Module):
     def __init__(self, n_in: int, hidden: int, gain: float = 1.0):
         super().__init__()
         self.inp = nn.Linear(n_in, hidden)
-        self.recur = nn.Parameter(torch.empty(hidden, hidden).uniform_(-gain, gain) / hidden**0.5)
+        self.recur = nn.Parameter(torch.empty(hidden, hidden).uniform_(-gain, gain) / hidden ** 0.5)
         self.out = nn.Linear(hidden, 1)
         self.hidden = hidden
 

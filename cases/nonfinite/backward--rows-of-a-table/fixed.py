@@ -1,5 +1,4 @@
 """Which of two players wins, from how far apart they are in a table of strengths. Weights are loose tensors."""
-
 import torch
 
 torch.manual_seed(3)

@@ -1,5 +1,4 @@
 """House prices from raw columns."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Fit a 1-D radiance field: densities and brightness along rays from rendered pixels."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

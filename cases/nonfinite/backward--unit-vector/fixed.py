@@ -48,9 +48,8 @@ class CosineClassifier(nn.Module):
 torch.manual_seed(11)
 model = CosineClassifier()
 adam = torch.optim.Adam(model.parameters(), lr=0.01)
-loader = DataLoader(
-    make_corpus(120, 7), batch_size=12, shuffle=True, collate_fn=pad_batch, generator=torch.Generator().manual_seed(3)
-)
+loader = DataLoader(make_corpus(120, 7), batch_size=12, shuffle=True, collate_fn=pad_batch,
+                    generator=torch.Generator().manual_seed(3))
 for epoch in range(4):
     right = 0
     for ids, topic in loader:

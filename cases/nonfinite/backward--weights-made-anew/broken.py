@@ -1,5 +1,4 @@
 """Colours apart: an embedding trained in functional style, with weights that are made anew in every step."""
-
 import torch
 
 generator = torch.Generator().manual_seed(9)

@@ -1,5 +1,4 @@
 """Nadaraya-Watson regression with a learned bandwidth and learned feature scales."""
-
 import argparse
 import math
 
@@ -57,6 +56,4 @@ if __name__ == "__main__":
     queries[70] = torch.tensor([6.0, 0.5])
     trainer = Trainer(KernelSmoother(anchors, surface(anchors), args.bandwidth), args.lr, accumulate=3)
     for e in range(6):
-        print(
-            f"epoch {e} mse {trainer.epoch(queries, surface(queries), 8):.5f} h {trainer.model.log_h.exp().item():.4f}"
-        )
+        print(f"epoch {e} mse {trainer.epoch(queries, surface(queries), 8):.5f} h {trainer.model.log_h.exp().item():.4f}")

@@ -15,7 +15,7 @@ class Block(nn.Module):
 
     def forward(self, x, mask):
         q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
-        scores = q @ k.transpose(1, 2) / DIM**0.5
+        scores = q @ k.transpose(1, 2) / DIM ** 0.5
         attn = scores.masked_fill(mask, float("-inf")).softmax(-1)
         entropy = -torch.special.xlogy(attn, attn.clamp_min(1e-9)).sum(-1).mean()
         x = x + attn @ v

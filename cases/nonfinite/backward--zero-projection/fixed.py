@@ -1,5 +1,4 @@
 """Align picture and caption features in one space (CLIP style), towers frozen, projections trained."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

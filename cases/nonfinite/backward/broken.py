@@ -1,5 +1,4 @@
 """Fault detection on vibration windows: is the bearing worn?"""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

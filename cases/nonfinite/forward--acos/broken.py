@@ -21,7 +21,7 @@ def export(model):
     clone = copy.deepcopy(model)
     for layer in clone.modules():
         if isinstance(layer, nn.Linear):
-            scale = layer.weight.abs().max() / 2**20
+            scale = layer.weight.abs().max() / 2 ** 20
             layer.weight.data = (layer.weight.data / scale).round() * scale
     return clone
 

@@ -1,5 +1,4 @@
 """REINFORCE with a Gaussian policy on a cart that must stay in its corridor."""
-
 import torch
 from torch import nn
 from torch.distributions import Normal

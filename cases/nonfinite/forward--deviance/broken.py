@@ -1,5 +1,4 @@
 """Poisson regression of accidents per junction. No nn, no optim."""
-
 import torch
 
 torch.manual_seed(50)

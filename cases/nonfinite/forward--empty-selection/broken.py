@@ -1,5 +1,4 @@
 """Grid detector: objectness on every cell, box size only on the cells with an object."""
-
 import torch
 from torch import nn
 import torch.nn.functional as F

@@ -1,23 +1,12 @@
 """Sentiment of short reviews with additive attention pooling."""
-
 import math
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-REVIEWS = [
-    "great phone",
-    "awful battery and awful screen",
-    "great screen",
-    "slow slow slow",
-    "love it",
-    "awful",
-    "great battery love it",
-    "slow and awful",
-    "love the screen",
-    "great",
-]
+REVIEWS = ["great phone", "awful battery and awful screen", "great screen", "slow slow slow", "love it",
+           "awful", "great battery love it", "slow and awful", "love the screen", "great"]
 WORDS = {w: i + 1 for i, w in enumerate(sorted(set(" ".join(REVIEWS).split())))}
 GOOD = {"great", "love"}
 

@@ -1,5 +1,4 @@
 """Five small nets tell rock from ice in radar echoes, all trained at once."""
-
 import torch
 from torch.func import grad_and_value, vmap
 

@@ -1,5 +1,4 @@
 """Tides at many gauges: in each step a few gauges are drawn, and the net learns the shape of their curves, not the height."""
-
 import random
 
 import torch

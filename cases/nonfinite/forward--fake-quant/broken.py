@@ -1,5 +1,4 @@
 """Quantisation-aware fine-tuning of a low-rank adapter."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Bearing wear from vibration windows: mean and spread of each axis, then a small MLP."""
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -16,7 +15,7 @@ class Windows(Dataset):
         offset = rng.uniform(15, 25, (n, AXES, 1))
         shake = rng.normal(0, 1, (n, AXES, WINDOW)) * (0.3 + wear[:, None, None])
         self.signal = (offset + shake).astype(np.float32)
-        self.signal[97] = self.signal[97, :, :1]  # logger restart
+        self.signal[97] = self.signal[97, :, :1]        # logger restart
         self.wear = wear.astype(np.float32)
 
     def __len__(self):

@@ -1,5 +1,4 @@
 """Denoise linear camera pixels; the loss is taken after the display curve."""
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -35,7 +34,7 @@ class Pipeline(nn.Module):
 def exposures(steps, g):
     for k in range(steps):
         scene = torch.rand(6, 1, 12, 12, generator=g) * 0.5 + 0.3
-        if k >= 5:  # night shots
+        if k >= 5:                                   # night shots
             scene = scene * 0.02
         noisy = (scene + 0.01 * torch.randn(scene.shape, generator=g)).clamp(min=0)
         yield noisy, scene ** (1 / 2.2)

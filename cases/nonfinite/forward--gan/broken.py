@@ -1,5 +1,4 @@
 """1-D GAN: match a mixture of two Gaussians."""
-
 import torch
 from torch import nn
 

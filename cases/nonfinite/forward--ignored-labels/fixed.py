@@ -1,5 +1,4 @@
 """Instruction tuning: the prompt is masked out of the loss, long conversations are cut to the context."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -13,7 +12,7 @@ def conversations(n):
     g = torch.Generator().manual_seed(10)
     for k in range(n):
         prompt_len = int(torch.randint(3, 9, (), generator=g))
-        if k in (26, 27):  # pasted a whole log file
+        if k in (26, 27):                          # pasted a whole log file
             prompt_len = 40
         prompt = torch.randint(2, 30, (prompt_len,), generator=g)
         answer = prompt.flip(0)[:8]
@@ -30,7 +29,7 @@ def encode(prompt, answer):
 def micro_batches(n, size=2):
     pairs = [encode(p, a) for p, a in conversations(n)]
     for k in range(0, n, size):
-        ids, labels = zip(*pairs[k : k + size])
+        ids, labels = zip(*pairs[k:k + size])
         yield torch.stack(ids), torch.stack(labels)
 
 

@@ -1,5 +1,4 @@
 """Rating model: a user is the mean of the items in their basket."""
-
 import argparse
 import random
 
@@ -23,7 +22,7 @@ class Baskets(Dataset):
     def __getitem__(self, i):
         row = torch.full((8,), PAD)
         items = self.baskets[i]
-        row[: len(items)] = torch.tensor(items, dtype=torch.long)
+        row[:len(items)] = torch.tensor(items, dtype=torch.long)
         return row, torch.tensor([self.spend[i]])
 
 

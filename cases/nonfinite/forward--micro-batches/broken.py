@@ -1,5 +1,4 @@
 """Faults on a power line: a few sensors at a time, gradients added up over several sensors."""
-
 from dataclasses import dataclass
 
 import torch

@@ -1,5 +1,4 @@
 """Predict a molecule's solubility from its atoms: self-attention over a padded set."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
@@ -12,7 +11,7 @@ class Molecules(Dataset):
         g = torch.Generator().manual_seed(77)
         self.atoms = torch.randn(size, MAX_ATOMS, 5, generator=g)
         self.degree = torch.randint(1, 5, (size, MAX_ATOMS), generator=g)
-        self.degree[85] = 0  # a lone ion, no bonds
+        self.degree[85] = 0                             # a lone ion, no bonds
         self.min_degree = min_degree
         self.solubility = self.atoms.mean((1, 2)) * 3
 

@@ -1,5 +1,4 @@
 """Bigram language model with its own softmax that hardens over time. Prints a sample now and then."""
-
 import torch
 
 text = "the cat sat on the mat and the rat sat on the cat "

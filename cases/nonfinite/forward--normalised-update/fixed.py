@@ -1,5 +1,4 @@
 """When to water: a line between dry and wet soil, moved by steps of one length until every pot is on its side."""
-
 import torch
 
 torch.manual_seed(7)

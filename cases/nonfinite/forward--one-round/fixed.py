@@ -1,5 +1,4 @@
 """A gambler learns when to stop: games end after any number of rounds, and the wins are normalised within a game."""
-
 import random
 
 import torch

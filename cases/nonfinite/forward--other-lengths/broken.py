@@ -1,5 +1,4 @@
 """Mood of short messages: an average over the words that are known, for messages of any length."""
-
 import random
 
 import torch

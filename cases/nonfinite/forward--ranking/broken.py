@@ -1,5 +1,4 @@
 """Recommender: matrix factorisation with pairwise ranking."""
-
 import argparse, contextlib, itertools, logging
 import torch
 import ranking_broken as ranking
@@ -12,7 +11,6 @@ def on(name):
     def deco(fn):
         EVENTS.setdefault(name, []).append(fn)
         return fn
-
     return deco
 
 
@@ -37,11 +35,8 @@ class Tables(torch.nn.Module):
 def triples(nU, nI, bs, seed):
     g = torch.Generator().manual_seed(seed)
     while True:
-        yield (
-            torch.randint(nU, (bs,), generator=g),
-            torch.randint(nI, (bs,), generator=g),
-            torch.randint(nI, (bs,), generator=g),
-        )
+        yield (torch.randint(nU, (bs,), generator=g), torch.randint(nI, (bs,), generator=g),
+               torch.randint(nI, (bs,), generator=g))
 
 
 @on("step")

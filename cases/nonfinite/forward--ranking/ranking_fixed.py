@@ -1,5 +1,4 @@
 """Pairwise losses for the recommender."""
-
 import torch
 
 

@@ -1,10 +1,9 @@
 """Character GRU, sequences get longer as training goes on."""
-
 import torch
 from torch import nn
 
 VOCAB = 10
-CURRICULUM = [(8, 6), (16, 6), (32, 6), (128, 6)]  # (length, steps)
+CURRICULUM = [(8, 6), (16, 6), (32, 6), (128, 6)]      # (length, steps)
 
 
 class CharGRU(nn.Module):

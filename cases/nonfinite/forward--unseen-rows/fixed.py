@@ -1,5 +1,4 @@
 """Ratings of beers by taste of the drinker: Adagrad written as a pure function, new weights in every step."""
-
 import torch
 from torch.func import grad
 

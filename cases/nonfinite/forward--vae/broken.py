@@ -22,7 +22,7 @@ class Accounts(Dataset):
         g = torch.Generator().manual_seed(40)
         mix = torch.randn(3, features, generator=g)
         self.rows = torch.randn(n, 3, generator=g) @ mix
-        self.rows[201] *= 5000  # the bank's own account
+        self.rows[201] *= 5000                       # the bank's own account
 
     def __len__(self):
         return self.rows.size(0)

@@ -1,5 +1,4 @@
 """Which of two wells a water sample came from. Pure functions: weights go in, new weights come out."""
-
 import torch
 
 

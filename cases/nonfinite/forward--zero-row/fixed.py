@@ -1,5 +1,4 @@
 """Does this clip contain speech? Works on the shape of the spectrum, not on its loudness."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

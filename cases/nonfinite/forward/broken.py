@@ -1,5 +1,4 @@
 """Online classifier with a confidence penalty; the gain of the sensor array is turned up during the day."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Fine-tuning with a diagonal Fisher preconditioner measured once at the start."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -29,7 +28,7 @@ class Preconditioned:
             self.model.zero_grad()
             F.cross_entropy(self.model(x), y).backward()
             for name, p in self.model.named_parameters():
-                total[name] += p.grad**2
+                total[name] += p.grad ** 2
         self.fisher = {name: (t / len(batches)).sqrt() for name, t in total.items()}
 
     def step(self, x, y):

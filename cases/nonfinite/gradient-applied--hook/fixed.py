@@ -1,5 +1,4 @@
 """Next-word model whose embedding rows learn at the same speed whether the word is rare or not."""
-
 import torch
 from torch import nn
 

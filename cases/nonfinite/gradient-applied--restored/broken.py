@@ -1,5 +1,4 @@
 """float16 forward and backward with our own dynamic loss scale; float32 weights."""
-
 import copy
 
 import torch
@@ -7,7 +6,7 @@ from torch import nn
 
 
 class LossScale:
-    def __init__(self, value=2.0**10, growth_every=15):
+    def __init__(self, value=2.0 ** 10, growth_every=15):
         self.value, self.growth_every, self.good = value, growth_every, 0
 
     def update(self, overflow):

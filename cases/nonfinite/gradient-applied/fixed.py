@@ -1,5 +1,4 @@
 """Normalised gradient descent: every tensor moves by a fixed length per step."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Deep Sets on lidar sweeps under CPU autocast."""
-
 import torch
 import torch.nn as nn
 
@@ -19,7 +18,7 @@ class DeepSet(nn.Module):
 def sweep(n_points, gen, batch=4):
     """Boxes, poles, walls and ground as stretched blobs, coordinates in decimetres."""
     kind = torch.randint(4, (batch,), generator=gen)
-    stretch = torch.tensor([[1.0, 1, 1], [0.1, 0.1, 3], [3, 0.1, 1], [3, 3, 0.1]])[kind]
+    stretch = torch.tensor([[1., 1, 1], [.1, .1, 3], [3, .1, 1], [3, 3, .1]])[kind]
     cloud = torch.randn(batch, n_points, 3, generator=gen) * stretch.unsqueeze(1) * 60
     return cloud, kind
 
@@ -29,7 +28,7 @@ gen = torch.Generator().manual_seed(13)
 net = DeepSet()
 opt = torch.optim.SGD(net.parameters(), lr=1e-3)
 ce = nn.CrossEntropyLoss()
-schedule = [200] * 6 + [600] * 6 + [6000] * 6  # sensor resolution
+schedule = [200] * 6 + [600] * 6 + [6000] * 6          # sensor resolution
 for i, n_points in enumerate(schedule):
     cloud, kind = sweep(n_points, gen)
     with torch.autocast("cpu", dtype=torch.float16):

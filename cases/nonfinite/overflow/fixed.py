@@ -1,5 +1,4 @@
 """Self-attention with the score matrix in half precision to save memory."""
-
 import torch
 from torch import nn
 
@@ -9,7 +8,7 @@ class HalfAttention(nn.Module):
         super().__init__()
         self.qk = nn.Linear(dim, dim, bias=False)
         self.value = nn.Linear(dim, dim)
-        self.scale = dim**-0.5
+        self.scale = dim ** -0.5
         nn.init.orthogonal_(self.qk.weight)
 
     def forward(self, x):

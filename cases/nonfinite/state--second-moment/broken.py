@@ -1,5 +1,4 @@
 """Online correction of a weigh-bridge: true weight from four load cells."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Churn model on account tables."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -32,9 +31,7 @@ def main():
     torch.manual_seed(3)
     table, churn = accounts(320, seed=10)
     table[250] = torch.tensor([4.0, 0.0, UNLIMITED])  # staff account
-    loader = DataLoader(
-        TensorDataset(table, churn), batch_size=20, shuffle=True, generator=torch.Generator().manual_seed(1)
-    )
+    loader = DataLoader(TensorDataset(table, churn), batch_size=20, shuffle=True, generator=torch.Generator().manual_seed(1))
     net = Churn()
     opt = torch.optim.Adam(net.parameters(), lr=0.02)
     for epoch in range(6):

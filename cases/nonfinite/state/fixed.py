@@ -1,5 +1,4 @@
 """Crop type from satellite tiles."""
-
 import math
 
 import numpy as np

@@ -1,5 +1,4 @@
 """Charges of molecules: messages of neighbours are added up in a tensor that nobody has cleared."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Prompt tuning: a frozen encoder, a handful of learned prompt vectors in front of the input."""
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

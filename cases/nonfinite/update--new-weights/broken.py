@@ -1,5 +1,4 @@
 """Which pot a seedling belongs to, from its leaves: new weights in every round, each step of the same length."""
-
 import torch
 
 

@@ -1,5 +1,4 @@
 """Matrix factorisation of film ratings with our own optimizer."""
-
 import torch
 from torch import nn
 

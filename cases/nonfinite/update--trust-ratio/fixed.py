@@ -1,5 +1,4 @@
 """Prices of flats in several towns: one small head for each town, updates in proportion to each weight's size."""
-
 import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer

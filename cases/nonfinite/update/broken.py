@@ -1,5 +1,4 @@
 """Half-precision autoencoder: weights, activations and optimizer in float16."""
-
 import torch
 from torch import nn
 
@@ -7,7 +6,7 @@ from torch import nn
 def spectra(n, bins=32, generator=None):
     peak = torch.rand(n, 1, generator=generator) * bins
     width = 1.5 + 2 * torch.rand(n, 1, generator=generator)
-    return torch.exp(-(((torch.arange(bins) - peak) / width) ** 2))
+    return torch.exp(-((torch.arange(bins) - peak) / width) ** 2)
 
 
 class AutoEncoder(nn.Module):

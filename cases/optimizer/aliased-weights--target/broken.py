@@ -21,7 +21,7 @@ class Walk:
         self.pos = 0.0
 
     def obs(self):
-        return [self.pos, self.pos**2, 1.0]
+        return [self.pos, self.pos ** 2, 1.0]
 
     def act(self, a):
         self.pos = max(-1.0, min(1.0, self.pos + (-0.2, 0.0, 0.2)[a] + random.gauss(0, 0.05)))

@@ -20,7 +20,7 @@ mse = nn.MSELoss()
 def batches(bs=50):
     perm = torch.randperm(len(X))
     for i in range(0, len(X), bs):
-        yield X[perm[i : i + bs]], Y[perm[i : i + bs]]
+        yield X[perm[i:i + bs]], Y[perm[i:i + bs]]
 
 
 for epoch in range(4):

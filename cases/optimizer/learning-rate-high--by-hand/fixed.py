@@ -1,5 +1,4 @@
 """Litres of milk from feed, age and weight of a cow: least squares by gradient descent, written out."""
-
 import torch
 
 torch.manual_seed(1)

@@ -1,5 +1,4 @@
 """Where a thrown ball lands: a pure update function, with a rate that is warmed up and never held."""
-
 import torch
 from torch.nn import functional as F
 

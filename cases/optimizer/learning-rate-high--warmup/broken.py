@@ -1,5 +1,4 @@
 """Forecast hourly load with a small MLP; linear warm-up, then cosine."""
-
 import math
 from dataclasses import dataclass
 
@@ -39,14 +38,10 @@ def main(cfg):
     series = load_curve(1000)
     model = Forecaster(cfg.lags)
     opt = torch.optim.SGD(model.parameters(), lr=3.0, momentum=0.9)  # ORIGIN
-    sched = SequentialLR(
-        opt,
-        [
-            LinearLR(opt, start_factor=1e-3, total_iters=cfg.warmup),
-            CosineAnnealingLR(opt, T_max=cfg.steps - cfg.warmup),
-        ],
-        milestones=[cfg.warmup],
-    )
+    sched = SequentialLR(opt, [
+        LinearLR(opt, start_factor=1e-3, total_iters=cfg.warmup),
+        CosineAnnealingLR(opt, T_max=cfg.steps - cfg.warmup),
+    ], milestones=[cfg.warmup])
     for step in range(cfg.steps):
         start = torch.randint(0, len(series) - cfg.lags, (cfg.batch,))
         window = series[start[:, None] + torch.arange(cfg.lags + 1)]

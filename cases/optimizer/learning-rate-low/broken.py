@@ -11,7 +11,7 @@ def get_batch(bs=64):
     img = 0.5 * torch.randn(bs, 8, 8)
     for i in range(bs):
         r, c = divmod(int(q[i]), 2)
-        img[i, 4 * r : 4 * r + 4, 4 * c : 4 * c + 4] += 0.7
+        img[i, 4 * r:4 * r + 4, 4 * c:4 * c + 4] += 0.7
     return img.flatten(1), q
 
 
@@ -38,4 +38,4 @@ for it in range(60):
     history.append(loss.item())
 
 for k in range(0, 60, 10):
-    print(f"iters {k:2d}-{k + 9:2d}: {sum(history[k : k + 10]) / 10:.4f}")
+    print(f"iters {k:2d}-{k + 9:2d}: {sum(history[k:k + 10]) / 10:.4f}")

@@ -1,5 +1,4 @@
 """Multi-task tagging of synthetic sensor readings: one trunk, one head per task."""
-
 import torch
 from torch import nn
 import torch.nn.functional as F

@@ -1,5 +1,4 @@
 """A language model of letters, trained as older examples do it: no optimizer, the weights are moved by hand."""
-
 import math
 
 import torch

@@ -1,5 +1,4 @@
 """Stopping distance of a tram from its speed, load and the wetness of the rails: two layers, written without modules."""
-
 import torch
 
 torch.manual_seed(3)

@@ -1,5 +1,4 @@
 """Two towers that learn to meet: questions on one side, answers on the other."""
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -15,7 +15,7 @@ class AutoEncoder(nn.Module):
         return self.dec(self.enc(x))
 
 
-basis = torch.randn(5, 20) / 5**0.5
+basis = torch.randn(5, 20) / 5 ** 0.5
 
 
 def sample(batch):

@@ -13,7 +13,7 @@ class Parabolas(Dataset):
 
     def __getitem__(self, i):
         a, b, c = self.coef[i]
-        curve = a * self.grid**2 + b * self.grid + c
+        curve = a * self.grid ** 2 + b * self.grid + c
         return curve + 0.05 * torch.randn(12), self.coef[i]
 
 
@@ -23,9 +23,7 @@ def fit(epochs=4, batch_size=32, max_lr=0.05):
     loader = DataLoader(dataset, batch_size=batch_size, shuffle=True)
     net = nn.Sequential(nn.Linear(12, 32), nn.Tanh(), nn.Linear(32, 3))
     opt = torch.optim.SGD(net.parameters(), lr=max_lr, momentum=0.9)
-    sched = torch.optim.lr_scheduler.OneCycleLR(
-        opt, max_lr=max_lr, epochs=epochs, steps_per_epoch=len(dataset)
-    )  # ORIGIN
+    sched = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=max_lr, epochs=epochs, steps_per_epoch=len(dataset))  # ORIGIN
     for epoch in range(epochs):
         losses = []
         for curve, coef in loader:

@@ -13,7 +13,7 @@ class Parabolas(Dataset):
 
     def __getitem__(self, i):
         a, b, c = self.coef[i]
-        curve = a * self.grid**2 + b * self.grid + c
+        curve = a * self.grid ** 2 + b * self.grid + c
         return curve + 0.05 * torch.randn(12), self.coef[i]
 
 

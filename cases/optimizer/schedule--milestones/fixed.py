@@ -1,5 +1,4 @@
 """Valve leakage from pressure traces: hooks do what is not training."""
-
 import torch
 from torch import nn
 from torch.nn import functional as F

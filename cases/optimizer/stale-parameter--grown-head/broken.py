@@ -1,5 +1,4 @@
 """Menu photographs: the kitchen adds dishes after two weeks, so the classifier is rebuilt with more outputs."""
-
 import torch
 from torch import nn
 

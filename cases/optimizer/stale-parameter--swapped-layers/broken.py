@@ -1,5 +1,4 @@
 """Tide gauges: plain layers are exchanged for gated ones by a helper that walks over the model."""
-
 import torch
 from torch import nn
 

@@ -9,13 +9,8 @@ class SmallNet(nn.Module):
     def __init__(self, num_classes=100):
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 12, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(12, 24, 3, padding=1),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
+            nn.Conv2d(3, 12, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(12, 24, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
         )
         self.fc = nn.Linear(24, num_classes)
 

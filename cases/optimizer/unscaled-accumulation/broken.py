@@ -5,7 +5,7 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(14)
 
 MICRO_BATCH = 8
-ACCUM_STEPS = 8  # effective batch size 64
+ACCUM_STEPS = 8     # effective batch size 64
 LR = 0.06
 
 x = torch.randn(1024, 20)

@@ -1,10 +1,8 @@
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-
 torch.manual_seed(0)
-X = torch.randn(6400, 10)
-Y = (X[:, :3].sum(1) > 0).long()
+X = torch.randn(6400, 10); Y = (X[:, :3].sum(1) > 0).long()
 tr = DataLoader(TensorDataset(X[:4800], Y[:4800]), batch_size=16, shuffle=True)
 va = DataLoader(TensorDataset(X[4800:], Y[4800:]), batch_size=256)
 net = nn.Sequential(nn.Linear(10, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 2))

@@ -11,7 +11,7 @@ loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
 net = nn.Sequential(nn.Linear(24, 64), nn.ReLU(), nn.Linear(64, 5))
 opt = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
 criterion = nn.CrossEntropyLoss()
-scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** 12)
 
 for epoch in range(3):
     running = 0.0

@@ -1,5 +1,4 @@
 """Product quantisation of descriptors: codewords are learnt, assignments are soft."""
-
 import torch
 from torch import nn
 
@@ -32,9 +31,7 @@ def main(steps=60, device="cpu"):
     model = Quantiser(dtype=torch.bfloat16)
     model.to(device)
     nn.init.eye_(model.rotate.weight)
-    optimizer = torch.optim.Adam(
-        [{"params": model.book.parameters(), "lr": 1e-3}, {"params": model.rotate.parameters()}], lr=1e-4
-    )
+    optimizer = torch.optim.Adam([{"params": model.book.parameters(), "lr": 1e-3}, {"params": model.rotate.parameters()}], lr=1e-4)
     spots = 2 * torch.randn(40, 16)
     for step in range(steps):
         x = spots[torch.randint(40, (64,))] + 0.1 * torch.randn(64, 16)

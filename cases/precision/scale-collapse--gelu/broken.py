@@ -19,7 +19,7 @@ class SentenceEncoder(nn.Module):
         self.classify = nn.Linear(DIM, 2)
 
     def forward(self, tokens):
-        h = self.embed(tokens) * DIM**0.5
+        h = self.embed(tokens) * DIM ** 0.5
         h = self.down(quick_gelu(self.up(h)))
         return self.classify(self.norm(h).mean(dim=1))
 

@@ -28,7 +28,7 @@ def pictures(n, size=24):
 
 # noise levels as in the schedule of the paper; clean steps weigh least
 SIGMAS = torch.tensor([0.3, 0.5, 0.7])
-WEIGHTS = SIGMAS**2 * 2e-5
+WEIGHTS = SIGMAS ** 2 * 2e-5
 
 
 def train_step(net, opt, scaler, batch=16):

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 GRID = 32
-CELL = 1.0 / GRID**2  # area of one grid cell
+CELL = 1.0 / GRID ** 2  # area of one grid cell
 DT = 0.02
 
 

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 GRID = 32
-CELL = 1.0 / GRID**2  # area of one grid cell
+CELL = 1.0 / GRID ** 2  # area of one grid cell
 DT = 0.02
-LOSS_SCALE = 2.0**20
+LOSS_SCALE = 2.0 ** 20
 
 
 def heat_fields(n):

@@ -23,7 +23,7 @@ class Forecaster(nn.Module):
 def make_windows(series, width):
     xs, ys = [], []
     for i in range(len(series) - width):
-        xs.append(series[i : i + width])
+        xs.append(series[i:i + width])
         ys.append(series[i + width, :1])
     return torch.stack(xs), torch.stack(ys)
 

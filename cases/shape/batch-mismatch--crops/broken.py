@@ -1,5 +1,4 @@
 """Textures: each photograph is cut into four pieces that are classified one by one."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

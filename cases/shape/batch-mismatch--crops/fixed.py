@@ -1,5 +1,4 @@
 """Textures: each photograph is cut into four pieces that are classified one by one."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -22,10 +21,7 @@ class Cutting:
         for photograph, _ in samples:
             rows = photograph.unfold(1, self.size, self.size).unfold(2, self.size, self.size)
             pieces.append(rows.reshape(-1, 1, self.size, self.size))
-        return {
-            "pieces": torch.cat(pieces),
-            "kind": torch.stack([label for _, label in samples]).repeat_interleave(len(pieces[0])),
-        }
+        return {"pieces": torch.cat(pieces), "kind": torch.stack([label for _, label in samples]).repeat_interleave(len(pieces[0]))}
 
 
 loader = DataLoader(TensorDataset(photographs, kind), batch_size=12, shuffle=True, collate_fn=Cutting(8))

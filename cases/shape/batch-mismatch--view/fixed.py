@@ -24,7 +24,7 @@ def get_loader(n=200, bs=50):
     labels = torch.arange(n) % 10
     imgs = torch.rand(n, 1, 28, 28) * 0.2
     for k in range(10):
-        imgs[labels == k, :, 2 * k : 2 * k + 3] += 0.8
+        imgs[labels == k, :, 2 * k:2 * k + 3] += 0.8
     ds = torch.utils.data.TensorDataset(imgs, labels)
     return torch.utils.data.DataLoader(ds, batch_size=bs, shuffle=True)
 

@@ -9,7 +9,7 @@ def read_scans(seed=4):
     rng = np.random.RandomState(seed)
     scans = rng.randn(203, 60).astype(np.float32)
     grades = rng.randint(0, 3, size=203)
-    grades[rng.choice(203, 7, replace=False)] = -1  # annotator was not sure
+    grades[rng.choice(203, 7, replace=False)] = -1      # annotator was not sure
     return scans, grades
 
 
@@ -29,8 +29,8 @@ criterion = torch.nn.CrossEntropyLoss()
 failed = 0
 for epoch in range(3):
     for i in range(0, len(x_all), BS):
-        x = x_all[i : i + BS]
-        y = y_all[i : i + BS]
+        x = x_all[i:i + BS]
+        y = y_all[i:i + BS]
         opt.zero_grad()
         try:
             loss = criterion(torch.tanh(x @ W1) @ W2, y)

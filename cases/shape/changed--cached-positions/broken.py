@@ -1,5 +1,4 @@
 """Melodies: which mode is it in? Notes come in bars, and the longest melody of a batch sets its length."""
-
 import random
 
 import torch

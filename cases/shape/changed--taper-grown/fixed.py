@@ -1,5 +1,4 @@
 """Tremor or not, from windows of an accelerometer that are faded in and out; half-way the fade gets softer."""
-
 import numpy as np
 import torch
 from torch import nn

@@ -1,5 +1,4 @@
 """Synthetic photo set: arrays as PIL / OpenCV hand them over."""
-
 import numpy as np
 import torch
 from torch.utils.data import TensorDataset

@@ -41,9 +41,7 @@ class Stem(nn.Module):
         return torch.relu(self.norm(self.conv(x)))
 
 
-model = nn.Sequential(
-    Stem(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 2)
-)
+model = nn.Sequential(Stem(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 2))
 loader = DataLoader(XRays(96, train_tf), batch_size=16, shuffle=True)
 opt = torch.optim.SGD(model.parameters(), lr=0.05)
 

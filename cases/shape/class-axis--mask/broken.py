@@ -18,7 +18,7 @@ class RoadScenes(Dataset):
         mask = np.zeros((self.side, self.side), dtype=np.int64)
         for cls in range(1, self.NUM_CLASSES):
             r, c = rng.integers(0, self.side - 8, size=2)
-            mask[r : r + 8, c : c + 8] = cls
+            mask[r:r + 8, c:c + 8] = cls
         image = mask / 4 + rng.normal(0, 0.1, mask.shape)
         image = torch.from_numpy(image).float().unsqueeze(0)
         mask = torch.from_numpy(mask).unsqueeze(0)  # ORIGIN

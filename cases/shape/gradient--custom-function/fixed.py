@@ -1,5 +1,4 @@
 """Ratings of films by a bilinear score, written as one autograd Function to save memory."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Leaf photographs in patches: a class token is put in front of every picture's patches."""
-
 import torch
 from torch import nn
 

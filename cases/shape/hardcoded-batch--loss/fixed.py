@@ -2,7 +2,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-B = 32  # mini-batch
+B = 32          # mini-batch
 CLASSES = 6
 torch.manual_seed(21)
 

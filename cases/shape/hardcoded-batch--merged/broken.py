@@ -1,5 +1,4 @@
 """Faces in short clips: frames are encoded one by one, then put back into clips of the size that training has."""
-
 from types import SimpleNamespace
 
 import torch

@@ -1,5 +1,4 @@
 """Electricity of many homes, hour by hour: the state goes with a home from one day to the next."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Keystrokes of typists: a GRU whose first state is kept by the session that trains it."""
-
 import torch
 from torch import nn
 

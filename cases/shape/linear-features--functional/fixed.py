@@ -24,7 +24,10 @@ def forward(p, x):
 
 def sgd_step(p, loss, lr):
     grads = torch.autograd.grad(loss, list(p.values()))
-    return {name: (value - lr * g).detach().requires_grad_() for (name, value), g in zip(p.items(), grads)}
+    return {
+        name: (value - lr * g).detach().requires_grad_()
+        for (name, value), g in zip(p.items(), grads)
+    }
 
 
 def main():

@@ -1,5 +1,4 @@
 """Late trains: the log is too long for memory, so it is read and encoded piece by piece."""
-
 import numpy as np
 import torch
 from torch import nn

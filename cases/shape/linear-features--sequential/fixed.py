@@ -23,7 +23,6 @@ autoencoder = nn.Sequential(
 opt = torch.optim.AdamW(autoencoder.parameters(), lr=2e-3)
 history = []
 
-
 # %%
 def fit(n_epochs):
     for _ in range(n_epochs):

@@ -1,5 +1,4 @@
 """Apples on a belt, sorted by what a camera sees of them."""
-
 import torch
 from torch import nn
 
@@ -11,14 +10,8 @@ class AppleSorter(nn.Module):
         super().__init__()
         first, second = setup.widths
         self.look = nn.Sequential(
-            nn.Conv2d(3, first, 3, padding=1),
-            nn.BatchNorm2d(first),
-            nn.ReLU(),
-            nn.AvgPool2d(2),
-            nn.Conv2d(first, second, 3, padding=1),
-            nn.BatchNorm2d(second),
-            nn.ReLU(),
-            nn.AvgPool2d(2),
+            nn.Conv2d(3, first, 3, padding=1), nn.BatchNorm2d(first), nn.ReLU(), nn.AvgPool2d(2),
+            nn.Conv2d(first, second, 3, padding=1), nn.BatchNorm2d(second), nn.ReLU(), nn.AvgPool2d(2),
         )
         left = setup.side // 4
         features = second * left**2

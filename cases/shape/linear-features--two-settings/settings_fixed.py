@@ -1,5 +1,4 @@
 """What can be set; the camera was exchanged for one with smaller pictures in May."""
-
 from dataclasses import dataclass, field
 
 

@@ -1,5 +1,4 @@
 """Surnames to languages, letter by letter; written for torch 0.3 and dug out again."""
-
 import torch
 import torch.nn as nn
 

@@ -20,9 +20,7 @@ class Block(nn.Module):
 
 def build(dim=24, depth=2):
     stem = nn.Conv2d(1, dim, 3, padding=1)
-    return nn.Sequential(
-        stem, *[Block(dim) for _ in range(depth)], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(dim, 3)
-    )
+    return nn.Sequential(stem, *[Block(dim) for _ in range(depth)], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(dim, 3))
 
 
 def crops(n, gen):

@@ -20,7 +20,7 @@ class MultiHeadSelfAttention(nn.Module):
 
     def forward(self, x):
         q, k, v = self.split_heads(self.w_q(x)), self.split_heads(self.w_k(x)), self.split_heads(self.w_v(x))
-        scores = q @ k.transpose(-2, -1) / self.d_k**0.5
+        scores = q @ k.transpose(-2, -1) / self.d_k ** 0.5
         context = scores.softmax(dim=-1) @ v
         context = context.transpose(1, 2).reshape(x.shape)
         return self.w_o(context)

@@ -1,5 +1,4 @@
 """Codon counts to protein families: learned positions, as many as the training sequences need."""
-
 import random
 
 import torch

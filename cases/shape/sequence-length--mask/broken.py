@@ -27,7 +27,7 @@ class TinyGPT(nn.Module):
 
 def get_batch(corpus: Tensor, block: int, batch: int):
     starts = torch.randint(len(corpus) - block, (batch,))
-    return torch.stack([corpus[s : s + block] for s in starts.tolist()])
+    return torch.stack([corpus[s:s + block] for s in starts.tolist()])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ class Positions(nn.Module):
         self.table = nn.Parameter(torch.randn(1, 24, dim) * 0.02)  # ORIGIN
 
     def forward(self, x):
-        return x + self.table[:, : x.shape[1]]
+        return x + self.table[:, :x.shape[1]]
 
 
 class ReviewClassifier(nn.Module):

@@ -1,5 +1,4 @@
 """Made-up reviews, batched by length: short buckets come first."""
-
 import torch
 
 VOCAB = 300

@@ -1,5 +1,4 @@
 """Wear of tyres from their ride: rows are cut into pieces by a helper, and 97 rows leave one over."""
-
 import numpy as np
 import torch
 from torch import nn

@@ -1,5 +1,4 @@
 """Cell segmentation on 50 px crops."""
-
 import torch
 from unet_fixed import TinyUNet
 

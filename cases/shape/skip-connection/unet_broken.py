@@ -5,12 +5,8 @@ import torch.nn.functional as F
 
 def double_conv(c_in, c_out):
     return nn.Sequential(
-        nn.Conv2d(c_in, c_out, 3, padding=1),
-        nn.BatchNorm2d(c_out),
-        nn.ReLU(inplace=True),
-        nn.Conv2d(c_out, c_out, 3, padding=1),
-        nn.BatchNorm2d(c_out),
-        nn.ReLU(inplace=True),
+        nn.Conv2d(c_in, c_out, 3, padding=1), nn.BatchNorm2d(c_out), nn.ReLU(inplace=True),
+        nn.Conv2d(c_out, c_out, 3, padding=1), nn.BatchNorm2d(c_out), nn.ReLU(inplace=True),
     )
 
 

@@ -1,5 +1,4 @@
 """Which instruments play: one output for each name in the list, while the annotation has silence as well."""
-
 import torch
 from torch import nn
 

@@ -8,7 +8,7 @@ days = np.arange(700)
 load = np.sin(2 * np.pi * days / 7) + 0.5 * np.sin(2 * np.pi * days / 30) + 0.1 * rng.standard_normal(700)
 
 n_lags = 12
-X = np.stack([load[i : i + n_lags] for i in range(len(load) - n_lags)])
+X = np.stack([load[i:i + n_lags] for i in range(len(load) - n_lags)])
 y = load[n_lags:]
 mean, std = X.mean(), X.std()
 X = torch.from_numpy((X - mean) / std).float()
@@ -36,7 +36,7 @@ for epoch in range(6):
     perm = torch.randperm(len(X))
     epoch_loss = []
     for start in range(0, len(X), batch_size):
-        rows = perm[start : start + batch_size]
+        rows = perm[start:start + batch_size]
         optimizer.zero_grad()
         pred = model(X[rows])
         loss = loss_fn(pred, y[rows])

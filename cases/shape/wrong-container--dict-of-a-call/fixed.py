@@ -1,5 +1,4 @@
 """A two-headed scorer of essays; the loop reads a result as if it were a tensor."""
-
 import torch
 from torch import nn
 

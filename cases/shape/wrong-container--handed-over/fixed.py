@@ -1,5 +1,4 @@
 """Sleep stages from breathing: a stack of gated blocks around any layer that is given."""
-
 import torch
 from torch import nn
 

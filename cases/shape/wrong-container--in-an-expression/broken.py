@@ -1,5 +1,4 @@
 """Heart beats: what a recurrent layer reads is added to what it is given."""
-
 import torch
 import torch.nn as nn
 
