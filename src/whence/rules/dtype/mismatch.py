@@ -57,6 +57,9 @@ def curing_cast(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
     """The operand, and the type, with which the call goes through although nothing else is changed."""
     if not callable(failed.func) or isinstance(failed.func, torch.nn.Module):
         return None
+    if try_values(failed.func, failed.args, failed.kwargs, torch.Tensor.contiguous).ran:
+        # A cast makes a copy, and a copy is all that is wanted.
+        return None
     tensors = list(failed.tensors())
     others = tuple(dict.fromkeys((*(each.dtype for each in tensors), *CANDIDATES)))
     for tensor in sorted(tensors, key=lambda each: each.requires_grad):

@@ -19,7 +19,7 @@ from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, Value
-from whence.tape.trial import CannotTry, try_shapes
+from whence.tape.trial import CannotTry, try_shapes, try_values
 
 NOT_ABOUT_SHAPES = frozenset(
     {"backward", "item", "numpy", "tolist", "__bool__", "__float__", "__int__", "step", "grad"}
@@ -103,11 +103,12 @@ def mismatch(failed: FailedCall) -> Finding | None:
     How to fix it
         Mend the shape where it departed.
     When it stays silent
-        If the call runs on tensors of these shapes: then the fault is in types or values.
+        If the call runs on tensors of these shapes: then the fault is in types or values. A view of elements that do not lie in
+        their order is told, though.
     Cost
         None until a call raises.
     """
-    if (told := broken_shape(failed)) is not None:
+    if (told := broken_shape(failed) or _not_in_order(failed)) is not None:
         return told
     if not _shapes_alone(failed):
         return None
@@ -236,3 +237,40 @@ def _bare_weight(failed: FailedCall) -> Trail | None:
         if trail is not None and trail.birth is Birth.LAYER and trail.op is None and trail.spot is not None:
             return trail
     return None
+
+
+def _not_in_order(failed: FailedCall) -> Finding | None:
+    """A view of a tensor whose axes were exchanged, or that is a part of another: it runs on a copy."""
+    given = next(failed.tensors(), None)
+    if failed.name != "view" or given is None or given.is_contiguous() or not callable(failed.func):
+        return None
+    if not try_values(failed.func, failed.args, failed.kwargs, torch.Tensor.contiguous).ran:
+        return None
+    moved = _out_of_order(failed.value(given))
+    node = failed.site.node() if failed.site is not None else None
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "view"
+    return tell(
+        failed,
+        "shape/mismatch",
+        verdict=f"view cannot count the elements of {shape_text(given.shape)} anew: they do not lie in that order in memory",
+        spot=Spot.of_site(failed.site) if failed.site is not None else None,
+        chain=(Spot.of_site(moved.site).hop(f"{moved.name} gives another order"),)
+        if moved is not None and moved.site is not None
+        else (),
+        why="A view copies nothing, so that it can only join axes that lie one behind the other.",
+        fix="Use reshape, which copies where it must, if the elements are meant to be joined in the order in which they stand now.",
+        patch=diff_of(
+            replace_node(
+                failed.site.filename, node.func, f"{in_parentheses(failed.site.filename, node.func.value)}.reshape"
+            )
+        )
+        if is_method and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and failed.site is not None
+        else None,
+        operands=_operands(failed),
+        counterfactual="the same view of a contiguous copy runs",
+    )
+
+
+def _out_of_order(value: Value) -> Call | None:
+    """The call that gave a part, or another order, of something that lay in order."""
+    return value.call if value.call is not None and value.call.name not in ("view", "contiguous") else None
