@@ -2,7 +2,8 @@
 
 A plain run does not even import Whence. The nets are those of bench/overhead.py, where what is always there (Whence's own code
 and its tape) is most of the difference, and the same kinds in the sizes that people train: the LSTM language model of
-PyTorch's examples in its medium size, ResNet-18 at full width, a 6-layer GPT 384 wide.
+PyTorch's examples in its medium size, ResNet-18 at full width, a 6-layer GPT 384 wide. What malloc keeps differs from run to
+run by a twentieth in the larger ones: the medians of several runs.
 
 Usage: python bench/memory.py [--long]     (--long: 50,000 watched steps, whose memory must stay flat)
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +24,8 @@ import torch
 from workloads import USUAL, WORKLOADS
 
 STEPS = {"MLP": 500, "LSTM": 40, "ResNet": 12, "GPT": 8}
-USUAL_STEPS = 6
+USUAL_STEPS = 8
+RUNS = 5
 
 
 def child(name: str, steps: int, watched: bool) -> None:
@@ -63,7 +66,8 @@ def table() -> None:
     print(f"{'':<16}{'plain':>9}{'watched':>12}{'more':>10}{'ratio':>9}")
     for workload in (*WORKLOADS, *USUAL):
         steps = STEPS.get(workload.name, USUAL_STEPS)
-        plain, watched = (run_child(workload.name, steps, each)[2] for each in (False, True))
+        peaks = [[run_child(workload.name, steps, each)[2] for each in (False, True)] for _ in range(RUNS)]
+        plain, watched = (statistics.median(each) for each in zip(*peaks, strict=True))
         more = watched - plain
         print(
             f"{workload.name:<16}{plain:>6.0f} MB{watched:>9.0f} MB{more:>7.1f} MB{watched / plain:>9.3f}", flush=True
