@@ -98,6 +98,8 @@ def _register(id: str, rank: Rank, function: Ask, **asked: Any) -> Ask:
     if known is None:
         _registered[id] = Rule(id, rank, _documentation(function), **asked)
     else:
+        if any(getattr(known, each) is not None for each in asked):
+            raise ValueError(f"{id} has two functions for one and the same question")
         # A rule with a loud and a silent form is documented where there is most to say.
         documentation = max(known.documentation, _documentation(function), key=len)
         rank = rank if "diagnose" in asked or known.diagnose is None else known.rank

@@ -15,6 +15,7 @@ from whence.lineage.following.trace import SourceTrace
 from whence.lineage.properties import Property
 from whence.lineage.switches import switch_around
 from whence.rules.gradient.no_graph import cut_text
+from whence.rules.gradient.sampled import drawn_without_way
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
@@ -202,7 +203,11 @@ def _without_gradient(audit: Audit) -> list[WeightEntry]:
 
 
 @study_rule("gradient/detached", Rank.CALL)
-def nothing_reached(study: Study) -> Finding | None:
+def detached_in_a_step(study: Study) -> Finding | None:
+    return _nothing_reached(study) or drawn_without_way(study)
+
+
+def _nothing_reached(study: Study) -> Finding | None:
     """No weight of the optimizer that is about to step gets a gradient from the backward before it."""
     own = [each for group in study.optimizer.param_groups for each in group["params"] if each.requires_grad]
     if study.entry.steps < 2 or not study.losses or not own or any(each.grad is not None for each in own):

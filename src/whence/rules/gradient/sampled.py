@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
-from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
@@ -18,7 +17,6 @@ CHOICES = frozenset({"bernoulli", "multinomial", "poisson", "binomial"})
 """Draws that have no derivative, however they are made."""
 
 
-@study_rule("gradient/detached", Rank.CALL)
 def drawn_without_way(study: Study) -> Finding | None:
     """A draw from a distribution that weights of this step decide, made without gradients, which goes on into the network.
 

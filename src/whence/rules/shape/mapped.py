@@ -10,26 +10,24 @@ from torch._functorch import vmap as torch_vmap
 from whence.finding import Finding, Operand
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
-from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import frames_in, variables
 from whence.tape.failed import FailedCall
 
 
-@rule("shape/mismatch")
 def mapped(failed: FailedCall) -> Finding | None:
-    """The loud form of `torch.vmap`: it is given members, or samples, along different axes."""
+    """A call of `torch.vmap` that is given members, or samples, along different axes."""
     frames = frames_in(failed.exception.__traceback__)
     if not frames or frames[0].f_code.co_filename != torch_vmap.__file__:
         return None
     names = variables(frames[0])
     pairs = zip(names.get("flat_args", ()), names.get("flat_in_dims", ()), strict=False)
-    mapped = [(each, axis) for each, axis in pairs if isinstance(each, torch.Tensor) and isinstance(axis, int)]
-    sizes = Counter(each.shape[axis] for each, axis in mapped)
+    given = [(each, axis) for each, axis in pairs if isinstance(each, torch.Tensor) and isinstance(axis, int)]
+    sizes = Counter(each.shape[axis] for each, axis in given)
     if len(sizes) < 2:
         return None
     common = sizes.most_common(1)[0][0]
-    stray, axis = next((each, axis) for each, axis in mapped if each.shape[axis] != common)
+    stray, axis = next((each, axis) for each, axis in given if each.shape[axis] != common)
     place = axis - stray.dim() if axis >= 0 else axis
     elsewhere = [at for at, size in enumerate(stray.shape) if size == common]
     return tell(

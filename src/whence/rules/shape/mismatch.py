@@ -14,6 +14,7 @@ from whence.rules.operations import STRICT, weight_of
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.annotation import broken_shape
 from whence.rules.shape.layers import table
+from whence.rules.shape.mapped import mapped
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
@@ -108,7 +109,7 @@ def mismatch(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    if (told := broken_shape(failed) or _not_in_order(failed)) is not None:
+    if (told := broken_shape(failed) or mapped(failed) or _not_in_order(failed)) is not None:
         return told
     if not _shapes_alone(failed):
         return None
