@@ -66,3 +66,25 @@ def test_what_cannot_be_known_is_not_made_up() -> None:
     except IndexError as error:
         remains = examine(error.__traceback__)
     assert remains.func is None
+
+
+def test_operands_under_names_that_are_put_together_are_known() -> None:
+    weights = {"w0": torch.ones(3, 2, dtype=torch.float64)}
+    number, x = 0, torch.ones(4, 3)
+    try:
+        torch.mm(x, weights[f"w{number}"])
+    except RuntimeError as error:
+        remains = examine(error.__traceback__)
+    assert remains.is_whole
+    assert remains.args[1] is weights["w0"]
+
+
+def test_an_argument_that_cannot_be_told_is_said_to_be_unknown() -> None:
+    x = torch.ones(4, 3)
+    try:
+        torch.mm(x, x.double().t())
+    except RuntimeError as error:
+        remains = examine(error.__traceback__)
+    assert remains.func is torch.mm
+    assert not remains.is_whole
+    assert remains.known() == ((x, None), {})

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from whence.rules.rule import Rule, all_rules
+from whence.rules.rule import rule as register
 from whence.source.handlers import Fate
 from whence.source.sites import Site, caller_frame
 from whence.tape.batches import LoaderBook
@@ -97,3 +98,9 @@ def test_rules_survive_strange_tensors(name: str, one: str) -> None:
         for rule in all_rules():
             if rule.diagnose is not None:
                 rule.diagnose(failed)
+
+
+def test_a_rule_has_one_function_for_each_question() -> None:
+    all_rules()
+    with pytest.raises(ValueError, match="two functions"):
+        register("shape/mismatch")(lambda _: None)

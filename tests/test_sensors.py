@@ -111,6 +111,18 @@ print(model.weight.sum().item())
 """
 
 
+def test_a_copied_module_was_built_where_its_original_was(session: Session) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    original, copied = session.modules.built_at(layer.self_attn), encoder.layers[1].self_attn
+    assert session.modules.built_at(copied) == original != ()
+    assert copied not in session.modules.known()
+    key = id(copied)
+    del encoder, copied
+    gc.collect()
+    assert key not in session.modules._copies
+
+
 @pytest.mark.parametrize(
     ("sensor", "module", "target"),
     [
