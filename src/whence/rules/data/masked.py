@@ -11,7 +11,8 @@ How it is detected
 How to fix it
     Mask less: leave the answer in, and its end.
 When it stays silent
-    Masked prompts and padding, as long as something is left; a batch of many whose gradients are added up.
+    Masked prompts and padding, as long as something is left; a batch of many whose gradients are added up. A class that is padding, too, is
+    a note: it may be the one for nothing, and left out on purpose.
 Cost
     A look at the target in a few recorded steps. With a collate function of the program's own, one batch is fetched again once.
 """
@@ -24,7 +25,7 @@ from typing import Any
 
 import torch
 
-from whence.finding import Finding, Operand, Severity
+from whence.finding import Confidence, Finding, Operand, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.lineage.births import Contents
@@ -116,6 +117,9 @@ def _class_masked(audit: Audit, loss: Call, ending: Ending) -> Finding | None:
         symptom=spot_at(loss.site),
         step=audit.step,
         phase="data",
+        # Some leave a class out on purpose, the tag for nothing, and pad with it.
+        severity=Severity.INFO,
+        confidence=Confidence.HINT,
         verdict=f"class {ending.symbol} is the padding of the labels, too, and the loss ignores it: the class is never learnt",
         what=f"{ending.share:.0%} of the samples' own labels are {ending.symbol}, and what equals ignore_index takes no part in this loss",
         why="A loss cannot tell a label from padding that has the same number.",

@@ -17,6 +17,8 @@ Cost
 
 from __future__ import annotations
 
+from torch import nn
+
 from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.dependence import depends_on_later
@@ -26,6 +28,7 @@ from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Shift, embedded, shifts
 from whence.rules.telling import place_of, tell_silent
 from whence.source.spots import Spot
+from whence.tape.scopes import Scope
 from whence.tape.tape import Call
 
 MOST_CALLS = 300
@@ -48,7 +51,7 @@ def future_leak(study: Study) -> Finding | None:
         if run is None:
             continue
         leak = _first(study, shift, step)
-        spot = place_of(leak, study) if leak is not None else None
+        spot = _where(leak, study) if leak is not None else None
         here = Spot.of_site(shift.call.site) if shift.call.site is not None else None
         return tell_silent(
             study,
@@ -65,6 +68,13 @@ def future_leak(study: Study) -> Finding | None:
             counterfactual=f"the gradient of prediction {step} at later tokens is not zero",
         )
     return None
+
+
+def _where(leak: Call, study: Study) -> Spot | None:
+    """A mask is given where attention is called; a convolution looks ahead as it was built."""
+    scopes = leak.module.lineage() if isinstance(leak.module, Scope) else ()
+    attends = any(isinstance(each.module, nn.MultiheadAttention) for each in scopes)
+    return Spot.of_site(leak.site) if attends and leak.site is not None else place_of(leak, study)
 
 
 def _first(study: Study, shift: Shift, step: int) -> Call | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Protocol
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
@@ -12,6 +13,13 @@ from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import Call, Value
+
+
+class Method(Protocol):
+    """`owner.name(...)` in the source."""
+
+    func: ast.Attribute
+
 
 CHOICES = frozenset({"bernoulli", "multinomial", "poisson", "binomial"})
 """Draws that have no derivative, however they are made."""
@@ -26,8 +34,8 @@ def drawn_without_way(study: Study) -> Finding | None:
     for _, call in study.loss_calls():
         if call.grad_mode or not call.outputs or not call.outputs[0].dtype.is_floating_point or call.name in CHOICES:
             continue
-        node = call.site.node() if call.site is not None else None
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "sample":
+        node = _method_called(call)
+        if node is None or node.func.attr != "sample" or _goes_on_within(study, call):
             continue
         decided = list(_decided_by(call))
         if not any(
@@ -38,7 +46,6 @@ def drawn_without_way(study: Study) -> Finding | None:
         if _is_weighed(study, drawn, decided) or not _goes_on(study, drawn, own):
             continue
         assert call.site is not None
-        named = node.func.value
         return tell_silent(
             study,
             "gradient/detached",
@@ -51,7 +58,7 @@ def drawn_without_way(study: Study) -> Finding | None:
             what="the loss is made from the draw, and its probability is no part of the loss",
             why="sample() draws without a graph. rsample() draws the same numbers as a function of the distribution's parameters.",
             fix="Use rsample().",
-            patch=diff_of(replace_node(call.site.filename, node.func, f"{ast.unparse(named)}.rsample")),
+            patch=diff_of(replace_node(call.site.filename, node.func, f"{ast.unparse(node.func.value)}.rsample")),
         )
     return None
 
@@ -61,19 +68,34 @@ def _decided_by(call: Call) -> Iterator[Value]:
     pending = list(call.operands)
     while pending:
         value = pending.pop()
-        if value.requires_grad:
-            yield value
-        elif value.call is not None and not value.call.grad_mode and value.call.site == call.site:
+        if value.call is not None and not value.call.grad_mode and value.call.site == call.site:
             pending += value.call.operands
+        elif value.requires_grad:
+            yield value
+
+
+def _method_called(call: Call) -> Method | None:
+    """The method that the program calls on the line of a call: `q.sample()`."""
+    node = call.site.node() if call.site is not None else None
+    return node if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None  # type: ignore[return-value]
+
+
+def _goes_on_within(study: Study, call: Call) -> bool:
+    """Whether more is made of what a call gave before the method is over."""
+    return any(each.site == call.site and call.outputs[0] in each.operands for each in study.calls)
 
 
 def _is_weighed(study: Study, drawn: Value, decided: list[Value]) -> bool:
-    """Whether the draw meets the parameters of its distribution again: its probability is asked for."""
+    """Whether the probability of the draw is asked for, or the draw meets the parameters of its distribution again."""
     parameters = {id(each) for each in decided}
-    return any(
-        any(each is drawn for each in call.operands) and any(id(each) in parameters for each in call.operands)
-        for call in study.calls
-    )
+    for call in study.calls:
+        if drawn in call.operands:
+            node = _method_called(call)
+            if any(id(each) in parameters for each in call.operands) or (
+                node is not None and node.func.attr == "log_prob"
+            ):
+                return True
+    return False
 
 
 def _goes_on(study: Study, drawn: Value, own: set[int]) -> bool:

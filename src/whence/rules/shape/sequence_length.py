@@ -90,6 +90,15 @@ def _is_kept(failed: FailedCall, tensor: torch.Tensor) -> bool:
     return False
 
 
+def _comes_from_kept(failed: FailedCall, mask: torch.Tensor) -> bool:
+    """The same also where a layer has made another type of it."""
+    made = [operand for call in islice(ancestors(failed.value(mask)), 8) for operand in call.operands]
+    return _is_kept(failed, mask) or any(
+        each.tensor is not None and (failed.modules.owner_of(each.tensor) or failed.modules.holder_of(each.tensor))
+        for each in made
+    )
+
+
 def _told(
     failed: FailedCall,
     table: torch.Tensor,
@@ -162,7 +171,8 @@ def _mask(failed: FailedCall) -> Finding | None:
         length = _length(failed, query)
         needed = length if length != mask.shape[-1] else sizes[0] if sizes else length
         proof = "the same attention without the mask runs"
-        made = _lengthened(failed.value(query), mask.shape[-1], needed)
+        # A mask that is kept was made for a length; one that came with the data had theirs.
+        made = None if _comes_from_kept(failed, mask) else _lengthened(failed.value(query), mask.shape[-1], needed)
         return _told(failed, mask, -1, needed, Operand("query", describe(query)), proof, made)
     return None
 
