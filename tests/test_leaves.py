@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 import torch
 from forking import in_child, whence_run
+from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 import whence
 from whence.data.leaves import leaves_of as read_leaves_of
 from whence.ledgers.batches import BatchLedger
+from whence.ledgers.inputs import InputLedger
 from whence.session import running
 from whence.tape.batches import Batch, Form, LoaderInfo, leaves_of, signature_of
 
@@ -263,3 +265,15 @@ def test_labels_in_arrays_are_seen_to_be_sorted(options: str, rules: list[str], 
     ran = whence_run(script, cwd=tmp_path)
     assert ran.code == 0, ran.stderr
     assert [each["rule"] for each in ran.loud] == rules
+
+
+def test_an_evaluation_is_compared_whatever_was_run_in_training_mode_before() -> None:
+    model, ledger = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)), InputLedger()
+    for _ in range(3):
+        ledger.note(model, (torch.randn(40, 3),), source=7)
+    with torch.no_grad():
+        assert not ledger.note(model, (torch.randn(40, 3),), source=7)
+        model.eval()
+        assert ledger.note(model, (torch.randn(40, 3),), source=7)
+    assert ledger.fresh is not None
+    assert not ledger.fresh[1].in_training_mode

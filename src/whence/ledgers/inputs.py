@@ -14,6 +14,7 @@ from whence.data.summary import Summary
 from whence.tape.scopes import has_modes
 from whence.tape.tape import flatten
 
+IN_TRAINING = (-1, True)
 TRAINED = 6
 EVALUATED = 3
 MOST_SOURCES = 8
@@ -44,8 +45,10 @@ class InputLedger:
     """Bounded: a few passes of each model are summed up."""
 
     def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[nn.Module, dict[int | None, Given]] = weakref.WeakKeyDictionary()
-        """For each model, what it is given in training (None), and in evaluation by each source."""
+        self._known: weakref.WeakKeyDictionary[nn.Module, dict[tuple[int, bool], Given | None]] = (
+            weakref.WeakKeyDictionary()
+        )
+        """For each model, what it is given in training, and in evaluation by each source and mode; None where it is not to be compared."""
         self.fresh: tuple[Given, Given] | None = None
         """Inputs in training and in evaluation that can be compared now."""
 
@@ -57,16 +60,16 @@ class InputLedger:
         if (trains and not module.training) or (known is None and not trains):
             return False
         if known is None:
-            known = self._known[module] = {None: Given()}
-        given = known.get(None if trains else source)
-        if given is None:
+            known = self._known[module] = {IN_TRAINING: Given()}
+        key = IN_TRAINING if trains else (source, module.training)
+        if key not in known:
             if len(known) > MOST_SOURCES:
                 return False
-            given = known[source] = Given(in_training_mode=module.training)
-        if given.summary.batches >= (TRAINED if trains else EVALUATED):
-            return False
-        if module.training and not trains and any(map(has_modes, module.modules())):
-            # Whoever evaluates such a network calls eval() first; another may well stay as it is.
+            # Whoever evaluates a network that has modes calls eval() first; another may well stay as it is.
+            is_meant = not module.training or not any(map(has_modes, module.modules()))
+            known[key] = Given(in_training_mode=module.training) if is_meant else None
+        given, trained = known[key], known[IN_TRAINING]
+        if given is None or trained is None or given.summary.batches >= (TRAINED if trains else EVALUATED):
             return False
         tensors = [each for each in flatten(tuple(args)) if _is_data(each)]
         if not tensors:
@@ -75,9 +78,9 @@ class InputLedger:
         given.summary.add(tuple(each.detach() for each in tensors))
         if trains and tensors[0].dim() == 2:
             given.rows |= _hashes(tensors[0], SOME_ROWS)
-        if trains or known[None].summary.batches < 3 or given.summary.rows < ENOUGH_ROWS:
+        if trains or trained.summary.batches < 3 or given.summary.rows < ENOUGH_ROWS:
             return False
-        self.fresh = known[None], given
+        self.fresh = trained, given
         return True
 
 

@@ -39,12 +39,9 @@ class Ending:
 
 def masked_class(info: LoaderInfo, indices: list[Any], ignored: list[int]) -> Ending | None:
     """A label of the samples that the collate function pads their labels with. Runs the program's code: only ever in a child process."""
-    samples = [list(_sequences(info.dataset[each])) for each in indices[:MOST]]
-    tables = [
-        each
-        for _, each in leaves_of(info.collate([info.dataset[each] for each in indices[:MOST]]))
-        if _is_table(each, len(samples))
-    ]
+    fetched = [info.dataset[each] for each in indices[:MOST]]
+    samples = [list(_sequences(each)) for each in fetched]
+    tables = [each for _, each in leaves_of(info.collate(fetched)) if _is_table(each, len(fetched))]
     for symbol in (each for each in ignored if each >= 0):
         for part in range(min(map(len, samples), default=0)):
             rows = [each[part] for each in samples]

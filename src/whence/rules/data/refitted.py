@@ -17,7 +17,6 @@ from torch.utils.data import Subset, TensorDataset
 from whence.ledgers.audit import Audit
 from whence.ledgers.inputs import Given
 from whence.lineage.following.found import PASSED_ON
-from whence.lineage.looking import is_array
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Trail, trace
 from whence.source.sites import Site
@@ -80,12 +79,16 @@ def _whole(audit: Audit, evaluated: Given) -> torch.Tensor | None:
 
 def _drawn_from(dataset: Any, given: torch.Tensor) -> torch.Tensor | None:
     """What a dataset of the program's own keeps, if the rows that were given are rows of it."""
-    for thing in getattr(dataset, "__dict__", {}).values():
-        if isinstance(thing, torch.Tensor) or is_array(thing):
-            whole = torch.as_tensor(thing)
-            fits = whole.dim() == given.dim() == 2 and whole.shape[1] == given.shape[1] and len(whole) <= MOST_ROWS
-            if fits and whole.dtype == given.dtype and bool((whole == given[0]).all(1).any()):
-                return whole if isinstance(thing, torch.Tensor) else None
+    for whole in getattr(dataset, "__dict__", {}).values():
+        if (
+            isinstance(whole, torch.Tensor)
+            and (whole.dtype, whole.device) == (given.dtype, given.device)
+            and whole.dim() == given.dim() == 2
+            and whole.shape[1] == given.shape[1]
+            and len(whole) <= MOST_ROWS
+            and bool((whole == given[0]).all(1).any())
+        ):
+            return whole
     return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Protocol
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
@@ -13,13 +12,6 @@ from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import Call, Value
-
-
-class Method(Protocol):
-    """`owner.name(...)` in the source."""
-
-    func: ast.Attribute
-
 
 CHOICES = frozenset({"bernoulli", "multinomial", "poisson", "binomial"})
 """Draws that have no derivative, however they are made."""
@@ -34,8 +26,8 @@ def drawn_without_way(study: Study) -> Finding | None:
     for _, call in study.loss_calls():
         if call.grad_mode or not call.outputs or not call.outputs[0].dtype.is_floating_point or call.name in CHOICES:
             continue
-        node = _method_called(call)
-        if node is None or node.func.attr != "sample" or _goes_on_within(study, call):
+        method = _method_called(call)
+        if method is None or method.attr != "sample" or _goes_on_within(study, call):
             continue
         decided = list(_decided_by(call))
         if not any(
@@ -58,7 +50,7 @@ def drawn_without_way(study: Study) -> Finding | None:
             what="the loss is made from the draw, and its probability is no part of the loss",
             why="sample() draws without a graph. rsample() draws the same numbers as a function of the distribution's parameters.",
             fix="Use rsample().",
-            patch=diff_of(replace_node(call.site.filename, node.func, f"{ast.unparse(node.func.value)}.rsample")),
+            patch=diff_of(replace_node(call.site.filename, method, f"{ast.unparse(method.value)}.rsample")),
         )
     return None
 
@@ -74,10 +66,10 @@ def _decided_by(call: Call) -> Iterator[Value]:
             yield value
 
 
-def _method_called(call: Call) -> Method | None:
-    """The method that the program calls on the line of a call: `q.sample()`."""
+def _method_called(call: Call) -> ast.Attribute | None:
+    """The method that the program calls on the line of a call: `q.sample`."""
     node = call.site.node() if call.site is not None else None
-    return node if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None  # type: ignore[return-value]
+    return node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
 
 
 def _goes_on_within(study: Study, call: Call) -> bool:
@@ -90,9 +82,9 @@ def _is_weighed(study: Study, drawn: Value, decided: list[Value]) -> bool:
     parameters = {id(each) for each in decided}
     for call in study.calls:
         if drawn in call.operands:
-            node = _method_called(call)
+            method = _method_called(call)
             if any(id(each) in parameters for each in call.operands) or (
-                node is not None and node.func.attr == "log_prob"
+                method is not None and method.attr == "log_prob"
             ):
                 return True
     return False

@@ -25,7 +25,7 @@ from torch import nn
 
 from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
-from whence.lineage.properties import HasAxis
+from whence.lineage.properties import WEIGHTED, HasAxis
 from whence.lineage.trail import trace
 from whence.rules.operations import ATTENTION, ELEMENTWISE
 from whence.rules.rule import rule
@@ -36,7 +36,6 @@ from whence.tape.tape import Call, Value
 from whence.tape.trial import try_values
 
 MOST_CALLS = 60
-PRODUCTS = frozenset({"linear", "matmul", "__matmul__", "mm", "bmm", "einsum", "addmm"})
 SLICES = frozenset({"__getitem__", "narrow", "expand", "expand_as", "unsqueeze", "view", "reshape", "transpose", "permute", "to",
                     "detach", "requires_grad_", "index_select", "t", "T.__get__", "eq", "__eq__", "bool"})  # fmt: skip
 
@@ -183,7 +182,7 @@ def _lengthened(value: Value, had: int, has: int) -> Call | None:
         for made in call.results:
             for given in call.operands:
                 changes = [(one, other) for one, other in zip(given.shape, made.shape, strict=False) if one != other]
-                if len(given.shape) == len(made.shape) > 1 and changes == [(had, has)] and call.name not in PRODUCTS:
+                if len(given.shape) == len(made.shape) > 1 and changes == [(had, has)] and call.name not in WEIGHTED:
                     return call
     return None
 
