@@ -13,7 +13,8 @@ from pathlib import Path
 
 from whence.config import UsageError
 from whence.record import RUNS, document_of, read_document
-from whence.report.terminal import MOST_IN_FULL, console, render_finding, render_line, render_summary
+from whence.report.live import MOST_IN_FULL
+from whence.report.terminal import console, render_finding, render_line, render_summary
 
 
 def main(arguments: list[str]) -> int:

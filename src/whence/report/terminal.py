@@ -13,7 +13,6 @@ from rich.text import Text
 from whence.finding import Finding, Report, Severity
 
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
-MOST_IN_FULL = 10
 LABEL = 9
 DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -84,13 +83,15 @@ class Labelled:
 
     label: str
     content: Text
+    hanging: int = 0
+    """How much further in every line but the first begins."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         margin = self.label
-        for line in self.content.wrap(console, max(options.max_width - LABEL, 20), overflow="fold"):
+        for line in self.content.wrap(console, max(options.max_width - LABEL - self.hanging, 20), overflow="fold"):
             line.rstrip()
             yield Text.assemble((margin.ljust(LABEL), "dim"), line) if line else Text(margin, style="dim")
-            margin = ""
+            margin = " " * (LABEL + self.hanging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def _origin(finding: Finding) -> list[RenderableType]:
     lines: list[RenderableType] = [Labelled("began", Text(where, style="bold"))]
     lines.append(_source(finding))
     lines += [
-        Labelled("", Text.assemble((f"  {operand.name}  ", "bold"), operand.description))
+        Labelled("", Text.assemble((f"  {operand.name}  ", "bold"), operand.description), hanging=4)
         for operand in finding.operands
     ]
     return lines

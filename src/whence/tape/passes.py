@@ -7,6 +7,7 @@ state are kept until the next one begins.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FrameType
@@ -114,6 +115,8 @@ class PassBook:
         self._handles: dict[Value, Handle] = {}
         self._alike: dict[int, tuple[int, int]] = {}
         """By the structure of passes up to a backward: how many were kept, and the length of the tape at the last."""
+        self._familiar: deque[tuple[int, int]] = deque()
+        """The last passes that were like many before: the numbers of their calls."""
 
     def begin(self, step: int, recording: bool, late: bool = False) -> Pass:
         """End the pass under way, keep it as a score if it was recorded and trained, and begin the next. It may have begun
@@ -121,6 +124,8 @@ class PassBook:
         ended = self.current
         if ended.recorded and ended.backwards and recording and not ended.is_familiar:
             self._keep(ended)
+        elif ended.is_familiar:
+            self._thin_out(ended)
         self._handles = {}
         self.begun += 1
         self.current = Pass(step, self.tape.count, recording)
@@ -240,6 +245,12 @@ class PassBook:
         self.watched = self.watched or bool(score.changed)
         self._draws = self._draws or any(may_draw(call) for call in calls if call.phase != "optimizer")
         self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
+
+    def _thin_out(self, ended: Pass) -> None:
+        """Of passes that tell nothing new only the last few stay on the tape."""
+        self._familiar.append((ended.first, self.tape.count))
+        if len(self._familiar) > ENOUGH_ALIKE:
+            self.tape.forget_between(*self._familiar.popleft())
 
     def changed_leaves(self) -> list[tuple[Value, torch.Tensor]]:
         """Tensors from outside that passes change in place before backward: running statistics, states."""

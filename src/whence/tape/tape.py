@@ -363,9 +363,20 @@ class Tape:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        oldest = self.calls.popleft()
-        oldest.args, oldest.kwargs, oldest.operands, oldest.changed = (), {}, (), ()
-        oldest.forgotten = True
+        _forget(self.calls.popleft())
+
+    def forget_between(self, first: int, end: int) -> None:
+        """Let go of the calls with these numbers, unless something that they made is still in use."""
+        within = [call for call in self.calls if first <= call.number < end]
+        if any(self._is_in_use(value) for call in within if call.phase != "optimizer" for value in call.outputs):
+            return
+        for call in within:
+            _forget(call)
+        self.calls = deque(call for call in self.calls if not call.forgotten)
+
+    def _is_in_use(self, value: Value) -> bool:
+        tensor = value.tensor
+        return tensor is not None and self._values.get(id(tensor)) is value
 
     def mark_leaves(self, batch: Batch, leaves: Iterable[tuple[str, Any]]) -> None:
         """A loader has delivered these. Nobody may ever ask: they are entered when somebody does."""
@@ -412,6 +423,11 @@ class Tape:
         for each in reversed(self.calls):
             if each.name == call.name and each.site == call.site and each is not call:
                 yield each
+
+
+def _forget(call: Call) -> None:
+    call.args, call.kwargs, call.operands, call.changed = (), {}, (), ()
+    call.forgotten = True
 
 
 def _autocast() -> tuple[str, torch.dtype] | None:
