@@ -24,7 +24,8 @@ RECORDED_STEPS = 3
 MOST_SIGNATURES = 24
 GRACE_CALLS = 6_000
 MOST_FORMS = 64
-HOOK_SECONDS = 4e-6
+ENTRY_SECONDS = 2.5e-5
+"""What it takes to see a module being entered."""
 PATIENT_STEPS = 20
 
 
@@ -112,10 +113,10 @@ class Pace:
         return ends
 
     def judge_hooks(self) -> None:
-        """Hooks on every module are dear where steps are short: take them off if loaders show new shapes as well."""
+        """Hooks on modules are dear where steps are short: then new shapes are left to loaders."""
         now = perf_counter()
         if self.modules.on and self.modules.calls:
-            share = self.modules.calls * HOOK_SECONDS / max(now - self._step_began, 1e-9)
+            share = self.modules.calls * ENTRY_SECONDS / max(now - self._step_began, 1e-9)
             # A step that took long by accident does not make the hooks cheap.
             self._dear_steps = max(self._dear_steps + (1 if share > self.budget else -1), 0)
             if self._dear_steps >= PATIENT_STEPS:

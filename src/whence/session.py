@@ -255,20 +255,40 @@ class Session:
 
     def module_entered(self, module: nn.Module, args: tuple[Any, ...], outermost: bool = False) -> None:
         outermost = outermost or (self.scope is not None and self.scope.parent is None)
-        if outermost and not transforming():
+        if not outermost or transforming():
+            return
+        if self._enters_as_ever():
+            self.passes.enter(args)
+        else:
             with self.looking():
-                self.hand.look()
-                entries = len(self.passes.current.entries)
-                trial = not torch.is_grad_enabled() and entries >= MOST_DELIVERIES
-                if self.tripwires.asked or self.passes.begun == 0 or trial or entries >= MOST_ENTRIES:
-                    self.tripwires.next_pass()
-                if self.auditor.rounds.open:
-                    self._goes_by()
-                self.passes.enter(args)
-                self.tripwires.module_given(args)
-                current = self.loaders.current
-                self.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
-            self.pace.note_inputs(module, args)
+                self._note_entry(module, args)
+        self.pace.note_inputs(module, args)
+
+    def _enters_as_ever(self) -> bool:
+        """The short way for a step like all others: it trains, nothing is recorded, and nothing is to be found out any more."""
+        return (
+            not self.calls.on
+            and not self.order.on
+            and torch.is_grad_enabled()
+            and self.tripwires.trained
+            and not self.tripwires.asked
+            and not self.passes.hand.on
+            and not self.auditor.rounds.open
+            and len(self.passes.current.entries) < MOST_ENTRIES
+        )
+
+    def _note_entry(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        self.hand.look()
+        entries = len(self.passes.current.entries)
+        trial = not torch.is_grad_enabled() and entries >= MOST_DELIVERIES
+        if self.tripwires.asked or self.passes.begun == 0 or trial or entries >= MOST_ENTRIES:
+            self.tripwires.next_pass()
+        if self.auditor.rounds.open:
+            self._goes_by()
+        self.passes.enter(args)
+        self.tripwires.module_given(args)
+        current = self.loaders.current
+        self.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
 
     def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
         if is_from_a_signal(exception):

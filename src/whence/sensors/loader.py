@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as torch_dataloader
 
+from whence.sensors.calls import CallSensor
 from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
 from whence.source.sites import caller_frame, user_stack
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost
@@ -24,6 +25,7 @@ _WorkerIterator = torch_dataloader._MultiProcessingDataLoaderIter
 
 class Listener(Complaints, Protocol):
     loaders: LoaderBook
+    calls: CallSensor
 
     def looking(self) -> AbstractContextManager[None]: ...
     def fetch_began(self) -> None: ...
@@ -45,7 +47,7 @@ class Listener(Complaints, Protocol):
 class Round:
     """One iterator over a loader, from its start to its end: what was asked for and has not come yet."""
 
-    __slots__ = ("arrived", "brought", "info", "iterator", "sent", "streams", "tasks", "workers")
+    __slots__ = ("arrived", "brought", "info", "is_plain", "iterator", "sent", "streams", "tasks", "workers")
 
     def __init__(self, iterator: Any, info: LoaderInfo, forget: Callable[[Any], None]) -> None:
         self.iterator = weakref.ref(iterator, forget)
@@ -61,6 +63,8 @@ class Round:
         """Where random streams stood before the batch that is being made, if it is made in this process."""
         self.tasks: dict[int, Any] = {}
         """The iterator's own account of what its workers owe it."""
+        self.is_plain = info.gives_fresh_lists and not info.workers and not info.is_iterable
+        """Nothing is to be known of a batch of it but the list of its indices."""
 
 
 class LoaderSensor(Sensor):
@@ -114,9 +118,15 @@ class LoaderSensor(Sensor):
         return _reset
 
     def _wrap_next_index(self, original: Any) -> Any:
+        rounds = self._rounds
+
         def _next_index(iterator: Any) -> Any:
             indices = original(iterator)
-            self._guarded(self._note_sent, iterator, indices)
+            now = rounds.get(id(iterator))
+            if now is not None and now.is_plain and now.info.draws is not None and now.info.draws.are_none:
+                now.sent[0], now.streams = indices, ()
+            else:
+                self._guarded(self._note_sent, iterator, indices)
             return indices
 
         return _next_index
@@ -135,7 +145,8 @@ class LoaderSensor(Sensor):
 
     def _wrap_next(self, original: Any) -> Any:
         def __next__(iterator: Any) -> Any:
-            self._guarded(self.listener.fetch_began)
+            if self.listener.calls.on:
+                self._guarded(self.listener.fetch_began)
             try:
                 data = original(iterator)
             except BaseException as exception:
@@ -194,14 +205,15 @@ class LoaderSensor(Sensor):
         if now.info.workers:
             number = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else now.arrived
         indices = now.sent.pop(number, None)
-        if indices is not None and type(indices) is not array:
+        if indices is not None and type(indices) is not array and not now.is_plain:
             with self.listener.looking():
                 indices = listed(indices, now.info.batched)
         return indices, now.brought.pop(number, None)
 
     def _note_batch(self, iterator: Any, data: Any) -> None:
         listener = self.listener
-        listener.fetch_ended()
+        if listener.calls.on:
+            listener.fetch_ended()
         now = self._rounds.get(id(iterator))
         if now is not None:
             indices, worker = self._taken(now, iterator)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 import weakref
+from collections import OrderedDict
 from types import FrameType
 from typing import Any, Protocol
 
@@ -43,6 +45,9 @@ class ModuleSensor(Sensor):
         self.listener = listener
         self._paused_by: nn.Module | None = None
         self._root: nn.Module | None = None
+        self._aside: tuple[nn.Module, OrderedDict[int, Any]] | None = None
+        """The outermost module while it runs alone with a hook, and its hooks as they were before."""
+        self._hooks: tuple[tuple[dict[int, Any], int, Any], ...] = ()
         self.calls = 0
         """Module calls since somebody set this to 0."""
 
@@ -52,7 +57,11 @@ class ModuleSensor(Sensor):
         self._wrap(nn.Module, "register_parameter", self._wrap_register)
         before = torch_module.register_module_forward_pre_hook(self._before)
         after = torch_module.register_module_forward_hook(self._after, always_call=True)
-        self._undo += [before.remove, after.remove]
+        self._hooks = (
+            (torch_module._global_forward_pre_hooks, before.id, self._before),
+            (torch_module._global_forward_hooks, after.id, self._after),
+        )
+        self._undo += [before.remove, after.remove, self._take_back]
 
     def _wrap_init(self, original: Any) -> Any:
         def __init__(module: nn.Module, *args: Any, **kwargs: Any) -> None:
@@ -114,10 +123,51 @@ class ModuleSensor(Sensor):
         self.calls += 1
         # While nothing is recorded only the outermost module is of interest.
         if self.listener.recording():
-            self._guarded(lambda: self._enter(module, args))
+            self._guarded(self._enter, module, args)
         elif self._root is None:
             self._root = module
-            self._guarded(lambda: self._enter(module, args))
+            self._guarded(self._enter, module, args)
+            if not self.listener.recording() and self.on:
+                self._guarded(self._step_aside, module)
+
+    def _step_aside(self, module: nn.Module) -> None:
+        """With a global hook every module takes the long way through its call. What is within the outermost one is of no interest
+        while nothing is recorded: that one has a hook of its own for as long as it runs, and the global ones are off."""
+        state = vars(module)
+        own, always = state.get("_forward_hooks"), state.get("_forward_hooks_always_called")
+        if own is None or always is None:
+            return
+        number = self._hooks[1][1]
+        # Torch goes through these hooks while ours takes itself off: it is another dict that it finds them in.
+        state["_forward_hooks"] = OrderedDict(own)
+        state["_forward_hooks"][number] = _Exit(self._after)
+        always[number] = True
+        self._aside = module, own
+        for hooks, key, _ in self._hooks:
+            hooks.pop(key, None)
+
+    def _take_back(self) -> None:
+        """The outermost module's hooks are as they were."""
+        if self._aside is None:
+            return
+        (module, own), self._aside = self._aside, None
+        state, number = vars(module), self._hooks[1][1]
+        used, state["_forward_hooks"] = state["_forward_hooks"], own
+        if len(used) != len(own) + 1:
+            # The program has added or removed some while it ran.
+            own.clear()
+            own.update((key, hook) for key, hook in used.items() if key != number)
+        state["_forward_hooks_always_called"].pop(number, None)
+
+    def _come_back(self) -> None:
+        self._take_back()
+        for hooks, key, hook in self._hooks:
+            hooks[key] = hook
+
+    def start(self) -> None:
+        super().start()
+        if self._aside is not None:
+            self._come_back()
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], _result: Any) -> None:
         if self._root is not None:
@@ -125,9 +175,11 @@ class ModuleSensor(Sensor):
                 return
             if module is self._root:
                 self._root = None
+                if self._aside is not None:
+                    self._guarded(self._come_back)
         exception = sys.exception()
         raised = exception if isinstance(exception, Exception) and _raised_below(exception, sys._getframe(1)) else None
-        self._guarded(lambda: self._leave(module, args, raised))
+        self._guarded(self._leave, module, args, raised)
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         listener = self.listener
@@ -159,6 +211,19 @@ class ModuleSensor(Sensor):
             if each.module is module:
                 self.listener.scope = each.parent
                 return
+
+
+class _Exit(functools.partial[None]):
+    """The hook of a module that runs alone with one. A copy of the module, made while it runs, has one that does nothing."""
+
+    def __deepcopy__(self, _memo: Any) -> _Exit:
+        return _Exit(_do_nothing)
+
+    def __reduce__(self) -> tuple[type[_Exit], tuple[Any]]:
+        return _Exit, (_do_nothing,)
+
+
+def _do_nothing(*_: Any) -> None: ...
 
 
 def _raised_below(exception: Exception, call: FrameType) -> bool:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import BatchSampler, IterableDataset
 from torch.utils.data._utils import signal_handling
 
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
+from whence.tape.indices import listed
 from whence.tape.randomness import Draws, Kept
 
 MOST_FIELDS = 64
@@ -69,6 +70,8 @@ class LoaderInfo:
         self.collate: Any = getattr(loader, "collate_fn", None)
         self.batched = getattr(loader, "batch_sampler", None) is not None
         """Whether its sampler gives the indices of a whole batch at a time. Else what the dataset gives is the batch."""
+        self.gives_fresh_lists = type(getattr(loader, "batch_sampler", None)) is BatchSampler
+        """Whether each batch's indices are a list of their own, which nobody will use again."""
         self.batches = 0
         self.form = Form()
         """Of its last batch."""
@@ -157,7 +160,7 @@ class Batch:
     @property
     def indices(self) -> list[Any] | None:
         """The dataset indices of its samples, or None where the sampler gives none."""
-        return None if self.kept is None else list(self.kept)
+        return listed(self.kept, self.info.batched)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ class Draws:
         self._dataset = dataset
         self._moved: set[Stream] = set()
         self._batches = 0
+        self.are_none = False
+        """It is known that they draw from none."""
 
     def before(self) -> Kept:
         if self._streams is None:
@@ -52,6 +54,7 @@ class Draws:
         self._moved |= {each for each, state in kept if not _same(state, each.state())}
         if self._batches > LEARNING:
             self._streams = [each for each in self._streams if each in self._moved]
+            self.are_none = not self._streams
 
 
 def restore(kept: Kept) -> None:

@@ -56,6 +56,8 @@ class ModuleBook:
 
     def _know(self, module: nn.Module) -> None:
         key, known = id(module), self._known
+        if key in known and known[key]() is module:
+            return
 
         def forget(reference: weakref.ref[nn.Module]) -> None:
             if known.get(key) is reference:
@@ -63,8 +65,7 @@ class ModuleBook:
                 self._stacks.pop(key, None)
                 self._root_ids.discard(key)
 
-        if key not in known or known[key]() is not module:
-            known[key] = weakref.ref(module, forget)
+        known[key] = weakref.ref(module, forget)
 
     def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
         self._know(module)
@@ -88,7 +89,7 @@ class ModuleBook:
 
     def times_built_inside(self, site: Site) -> int:
         """How often a module was built at a place while another one was running."""
-        return self._inside.get(site, 0)
+        return self._inside.get(site, 0) if self._inside else 0
 
     def note_registration(self, tensor: torch.Tensor, stack: tuple[Site, ...]) -> None:
         """A parameter was assigned to a module, outside of constructors."""
