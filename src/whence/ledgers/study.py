@@ -50,11 +50,12 @@ class Study(Scene):
     built: Sequence[OptimizerEntry]
     loop: LoopLedger
     told: set[str]
+    """Rules that have spoken in this run."""
     asked: set[object]
     """Questions that cost a child process, and had their answer in an earlier study."""
-    """Rules that have spoken in this run."""
     _paths: dict[int, tuple[Call, ...]] = field(default_factory=dict)
     _runs: list[Run | None] = field(default_factory=list)
+    _contents: dict[Value, torch.Tensor] = field(default_factory=dict)
     _plan: Plan | None = None
 
     def path(self, value: Value) -> tuple[Call, ...]:
@@ -109,11 +110,13 @@ class Study(Scene):
             run = replay(self.plan)
         except (Unreplayable, RuntimeError):
             return None
-        same = all(
+        return run if run.raised is None and self._is_faithful(run) else None
+
+    def _is_faithful(self, run: Run) -> bool:
+        return all(
             loss.number is None or loss.value not in run.contents or _is(run.contents[loss.value], loss.number)
             for loss in self.losses
         )
-        return run if run.raised is None and same else None
 
     def again(self, *wanted: Value, gradients: bool = False, **changes: Any) -> Run | None:
         """The pass with something changed. Of what it computes only what is wanted is kept."""
@@ -148,13 +151,23 @@ class Study(Scene):
         tensor = self.now.held.get(value, value.tensor)
         if tensor is not None and self.tape.known_value(tensor) is value:
             return tensor
-        if not self._runs:
-            plan = plan_for(self.calls, self.now, self.tape, [value], backward=False, draws=False)
-            if len(plan.calls) <= A_FEW and not any(may_draw(call) for call in plan.calls):
-                # Labels are mostly a view of what the loader gave: no need to run the model for these.
-                with contextlib.suppress(Unreplayable, RuntimeError):
-                    return replay(plan, only={value}, gradients=False).contents.get(value)
+        if value not in self._contents and not self._runs:
+            found = self._computed(value)
+            if found is not None:
+                self._contents[value] = found
+        if value in self._contents:
+            return self._contents[value]
         return self.run.contents.get(value) if self.run is not None else None
+
+    def _computed(self, value: Value) -> torch.Tensor | None:
+        """Without a graph, and with everything else let go: of a large pass that takes far less memory than to run it whole."""
+        plan = plan_for(self.calls, self.now, self.tape, [value], backward=False, draws=False)
+        if len(plan.calls) <= A_FEW and not any(may_draw(call) for call in plan.calls):
+            # Labels are mostly a view of what the loader gave: no need to run the model for these.
+            with contextlib.suppress(Unreplayable, RuntimeError):
+                return replay(plan, only={value}, gradients=False).contents.get(value)
+        run = self.again(value, *(each.value for each in self.losses))
+        return run.contents.get(value) if run is not None and self._is_faithful(run) else None
 
     def layer_of(self, call: Call) -> nn.Module | None:
         module = getattr(call.module, "module", None)

@@ -91,10 +91,12 @@ def repeats_its_input(study: Study) -> Call | None:
     for loss, call in study.loss_calls():
         logits = argument(call, 0, "input") if call.name in ("cross_entropy", "nll_loss") else None
         target = argument(call, 1, "target") if logits is not None else None
-        labels = study.content(target) if target is not None else None
-        if logits is None or labels is None or labels.is_floating_point() or len(logits.shape) != 2:
+        if logits is None or target is None or target.dtype.is_floating_point or len(logits.shape) != 2:
             continue
         steps = sorted(_single_steps(study, loss), key=lambda each: each.number)
+        labels = study.content(target) if len(steps) >= FEWEST_STEPS else None
+        if labels is None:
+            continue
         given = [study.content(ids) for each in steps if (ids := argument(each, 0, "input")) is not None]
         tokens = [each.reshape(-1) for each in given if each is not None]
         if len(tokens) < FEWEST_STEPS or len(tokens) != len(steps):

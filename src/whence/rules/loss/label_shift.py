@@ -38,7 +38,7 @@ def label_shift(study: Study) -> Finding | None:
         logits = argument(shift.call, 0, "input")
         if logits is not None and study.run is not None and _is_causal(study, shift, logits):
             return _tell(study, shift.call, shift.by)
-    repeating = repeats_its_input(study) if not found and study.run is not None else None
+    repeating = repeats_its_input(study) if not found else None
     return _tell(study, repeating, 0) if repeating is not None else None
 
 
