@@ -129,7 +129,7 @@ class Auditor:
             return
         subject, written, detail = FACTS[kind](args, kwargs, result)
         if kind is Kind.CLEAR:
-            detail["versions"] = sum(each._version for each in self._owned())
+            detail["versions"] = self._age()
         if kind in (Kind.LOAD, Kind.READ):
             detail["steps"] = sum(each.steps for each in self.built)
         if kind is Kind.LOAD:
@@ -146,13 +146,25 @@ class Auditor:
             stack,
             sys._getframe(2),
             step=self.host.step,
-            updates=self._entry(optimizer).steps if isinstance(optimizer, Optimizer) else 0,
+            updates=self._updates_of(optimizer) if isinstance(optimizer, Optimizer) else 0,
             epoch=self.batches.present,
+        )
+
+    def _updates_of(self, optimizer: Optimizer) -> int:
+        """How often it has stepped; a wrapper, as accelerate's, has the groups of the one that steps."""
+        groups = optimizer.param_groups
+        return max(
+            (each.steps for each in self.built if (one := each.optimizer) is not None and one.param_groups is groups),
+            default=0,
         )
 
     def _owned(self) -> Iterator[torch.Tensor]:
         known = {id(each): each for entry in self.built if (one := entry.optimizer) for each in all_weights_of(one)}
         return (each for each in known.values() if not each.is_meta)
+
+    def _age(self) -> int:
+        """A number that moves on when weights change. Torch counts changes in place, but not those that fused optimizers make."""
+        return sum(each._version for each in self._owned()) + sum(each.steps for each in self.built)
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         """A loss that hangs on no graph is of interest where no weight is meant by it; so are gradients that are there already."""
@@ -172,9 +184,8 @@ class Auditor:
             for weight in self._owned():
                 self.weights.know(weight)
         written = self.loop.freshly_written(self._owned())
-        versions = sum(each._version for each in self._owned())
         stack = user_stack(sys._getframe(2))
-        self.loop.note(Kind.BACKWARD, self.host.step, stack, None, written, versions=versions, kept=self._kept)
+        self.loop.note(Kind.BACKWARD, self.host.step, stack, None, written, versions=self._age(), kept=self._kept)
         self._kept = frozenset()
 
     def epoch_began(self, info: LoaderInfo, stack: tuple[Site, ...]) -> None:
