@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 import torch
 from forking import whence_run
 from torch import nn
+from torch.nn.modules import module as torch_module
 
 from whence.config import Config
 from whence.finding import Finding, Outcome
@@ -121,6 +124,87 @@ def test_a_copied_module_was_built_where_its_original_was(session: Session) -> N
     del encoder, copied
     gc.collect()
     assert key not in session.modules._copies
+
+
+SEEN: list[nn.Module] = []
+
+
+def _see(module: nn.Module, *_: object) -> None:
+    SEEN.append(module)
+
+
+class Inner(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor, how: str = "") -> torch.Tensor:
+        if how == "raise":
+            raise ValueError("on purpose")
+        if how == "copy":
+            self.twins = copy.deepcopy(self), pickle.loads(pickle.dumps(self))
+        self.alone = not torch_module._global_forward_pre_hooks
+        return self.layer(x)
+
+
+def test_an_outermost_module_runs_alone_with_a_hook_and_keeps_none(session: Session) -> None:
+    session.calls.stop()
+    model = Inner()
+    mine = model.register_forward_hook(_see)
+    SEEN.clear()
+    hooks = model._forward_hooks
+    x = torch.ones(2, 3)
+    model(x)
+    session.calls.stop()  # The first input of a kind is recorded.
+    model(x)
+    assert model.alone
+    with pytest.raises(ValueError, match="on purpose"):
+        model(x, "raise")
+    assert session.scope is None
+    model(x, "copy")
+    for twin in model.twins:
+        assert twin(x).equal(model.layer(x))
+    assert len(SEEN) == 5
+    assert model._forward_hooks is hooks
+    assert len(hooks) == 1
+    assert not model._forward_hooks_always_called
+    assert torch_module._global_forward_pre_hooks
+    mine.remove()
+    session.stop()
+    assert not hooks
+    assert not torch_module._global_forward_pre_hooks
+
+
+def test_passes_that_tell_nothing_new_are_thinned_out_on_the_tape(session: Session) -> None:
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    lengths = []
+    for _ in range(40):
+        optimizer.zero_grad()
+        model(torch.ones(2, 3)).sum().backward()
+        optimizer.step()
+        lengths.append(len(session.tape.calls))
+    assert session.calls.on
+    assert lengths[-1] == lengths[-10]
+    assert not any(call.forgotten for call in session.tape.calls)
+
+
+def test_a_result_that_is_still_in_use_keeps_its_pass_on_the_tape(session: Session) -> None:
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    kept = None
+    for number in range(40):
+        optimizer.zero_grad()
+        prediction = model(torch.ones(2, 3))
+        kept = prediction.detach() if number == 12 else kept
+        prediction.sum().backward()
+        optimizer.step()
+    call = session.tape.value_of(kept).call
+    assert call is not None
+    assert not call.forgotten
+    assert call.operands[0].call is not None
+    assert call.operands[0].call.name == "linear"
+    assert call.operands[0].call.operands
 
 
 @pytest.mark.parametrize(
