@@ -19,7 +19,7 @@ from workloads import DIVISOR, WORKLOADS, Step
 from whence.config import Config
 from whence.record import Record
 from whence.report.live import LiveReport
-from whence.session import Session
+from whence.watching.session import Session
 
 
 def seconds(step: Step) -> float:

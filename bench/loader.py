@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
 from whence.config import Config
 from whence.finding import Finding
 from whence.record import Record
-from whence.session import Session
+from whence.watching.session import Session
 
 BATCHES, BATCH = 40, 256
 WARM = 6

@@ -38,7 +38,7 @@ def child(name: str, steps: int, watched: bool) -> None:
         from whence.config import Config
         from whence.record import Record
         from whence.report.live import LiveReport
-        from whence.session import Session
+        from whence.watching.session import Session
 
         session = Session(Config(), Record(), LiveReport(quiet=True, folder=None))
         session.start()

@@ -21,12 +21,12 @@ import torch
 from torch import nn
 from workloads import WORKLOADS, Step, Workload
 
-from whence.auditing import LEDGER_STEPS
 from whence.config import Config
-from whence.pacing import GRACE_CALLS
 from whence.record import Record
 from whence.report.live import LiveReport
-from whence.session import Session
+from whence.watching.auditing import LEDGER_STEPS
+from whence.watching.pacing import GRACE_CALLS
+from whence.watching.session import Session
 
 Way = Callable[[nn.Module], contextlib.AbstractContextManager[None]]
 

@@ -13,7 +13,7 @@ import torch.optim
 import torch.utils.data
 
 import whence.report.live
-import whence.session  # noqa: F401
+import whence.watching.session  # noqa: F401
 from whence.cli import demo, report, rule, run  # noqa: F401
 from whence.rules.rule import all_rules
 

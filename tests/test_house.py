@@ -15,7 +15,6 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "whence"
 ARROWS = {
     "finding": set(),
     "version": set(),
-    "stopping": set(),
     "source": {"finding"},
     "data": {"finding"},
     "tape": {"finding", "source"},
@@ -26,53 +25,22 @@ ARROWS = {
     "record": {"finding", "config", "version"},
     "sensors": {"finding", "source", "tape", "ledgers"},
     "report": {"finding"},
-    "explaining": {"finding", "source", "tape", "lineage", "rules"},
     "repro": {"finding", "source", "tape", "lineage"},
-    "diagnosing": {"finding", "source", "tape", "lineage", "rules", "repro"},
-    "updates": {"tape"},
-    "auditing": {"finding", "source", "tape", "ledgers", "rules", "updates"},
-    "tripwires": {"finding", "source", "tape", "lineage", "diagnosing", "repro", "updates"},
-    "pacing": {"tape", "sensors", "auditing"},
-    "stepping": {"tape", "tripwires", "pacing"},
-    "functional": {"finding", "tape", "lineage", "repro", "tripwires"},
-    "aside": {"finding", "record", "sensors", "tape"},
-    "reenacting": {"finding", "tape", "lineage", "repro", "tripwires"},
-    "session": {
+    "watching": {
         "finding",
-        "aside",
-        "reenacting",
-        "repro",
         "source",
         "tape",
-        "rules",
-        "config",
-        "record",
-        "sensors",
-        "explaining",
-        "diagnosing",
-        "tripwires",
-        "functional",
-        "pacing",
-        "stepping",
-        "auditing",
+        "lineage",
         "ledgers",
-        "updates",
-        "stopping",
-    },
-    "checking": {
-        "finding",
+        "rules",
         "config",
         "record",
-        "version",
-        "source",
-        "tape",
-        "rules",
         "sensors",
-        "explaining",
-        "session",
+        "report",
+        "repro",
     },
-    "survey": {"finding", "config", "data", "lineage", "record", "session", "source", "tape"},
-    "watching": {"finding", "config", "record", "report", "session"},
+    "checking": {"finding", "config", "record", "version", "source", "tape", "rules", "sensors", "watching"},
+    "survey": {"finding", "config", "data", "lineage", "record", "source", "tape", "watching"},
     "cli": {
         "checking",
         "finding",
@@ -81,14 +49,43 @@ ARROWS = {
         "report",
         "rules",
         "sensors",
-        "session",
         "source",
-        "stopping",
         "survey",
         "version",
+        "watching",
     },
     "__init__": {"checking", "finding", "watching", "data", "survey", "version"},
     "__main__": {"cli"},
+}
+
+# The same within the room where everything comes together.
+WITHIN_WATCHING = {
+    "__init__": set(),
+    "stopping": set(),
+    "aside": set(),
+    "updates": set(),
+    "explaining": set(),
+    "diagnosing": set(),
+    "auditing": {"updates"},
+    "tripwires": {"diagnosing", "updates"},
+    "functional": {"tripwires"},
+    "reenacting": {"tripwires"},
+    "pacing": {"auditing"},
+    "stepping": {"tripwires", "pacing"},
+    "session": {
+        "aside",
+        "auditing",
+        "diagnosing",
+        "explaining",
+        "functional",
+        "pacing",
+        "reenacting",
+        "stepping",
+        "stopping",
+        "tripwires",
+        "updates",
+    },
+    "watch": {"session"},
 }
 
 
@@ -113,6 +110,13 @@ def test_imports_follow_the_arrows(path: Path) -> None:
     for module in _imports(path):
         target = module.split(".")[1]
         assert target == room or target in ARROWS[room], f"{room} must not import {target}"
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "watching").glob("*.py")), ids=lambda path: path.stem)
+def test_imports_within_the_watch_follow_the_arrows(path: Path) -> None:
+    for module in _imports(path):
+        _, room, *rest = module.split(".")
+        assert room != "watching" or rest[0] in WITHIN_WATCHING[path.stem], f"{path.stem} must not import {rest[0]}"
 
 
 @pytest.mark.parametrize("room", ["report", "finding", "source"])

@@ -18,8 +18,8 @@ import whence
 from whence.data.leaves import leaves_of as read_leaves_of
 from whence.ledgers.batches import BatchLedger
 from whence.ledgers.inputs import InputLedger
-from whence.session import running
 from whence.tape.batches import Batch, Form, LoaderInfo, leaves_of, signature_of
+from whence.watching.session import running
 
 IMAGE = torch.arange(12.0).reshape(3, 4)
 LABEL = torch.arange(3)

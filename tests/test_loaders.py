@@ -15,8 +15,8 @@ from forking import in_child, whence_run
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, get_worker_info
 
 import whence
-from whence.session import running
 from whence.tape.indices import listed
+from whence.watching.session import running
 
 SIZE = 24
 IN_ORDER = "in_order" in inspect.signature(DataLoader.__init__).parameters

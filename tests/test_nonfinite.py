@@ -11,9 +11,9 @@ import torch
 from forking import Ran, plain_run, whence_run
 from torch import nn
 
-import whence.pacing
+import whence.watching.pacing
 from whence.repro import safetensors
-from whence.tripwires import all_finite
+from whence.watching.tripwires import all_finite
 
 
 def run(folder: Path, text: str, *options: str) -> Ran:
@@ -60,7 +60,7 @@ LATE_BY_HAND = """
 def test_a_step_that_was_not_recorded_is_replayed_from_one_that_was(
     text: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whence.pacing, "GRACE_CALLS", 0)
+    monkeypatch.setattr(whence.watching.pacing, "GRACE_CALLS", 0)
     (finding,) = run(tmp_path, text).loud
     assert (finding["rule"], finding["origin"]["line"], finding["origin"]["op"]) == ("nonfinite/forward", line, "log")
     assert finding["origin"]["step"] == 17
@@ -69,7 +69,7 @@ def test_a_step_that_was_not_recorded_is_replayed_from_one_that_was(
 
 
 def test_the_sample_of_a_replayed_step_is_that_steps_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whence.pacing, "GRACE_CALLS", 0)
+    monkeypatch.setattr(whence.watching.pacing, "GRACE_CALLS", 0)
     (finding,) = run(tmp_path, LATE).loud
     assert finding["origin"]["sample"]["dataset_index"] == 137
     assert "without sample 137 the loss is" in finding["proof"]["counterfactual"]

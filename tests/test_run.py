@@ -16,7 +16,7 @@ import pytest
 import torch._dynamo  # noqa: F401  what forked children would each import anew: optimizers want it
 from forking import Ran, in_child, plain_run
 
-import whence.session  # noqa: F401
+import whence.watching.session  # noqa: F401
 from whence.cli import main
 
 # `in_child` leaves its two temporary files to the garbage collector.

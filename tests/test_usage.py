@@ -18,7 +18,7 @@ import pytest
 import torch._dynamo  # noqa: F401  what forked children would each import anew
 from forking import Ran, in_child, whence_run
 
-import whence.session
+import whence.watching.session
 from whence.cli import main
 from whence.finding import Severity
 

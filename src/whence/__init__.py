@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from whence.data.contract import Contract
     from whence.finding import Finding, Report
     from whence.survey import DataReport, check_data
-    from whence.watching import Watch, watch
+    from whence.watching.watch import Watch, watch
 
 __all__ = [
     "CheckFailed",
@@ -35,10 +35,10 @@ _HOMES = {
     "DataReport": "survey",
     "Finding": "finding",
     "Report": "finding",
-    "Watch": "watching",
+    "Watch": "watching.watch",
     "check": "checking.check",
     "check_data": "survey",
-    "watch": "watching",
+    "watch": "watching.watch",
 }
 
 

@@ -22,12 +22,12 @@ from whence.finding import Confidence, Finding, Origin, Outcome, Severity, Span,
 from whence.lineage.datasets.samples import trace_into_batch
 from whence.lineage.properties import NotFinite
 from whence.record import Record
-from whence.session import Session
 from whence.source.sites import user_stack
 from whence.source.spots import Spot
 from whence.tape.batches import Batch, BatchLeaf, leaves_of
 from whence.tape.replay import trouble_in
 from whence.tape.scene import Scene
+from whence.watching.session import Session
 
 Progress = Callable[[int], None]
 BATCH = 32

@@ -13,13 +13,13 @@ from torch import nn
 from whence.checking.calling import Pass
 from whence.checking.constructors import built_at
 from whence.config import Config
-from whence.explaining import Explainer
 from whence.finding import Finding, Severity
 from whence.record import Record
 from whence.sensors.watchdog import Watchdog
 from whence.source.handlers import Fate
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call
+from whence.watching.explaining import Explainer
 
 # What needs a loop to be known is not asked after one step.
 FAMILIES = ("shape", "dtype", "device", "data", "loss", "gradient", "nonfinite", "checkpoint")
@@ -67,7 +67,7 @@ class Watched:
 
 def watch_step(model: nn.Module, step: Callable[[], Any]) -> Watched:
     """Run a step and collect the findings. What it raises is explained, and kept."""
-    from whence.session import Session
+    from whence.watching.session import Session
 
     session = Session(Config(select=FAMILIES), Record(), Silence())
     usual = session.explainer

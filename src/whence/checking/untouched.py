@@ -61,7 +61,7 @@ def seed(number: int) -> None:
 @contextmanager
 def _not_watched() -> Iterator[None]:
     """A watch that is on in this process does not see what is tried on copies."""
-    sessions = sys.modules.get("whence.session")
+    sessions = sys.modules.get("whence.watching.session")
     session = sessions.running() if sessions is not None else None
     sensors = [each for each in (*session.sensors, session.calls) if each.on] if session is not None else []
     for sensor in sensors:

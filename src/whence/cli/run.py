@@ -27,10 +27,10 @@ from whence.record import Record, document_of, new_run_folder, write_document
 from whence.report.live import LiveReport
 from whence.report.note import render_note
 from whence.sensors import program as programs
-from whence.stopping import Stop
+from whence.watching.stopping import Stop
 
 if TYPE_CHECKING:
-    from whence.session import Session
+    from whence.watching.session import Session
 
 TAKES_VALUE = ("--select", "--ignore", "--fail-on", "--stop-on", "--steps", "--budget", "--hang-after", "--json")
 
@@ -194,7 +194,7 @@ class Run:
         # Nothing of what is imported is garbage, and torch has left much to go through.
         gc.disable()
         try:
-            from whence.session import Session
+            from whence.watching.session import Session
 
             self.watch = Session(self.config, self.record, self.screen)
             self.watch.start()

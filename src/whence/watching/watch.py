@@ -11,7 +11,7 @@ from whence.finding import Finding, Outcome, Report, described
 from whence.record import Record, new_run_folder
 from whence.report.live import LiveReport
 from whence.report.note import render_note
-from whence.session import Session, running
+from whence.watching.session import Session, running
 
 _current: Watch | None = None
 

@@ -21,7 +21,6 @@ from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
-from whence.diagnosing import Diagnoser
 from whence.finding import Finding, Severity
 from whence.lineage.births import mended
 from whence.lineage.live import LiveBirth, live_birth
@@ -35,7 +34,17 @@ from whence.tape.replay import Plan, leaving_no_trace, trouble_in
 from whence.tape.tape import Call, Value, flatten
 from whence.tape.trial import try_values
 from whence.tape.trip import BadState, BadUpdate, Consequence, Notice, ScaleFall, Trip
-from whence.updates import ABSURD, SUDDEN, RateProbe, bad_state, dry_run, is_out_of_bounds, is_torchs, rounds_eps
+from whence.watching.diagnosing import Diagnoser
+from whence.watching.updates import (
+    ABSURD,
+    SUDDEN,
+    RateProbe,
+    bad_state,
+    dry_run,
+    is_out_of_bounds,
+    is_torchs,
+    rounds_eps,
+)
 
 MOST_LOSSES = 256
 MOST_RATE_TRIALS = 4

@@ -41,7 +41,7 @@ from whence.tape.batches import LoaderInfo, is_from_a_signal
 from whence.tape.passes import PassBook
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Tape, Value
-from whence.updates import kept_in_float32
+from whence.watching.updates import kept_in_float32
 
 LEDGER_STEPS = 200
 MOST_STUDIES = 8

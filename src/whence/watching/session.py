@@ -19,20 +19,13 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import dataloader
 
-from whence.aside import Aside, AsStep, Unread, Unseen, recording
-from whence.auditing import AUDITS, Auditor
 from whence.config import Config
-from whence.diagnosing import Diagnoser
-from whence.explaining import Explainer
 from whence.finding import Finding, Outcome, Overhead, Report, described
-from whence.functional import FunctionalSteps
 from whence.ledgers.changes import CHANGES
 from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
 from whence.ledgers.loop import Kind
-from whence.pacing import Pace
 from whence.record import Record
-from whence.reenacting import Reenactor
 from whence.repro import Repro
 from whence.rules.rule import call_rules
 from whence.sensors.backward import BackwardSensor
@@ -57,8 +50,6 @@ from whence.source.sites import (
     user_stack,
 )
 from whence.source.suppressions import is_suppressed
-from whence.stepping import HandSteps
-from whence.stopping import Stop
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost, is_from_a_signal
 from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES, PassBook
 from whence.tape.preparation import Preparation
@@ -66,8 +57,17 @@ from whence.tape.randomness import Kept
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
 from whence.tape.transform import Transform
-from whence.tripwires import Tripwires, refused_operands, weights_of
-from whence.updates import is_torchs
+from whence.watching.aside import Aside, AsStep, Unread, Unseen, recording
+from whence.watching.auditing import AUDITS, Auditor
+from whence.watching.diagnosing import Diagnoser
+from whence.watching.explaining import Explainer
+from whence.watching.functional import FunctionalSteps
+from whence.watching.pacing import Pace
+from whence.watching.reenacting import Reenactor
+from whence.watching.stepping import HandSteps
+from whence.watching.stopping import Stop
+from whence.watching.tripwires import Tripwires, refused_operands, weights_of
+from whence.watching.updates import is_torchs
 
 RECORDED_FETCHES = 12
 SOME_CALLS = 512

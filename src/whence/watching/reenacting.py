@@ -24,7 +24,7 @@ from whence.lineage.graph import alike
 from whence.repro import Repro
 from whence.tape.replay import same_bits, trouble_in
 from whence.tape.trip import Notice, Trip
-from whence.tripwires import Tripwires
+from whence.watching.tripwires import Tripwires
 
 NOTICES = (Notice.LOSS, Notice.GRADIENT, Notice.OPERAND)
 TRIES = 8

@@ -19,7 +19,7 @@ from whence.repro import Repro
 from whence.tape.passes import PassBook
 from whence.tape.replay import trouble_in
 from whence.tape.transform import Transform
-from whence.tripwires import Tripwires
+from whence.watching.tripwires import Tripwires
 
 PATIENCE_SECONDS = 30.0
 MOST_PLACES = 4

@@ -6,12 +6,12 @@ from typing import Protocol
 
 import torch
 
-from whence.pacing import Pace
 from whence.tape.hand import weights_under
 from whence.tape.passes import PassBook
 from whence.tape.replay import trouble_in
 from whence.tape.tape import Call, Tape
-from whence.tripwires import Tripwires
+from whence.watching.pacing import Pace
+from whence.watching.tripwires import Tripwires
 
 
 class Host(Protocol):

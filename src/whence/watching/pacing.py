@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from whence.auditing import AUDITS, LEDGER_STEPS
 from whence.sensors.calls import CallSensor
 from whence.sensors.loop import OrderSensor
 from whence.sensors.modules import ModuleSensor
@@ -19,6 +18,7 @@ from whence.tape.batches import Form
 from whence.tape.passes import PassBook, structure_of
 from whence.tape.scopes import Scope
 from whence.tape.tape import Tape
+from whence.watching.auditing import AUDITS, LEDGER_STEPS
 
 RECORDED_STEPS = 3
 MOST_SIGNATURES = 24
