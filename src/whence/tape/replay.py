@@ -206,45 +206,52 @@ def replay(
     only `with_hooks`, which belongs into a child process. With `only` these values are kept, and others let go after their
     last use, unlooked at; without `gradients` there is no graph. The graph `towards` some values holds no gradients of
     weights, and so needs few of the tensors in between."""
-    run = Run()
-    ends = _last_uses(plan.calls) if only is not None else {}
-    changed = {value for call in plan.calls for value in call.changed}
-    changed_memory = {value.storage for value in changed if value.storage}
-
-    def content(value: Value) -> torch.Tensor:
-        if value not in run.contents:
-            tensor = (substitute or {}).get(value)
-            if tensor is None:
-                tensor = plan.resolve(value)
-            live, tensor = tensor, tensor.detach()
-            if value in changed or value.storage in changed_memory:
-                tensor = tensor.clone()
-            if towards:
-                tensor = _differentiable(tensor) if value in towards else tensor
-            elif value.requires_grad and (tensor.is_floating_point() or tensor.is_complex()):
-                tensor.requires_grad_(True)
-                if with_hooks:
-                    _adopt_hooks(live, tensor)
-            run.contents[value] = tensor
-            if only is None:
-                run.leaves[value] = tensor
-                if trouble := trouble_in(tensor):
-                    run.troubles[value] = trouble
-        return run.contents[value]
-
-    def argument(thing: Any) -> Any:
-        if isinstance(thing, Value):
-            return content(thing)
-        if isinstance(thing, Foreign):
-            raise Unreplayable(thing.description)
-        return plan.sizes.get(thing, thing) if type(thing) is int else thing
-
-    marks = list(plan.marks)
+    player = _Player(
+        plan,
+        substitute=substitute or {},
+        alter=alter,
+        amend=amend,
+        at_backward=at_backward,
+        until=until,
+        with_hooks=with_hooks,
+        only=only,
+        gradients=gradients,
+        towards=towards,
+    )
     with leaving_no_trace(), during or nullcontext(), ExitStack() as precision:
+        player.play(precision)
+    return player.run
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Player:
+    """One run of a plan."""
+
+    plan: Plan = field(kw_only=False)
+    substitute: Mapping[Value, torch.Tensor]
+    alter: Alter | None
+    amend: Callable[[Call, Run], None] | None
+    at_backward: Callable[[Call, Run], None] | None
+    until: Call | None
+    with_hooks: bool
+    only: Collection[Value] | None
+    gradients: bool
+    towards: Collection[Value]
+    run: Run = field(default_factory=Run)
+    _copied: frozenset[Value] = frozenset()
+    _copied_memory: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        self._copied = frozenset(value for call in self.plan.calls for value in call.changed)
+        self._copied_memory = frozenset(value.storage for value in self._copied if value.storage)
+
+    def play(self, precision: ExitStack) -> None:
+        ends = _last_uses(self.plan.calls) if self.only is not None else {}
+        marks = list(self.plan.marks)
         autocast = None
-        for call in plan.calls:
-            if until is not None and call.number > until.number:
-                break
+        for call in self.plan.calls:
+            if self.until is not None and call.number > self.until.number:
+                return
             while marks and marks[0].number <= call.number:
                 torch.set_rng_state(marks.pop(0).state)
             if call.autocast != autocast:
@@ -252,39 +259,78 @@ def replay(
                 autocast = call.autocast
                 if autocast is not None:
                     precision.enter_context(torch.autocast(autocast[0], dtype=autocast[1]))
-            try:
-                args, kwargs = map_leaves(argument, call.args), map_leaves(argument, call.kwargs)
-            except Unreplayable:
-                if call.name not in BACKWARDS and is_random(call):
-                    continue
-                raise
-            if alter is not None:
-                args, kwargs = alter(call, args, kwargs)
-            if call is until:
-                break
-            if at_backward is not None and call.name in BACKWARDS:
-                at_backward(call, run)
-            with torch.set_grad_enabled(call.grad_mode and gradients):
-                try:
-                    result = call.func(*args, **kwargs)
-                except Exception as exception:
-                    run.raised = call, exception.with_traceback(None)
-                    break
-            _enter(run, call, result, plan.is_given)
-            for value in call.outputs:
-                if value in towards and value in run.contents:
-                    run.contents[value] = _differentiable(run.contents[value])
-                elif value.requires_grad and gradients and not towards and value in run.contents:
-                    _as_leaf(run.contents[value])
-            if only is None:
-                _look_at(run, call)
-            if amend is not None:
-                amend(call, run)
-            args = kwargs = result = None
+            if not self._make(call):
+                return
             for value in ends.get(call.number, ()):
-                if value not in only:  # type: ignore[operator]
-                    run.contents.pop(value, None)
-    return run
+                if value not in self.only:  # type: ignore[operator]
+                    self.run.contents.pop(value, None)
+
+    def _make(self, call: Call) -> bool:
+        """Make a call again; False if the run ends with it."""
+        try:
+            args, kwargs = map_leaves(self._argument, call.args), map_leaves(self._argument, call.kwargs)
+        except Unreplayable:
+            if call.name not in BACKWARDS and is_random(call):
+                return True
+            raise
+        if self.alter is not None:
+            args, kwargs = self.alter(call, args, kwargs)
+        if call is self.until:
+            return False
+        if self.at_backward is not None and call.name in BACKWARDS:
+            self.at_backward(call, self.run)
+        with torch.set_grad_enabled(call.grad_mode and self.gradients):
+            try:
+                result = call.func(*args, **kwargs)
+            except Exception as exception:
+                self.run.raised = call, exception.with_traceback(None)
+                return False
+        self._take_in(call, result)
+        return True
+
+    def _take_in(self, call: Call, result: Any) -> None:
+        run = self.run
+        _enter(run, call, result, self.plan.is_given)
+        for value in call.outputs:
+            if value in self.towards and value in run.contents:
+                run.contents[value] = _differentiable(run.contents[value])
+            elif value.requires_grad and self.gradients and not self.towards and value in run.contents:
+                _as_leaf(run.contents[value])
+        if self.only is None:
+            _look_at(run, call)
+        if self.amend is not None:
+            self.amend(call, run)
+
+    def _argument(self, thing: Any) -> Any:
+        if isinstance(thing, Value):
+            return self._content(thing)
+        if isinstance(thing, Foreign):
+            raise Unreplayable(thing.description)
+        return self.plan.sizes.get(thing, thing) if type(thing) is int else thing
+
+    def _content(self, value: Value) -> torch.Tensor:
+        """What a call is given: computed before, or a leaf, for which a tensor stands in that has a gradient of its own."""
+        run = self.run
+        if value in run.contents:
+            return run.contents[value]
+        live = self.substitute.get(value)
+        if live is None:
+            live = self.plan.resolve(value)
+        tensor = live.detach()
+        if value in self._copied or value.storage in self._copied_memory:
+            tensor = tensor.clone()
+        if self.towards:
+            tensor = _differentiable(tensor) if value in self.towards else tensor
+        elif value.requires_grad and (tensor.is_floating_point() or tensor.is_complex()):
+            tensor.requires_grad_(True)
+            if self.with_hooks:
+                _adopt_hooks(live, tensor)
+        run.contents[value] = tensor
+        if self.only is None:
+            run.leaves[value] = tensor
+            if trouble := trouble_in(tensor):
+                run.troubles[value] = trouble
+        return tensor
 
 
 def _as_leaf(tensor: torch.Tensor) -> None:
