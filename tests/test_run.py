@@ -701,3 +701,16 @@ def test_settings_made_before_torch_is_imported_still_count(tmp_path: Path) -> N
     """The number of threads decides in which order sums are taken, and so their last bits."""
     write(tmp_path, "import os; os.environ['OMP_NUM_THREADS'] = '1'; import torch; print(torch.get_num_threads())")
     assert whence_process("train.py", cwd=tmp_path).stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "ran", "said"),
+    [("torch", 0, "whence error Linear expects"), ("torch, rich", 1, "whence: Linear expects")],
+)
+def test_a_file_that_is_called_rich_is_left_to_the_program(tmp_path: Path, imports: str, ran: int, said: str) -> None:
+    (tmp_path / "rich.py").write_text('print("the program\'s own")')
+    (tmp_path / "train.py").write_text(f"import {imports}\ntorch.nn.Linear(3, 1)(torch.ones(2, 4))\n")
+    command = [sys.executable, "-m", "whence", "run", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.count("the program's own") == ran
+    assert said in done.stderr

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 
 from whence.config import UsageError
+
+COMMANDS = ("run", "check", "data", "report", "rule", "demo")
+"""Each is loaded when it is asked for: a program that is run need not carry what the others need."""
 
 USAGE = """\
 usage: whence <command> ...
@@ -38,7 +42,6 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def dispatch(arguments: list[str]) -> int:
-    commands = _commands()
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
         return 0 if arguments else 2
@@ -48,21 +51,9 @@ def dispatch(arguments: list[str]) -> int:
         print(f"whence {VERSION}")
         return 0
     name, *rest = arguments
-    if name not in commands:
+    if name not in COMMANDS:
         raise UsageError(
-            f"no command called {name!r}; expected one of {', '.join(commands)} (to run a program: whence run {name})"
+            f"no command called {name!r}; expected one of {', '.join(COMMANDS)} (to run a program: whence run {name})"
         )
-    return commands[name](rest)
-
-
-def _commands() -> dict[str, Callable[[list[str]], int]]:
-    from whence.cli import check, data, demo, report, rule, run
-
-    return {
-        "run": run.main,
-        "check": check.main,
-        "data": data.main,
-        "report": report.main,
-        "rule": rule.main,
-        "demo": demo.main,
-    }
+    command: Callable[[list[str]], int] = import_module(f"whence.cli.{name}").main
+    return command(rest)

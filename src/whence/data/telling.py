@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from whence.data.departure import Departure, Kind, Sighting
@@ -121,7 +120,7 @@ def _equation(group: list[Sighting]) -> str:
     """One equation for columns that are alike, and the span of its figures for those that are not."""
     slopes, offsets = _figures(group, "a"), _figures(group, "b")
     if max(slopes) < 1.5 * min(slopes):
-        slope, offset = fmean(slopes), fmean(offsets)
+        slope, offset = sum(slopes) / len(slopes), sum(offsets) / len(offsets)
         wide = slope * max(_figures(group, "std"), default=0.0)
         return f"value = {_term(slope, offset if abs(offset) > 0.01 * wide else 0.0)}"
     spans = (f"{number(min(each))} to {number(max(each))}" for each in (slopes, offsets))

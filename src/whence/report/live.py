@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from whence.finding import Finding, Report, Severity
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from whence.report.note import render_note
 
 MOST_IN_FULL = 10
 
@@ -24,14 +26,10 @@ class LiveReport:
     def __init__(self, *, quiet: bool, folder: Path | None) -> None:
         self.quiet = quiet
         self.folder = folder
+        # The first folder is the program's own.
+        self._rich = PathFinder.find_spec("rich", sys.path[1:])
         self._held: list[Finding] = []
         self._printed = 0
-
-    @functools.cached_property
-    def console(self) -> Console:
-        from whence.report.terminal import console
-
-        return console()
 
     def hold(self, finding: Finding) -> None:
         if not self.quiet or finding.severity is Severity.ERROR:
@@ -45,26 +43,43 @@ class LiveReport:
                 self._print(finding)
 
     def _print(self, finding: Finding) -> None:
-        from whence.report.terminal import render_finding, render_line
-
+        terminal = self._terminal
+        if terminal is None:
+            print(render_note(finding), file=sys.stderr)
+            return
         if finding.severity is Severity.INFO or self._printed >= MOST_IN_FULL:
-            self.console.print(render_line(finding))
+            terminal.console().print(terminal.render_line(finding))
             return
         self._printed += 1
-        self.console.print()
-        self.console.print(render_finding(finding), crop=False)
-        self.console.print()
+        console = terminal.console()
+        console.print()
+        console.print(terminal.render_finding(finding), crop=False)
+        console.print()
 
     def close(self, report: Report) -> None:
         self.release()
-        if not self.quiet:
-            from whence.report.terminal import render_summary
-
-            for line in render_summary(report, self.folder.name if self.folder else None):
-                self.console.print(line, soft_wrap=True)
-            if self.folder is not None and (self.folder / "repro.py").exists():
-                self.console.print(f"  repro: python .whence/{self.folder.name}/repro.py", style="dim", soft_wrap=True)
+        if self.quiet or self._terminal is None:
+            return
+        console = self._terminal.console()
+        for line in self._terminal.render_summary(report, self.folder.name if self.folder else None):
+            console.print(line, soft_wrap=True)
+        if self.folder is not None and (self.folder / "repro.py").exists():
+            console.print(f"  repro: python .whence/{self.folder.name}/repro.py", style="dim", soft_wrap=True)
 
     def complain(self, what: str) -> None:
         with contextlib.suppress(OSError, ValueError):
-            self.console.print(f"whence: {what}", markup=False)
+            print(f"whence: {what}", file=sys.stderr)
+
+    @functools.cached_property
+    def _terminal(self) -> ModuleType | None:
+        """How findings are drawn; None where the program has something else that is called rich.
+
+        By now the program's own folder is on the path, and may have a file of that name: rich is where it was found before.
+        """
+        try:
+            if self._rich is not None and self._rich.loader is not None and "rich" not in sys.modules:
+                sys.modules["rich"] = module = module_from_spec(self._rich)
+                self._rich.loader.exec_module(module)
+            return import_module("whence.report.terminal")
+        except ImportError:
+            return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -101,7 +100,8 @@ def is_out_of_bounds(losses: Sequence[float], start: float) -> bool:
     """The loss is above where the run began, and far above that or where it was lately. A spike below that is none."""
     if len(losses) < 2 or not math.isfinite(losses[-1]) or losses[-1] <= losses[-2]:
         return False
-    usual = statistics.median(abs(each) for each in list(losses)[-11:-1])
+    before = sorted(abs(each) for each in list(losses)[-11:-1])
+    usual = before[len(before) // 2]
     return losses[-1] > 2 * start and losses[-1] > SUDDEN * min(max(usual, 1e-6), max(start, 1e-6))
 
 
