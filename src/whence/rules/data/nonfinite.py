@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Sample
-from whence.lineage.births import Contents, first_bad
+from whence.lineage.births import Contents, first_bad, is_deliberate
 from whence.lineage.lines import operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
@@ -200,6 +200,16 @@ def _constant_column(scenario: Scenario) -> Finding | None:
     return tell_forward("data/zero-variance", scenario)
 
 
+def _written(scenario: Scenario) -> Finding | None:
+    """`table[rows] = nan`: no operation has failed, the program has said so itself."""
+    scenario.reason = Reason(
+        verdict="NaN or Inf is written into the data",
+        why="The program puts it there itself, and a step uses it like any other number",
+        fix="Leave out, or fill, what was marked so before a step uses it.",
+    )
+    return tell_forward("data/nonfinite", scenario)
+
+
 @trip_rule("data/nonfinite")
 def nonfinite(trip: Trip) -> Finding | None:
     """NaN or Inf is in the data.
@@ -218,6 +228,9 @@ def nonfinite(trip: Trip) -> Finding | None:
     Cost
         None until a loss or a gradient is not finite.
     """
+    scenario = scenario_of(trip)
+    if scenario is not None and scenario.call.phase != "forward" and is_deliberate(scenario.call):
+        return _written(scenario)
     source = _source(trip)
     if source is None:
         return None
