@@ -17,6 +17,7 @@ from whence.lineage.lines import Counts, LineWatch
 from whence.lineage.looking import Unknown
 from whence.lineage.overwritten import as_it_was
 from whence.lineage.properties import Property
+from whence.lineage.tables import name_of_column
 from whence.source.definitions import (
     Definition,
     FunctionNode,
@@ -95,17 +96,37 @@ def _call_again(prop: Property, node: ast.Call, ground: Ground, path: Path) -> S
     except Exception:
         # It cannot be had a second time.
         return None
-    for number, value in enumerate(given):
-        if prop.holds(value):
-            return number
     args, named = given[: len(node.args)], given[len(node.args) :]
     kwargs = {str(keyword.arg): value for keyword, value in zip(node.keywords, named, strict=True)}
-    watch = LineWatch(prop, Counts.LASTING)
+    column = path[-1] if path and isinstance(path[-1], str) else None
+    found, result = _watched(prop, target, args, kwargs, column, path)
+    if found is None and column is None and (column := _column_in(_part(result, path), prop)) is not None:
+        found, result = _watched(prop, target, args, kwargs, column, path)
+    if isinstance(found, Spot) and prop.holds(_part(result, path)) is False:
+        return None
+    return found
+
+
+def _watched(
+    prop: Property, target: Any, args: list[Any], kwargs: dict[str, Any], column: str | None, path: Path
+) -> tuple[Spot | int | None, Any]:
+    """What `_call_again` gives, and what the call gave."""
+    prop = prop.of_column(column) if column is not None else prop
+    for number, value in enumerate((*args, *kwargs.values())):
+        if prop.holds(value):
+            return number, None
     with suppress(Exception):
         args, kwargs = copy.deepcopy((args, kwargs))
+    watch = LineWatch(prop, Counts.LASTING)
     result = watch.during(lambda: target(*args, **kwargs))
     found = watch.spot("".join(f"[{each!r}]" for each in path))
-    return found[0] if found is not None and prop.holds(_part(result, path)) is not False else None
+    return found[0] if found is not None else None, result
+
+
+def _column_in(table: Any, prop: Property) -> str | None:
+    """The name of the column that is asked for, where a table was made."""
+    number = getattr(prop, "column", -1)
+    return name_of_column(table, number) if number >= 0 else None
 
 
 def _part(thing: Any, path: Path) -> Any:

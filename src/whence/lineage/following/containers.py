@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.lineage.births import UNINITIALISED
 from whence.lineage.following.carriers import is_known_not_to_hold, value_of
+from whence.lineage.following.columns import column_given
 from whence.lineage.following.found import Refuted
 from whence.lineage.grounds import Ground, ground_of_node
 from whence.lineage.looking import Unknown
@@ -31,6 +32,10 @@ def part_given(trace: SourceTrace, node: ast.expr, ground: Ground, key: Any) -> 
     for name, value in _entries(node):
         if name == key:
             return value
+    if called_name(node) == "train_test_split" and isinstance(node, ast.Call) and isinstance(key, int):
+        return node.args[key // 2] if key // 2 < len(node.args) else None
+    if (column := column_given(node, key)) is not None:
+        return column
     return _field_given(trace, node, ground, key) if isinstance(node, ast.Call) else None
 
 
