@@ -113,7 +113,7 @@ def _tell_refitted(audit: Audit, trail: Trail) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict="evaluation inputs were standardised by themselves: every column has mean 0 and spread 1, to the last digit",
+        verdict="evaluation inputs were standardised by themselves: columns have mean 0 and spread 1, to the last digit",
         what="the model is evaluated on them",
         why="A scaler that was fitted on training data does not make other data exactly standard. This one was fitted again.",
         fix="Fit the scaler on the training data only, and call transform, not fit_transform, on the rest.",
