@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 
-import torch
-
 from whence.finding import Confidence, Finding, Operand, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
