@@ -34,6 +34,9 @@ class Property:
     of_the_whole: ClassVar[bool] = False
     """Whether things that are put together get it together: no part that stands in the list itself is its birth."""
 
+    shows_together: ClassVar[bool] = False
+    """Whether it is one of many numbers together, so that what changes some of them may have made it."""
+
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         """The operand from which the call's result has the property, or None if it was born in this call."""
         raise NotImplementedError
@@ -443,6 +446,7 @@ class Shows(Property):
 
     singles_out: ClassVar[bool] = True
     shows_in_lines: ClassVar[bool] = True
+    shows_together: ClassVar[bool] = True
     test: Callable[[Any], bool] = field(compare=False, repr=False)
     tape: Tape = field(compare=False, repr=False)
 

@@ -63,14 +63,19 @@ def follow_returned(trace: SourceTrace, node: ast.Call, ground: Ground, path: Pa
 
 def follow_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | None:
     """The line within a function or a constructor after which a variable had the property: called again, aside."""
+    found = called_again(trace, node, ground, path)
+    # It has it from outside, or a line made it.
+    return trace.expression(_given(node)[found], ground) if isinstance(found, int) else found
+
+
+def called_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | int | None:
+    """That line, or the number of the argument that had it already."""
     if not trace.prop.shows_in_lines or ground.frame is None or not _is_own(trace, node.func, ground):
         return None
     try:
-        found = run_elsewhere(lambda: _call_again(trace.prop, node, ground, path))
+        return run_elsewhere(lambda: _call_again(trace.prop, node, ground, path))
     except (NotPossible, Unknown):
         return None
-    # It has it from outside, or a line made it.
-    return trace.expression(_given(node)[found], ground) if isinstance(found, int) else found
 
 
 def _is_own(trace: SourceTrace, called: ast.expr, ground: Ground) -> bool:
