@@ -20,10 +20,10 @@ def measure(runs, seed):
 def pad(runs):
     lengths = torch.tensor([len(forces) for forces, _ in runs])
     padded = torch.zeros(len(runs), int(lengths.max()))
-    wear = lengths.new_zeros(len(runs))
+    wear = lengths.new_zeros(len(runs))  # ORIGIN
     for row, (forces, measured) in enumerate(runs):
         padded[row, : len(forces)] = torch.tensor(forces)
-        wear[row] = measured  # ORIGIN
+        wear[row] = measured
     return padded, lengths, wear
 
 

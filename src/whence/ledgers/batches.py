@@ -88,6 +88,8 @@ class LoaderEntry:
     """Where in a batch its labels are."""
     parting: Parting | None = None
     """How its collate function parts what belongs together, once that was tried."""
+    was_divided: bool = False
+    """Whether divisions by 255 were looked at while its samples are made."""
     was_paired: bool = False
     was_compared: bool = False
     """Whether a sheet beside its files was held against its labels."""

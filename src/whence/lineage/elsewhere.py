@@ -42,7 +42,11 @@ ACTS = (
 def run_elsewhere(question: Callable[[], T], patience: float = PATIENCE_SECONDS) -> T:
     """Fork as a DataLoader worker would, ask there, and bring back the answer (plain data) through a pipe."""
     if _is_child:
-        return question()
+        try:
+            return question()
+        except Exception as error:
+            # As it would be in a child of its own: one question less is answered, and not all of them.
+            raise NotPossible("asking again failed") from error
     if not hasattr(os, "fork") or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         raise NotPossible("no fork here")
     reading, writing = os.pipe()

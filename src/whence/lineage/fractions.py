@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 
+from whence.lineage.births import UNINITIALISED
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.postmortem import evaluated
-from whence.lineage.properties import Property
+from whence.lineage.properties import BLANKS, Property, called_name
 from whence.lineage.rerunning import run_again
 from whence.lineage.trail import Trail
-from whence.source.definitions import own_nodes
+from whence.source.definitions import find_definition, own_nodes
 from whence.source.spots import Spot
 from whence.source.text import enclosing, last_name, parent_of, statement_at, statement_of
 from whence.tape.batches import BatchLeaf
@@ -28,6 +29,7 @@ from whence.tape.tape import Cut, Value
 PATIENCE = 5.0
 MOST_NUMBERS = 4096
 LONGEST_WALK = 20
+BUFFERS = BLANKS.keys() | UNINITIALISED | {"full", "full_like", "new_full"}
 ROUNDS = frozenset({"floor", "trunc", "fix", "round", "round_", "floor_", "trunc_", "rint", "ceil", "floor_divide"})
 
 
@@ -38,6 +40,8 @@ class Suspect:
     spot: Spot
     statement: ast.stmt
     call: ast.Call | None
+    made: Spot | None = None
+    """Where what is written into has its type from: that is the line to be changed."""
     cut: Cut = field(default_factory=Cut)
 
     def look(self, frame: FrameType) -> None:
@@ -55,7 +59,7 @@ class Suspect:
                 return
 
 
-def cut_on(trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]) -> tuple[Spot, Cut] | None:
+def cut_on(trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]) -> tuple[Suspect, Cut] | None:
     """The line on a trail of whole numbers that was given fractions, nearest to where they are used, and what it lost."""
     suspects = list(_suspects(trail))
 
@@ -74,7 +78,7 @@ def cut_on(trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]) -> tup
         cuts = run_elsewhere(ask, PATIENCE) if suspects else []
     except NotPossible:
         return None
-    return next(((each.spot, cut) for each, cut in zip(suspects, cuts, strict=False) if cut.lost), None)
+    return next(((each, cut) for each, cut in zip(suspects, cuts, strict=False) if cut.lost), None)
 
 
 def leaf_behind(value: Value, prop: Property) -> BatchLeaf | None:
@@ -95,7 +99,7 @@ def _suspects(trail: Trail) -> Iterator[Suspect]:
         filename = os.path.abspath(hop.file)
         statement = statement_at(filename, hop.line)
         if statement is not None and _is_written_to(statement):
-            yield Suspect(Spot.of_node(filename, statement), statement, None)
+            yield Suspect(Spot.of_node(filename, statement), statement, None, _buffer(statement, filename))
         for each in ast.walk(statement) if statement is not None else ():
             if isinstance(each, ast.Call) and (spot := Spot.of_node(filename, each)).code == hop.code:
                 yield Suspect(spot, statement, each)  # type: ignore[arg-type]
@@ -103,8 +107,9 @@ def _suspects(trail: Trail) -> Iterator[Suspect]:
     born = statement_of(node) if node is not None else None
     if trail.spot is None or born is None:
         return
+    filename = trail.spot.filename
     for statement in _writes_into(born):
-        yield Suspect(Spot.of_node(trail.spot.filename, statement), statement, None)
+        yield Suspect(Spot.of_node(filename, statement), statement, None, _buffer(statement, filename))
     while node is not None and node is not born and not isinstance(node, ast.Call):
         node = parent_of(node)
     if isinstance(node, ast.Call):
@@ -113,6 +118,16 @@ def _suspects(trail: Trail) -> Iterator[Suspect]:
 
 def _is_written_to(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets)
+
+
+def _buffer(write: ast.stmt, filename: str) -> Spot | None:
+    """Where the array that is written into was made: `np.zeros_like(counts)`."""
+    target = write.targets[0] if isinstance(write, ast.Assign) else None
+    scope = enclosing(write, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+    held = target.value if isinstance(target, ast.Subscript) else None
+    made = find_definition(held.id, scope, write) if isinstance(held, ast.Name) and scope is not None else None
+    value = made.value if made is not None and not made.path else None
+    return Spot.of_node(filename, value) if value is not None and called_name(value) in BUFFERS else None
 
 
 def _writes_into(made: ast.stmt) -> Iterator[ast.stmt]:

@@ -17,6 +17,7 @@ from typing import Any
 from whence.lineage.blank import zeroed_memory
 from whence.lineage.looking import Unknown, look
 from whence.lineage.properties import Property
+from whence.lineage.tables import is_table
 from whence.source.sites import is_library
 from whence.source.spots import Spot
 from whence.source.text import statement_at
@@ -131,8 +132,17 @@ class LineWatch:
                         self.source = self.source or (frame, node)
                         return True
                 except Unknown:
-                    continue
+                    if self._is_bad_column(node, frame):
+                        return True
         return False
+
+    def _is_bad_column(self, node: ast.Attribute | ast.Subscript, frame: FrameType) -> bool:
+        """`table["age"]`, `table.age`: a column that had the property, of a table of which another one is watched."""
+        table: Any = frame.f_locals.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        key = node.attr if isinstance(node, ast.Attribute) else getattr(node.slice, "value", None)
+        if not is_table(table) or key not in table.columns:
+            return False
+        return bool(self.prop.holds(table[key]))
 
     def spot(self, path: str) -> tuple[Spot, str | None] | None:
         """The expression that did it, and the name of what it calls. `path` is the leaf's place in the sample."""

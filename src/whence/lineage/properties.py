@@ -13,6 +13,7 @@ import torch
 
 from whence.lineage.births import Contents
 from whence.lineage.looking import is_array
+from whence.lineage.tables import is_column, is_table, shown_in
 from whence.tape.replay import trouble_in
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten
 from whence.tape.trial import Shape, try_shapes
@@ -33,6 +34,9 @@ class Property:
     of_the_whole: ClassVar[bool] = False
     """Whether things that are put together get it together: no part that stands in the list itself is its birth."""
 
+    shows_together: ClassVar[bool] = False
+    """Whether it is one of many numbers together, so that what changes some of them may have made it."""
+
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         """The operand from which the call's result has the property, or None if it was born in this call."""
         raise NotImplementedError
@@ -52,6 +56,10 @@ class Property:
     def contradicts(self, _node: ast.expr) -> bool:
         """Whether what the expression makes cannot have the property, by its syntax alone."""
         return False
+
+    def of_column(self, _name: str) -> Property:
+        """The same, of one column of each table that has it."""
+        return self
 
     def describe(self) -> str:
         raise NotImplementedError
@@ -252,9 +260,12 @@ class GotAxis(HasAxis):
         return carried if before == self.axis or is_first else None
 
 
+# Of tables: what leaves each number that is left in its column.
+PICKS_ROWS = frozenset({"to_numpy", "reset_index", "set_index", "sort_values", "sort_index", "sample", "head", "tail", "drop", "dropna",
+                        "drop_duplicates", "query", "filter", "copy", "astype", "infer_objects", "convert_dtypes", "tolist"})  # fmt: skip
 PASSES_VALUES = KEEPS_SHAPE - {"abs", "log", "exp", "sqrt", "clip", "fit_transform", "transform"} | {
     "stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence", "split", "array_split",
-    "column_stack", "vstack", "hstack", "dstack", "transpose", "float32", "float64", "Variable"}  # fmt: skip
+    "column_stack", "vstack", "hstack", "dstack", "transpose", "float32", "float64", "Variable"} | PICKS_ROWS  # fmt: skip
 
 
 WRITES = frozenset({"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "masked_scatter_"})
@@ -268,6 +279,11 @@ class HasElement(Property):
     singles_out: ClassVar[bool] = True
     value: float
     index: tuple[int, ...] = ()
+    named: str = ""
+    """The column, where it is one of a table."""
+
+    def of_column(self, name: str) -> Property:
+        return replace(self, named=name)
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         unknown: Value | None = None
@@ -327,6 +343,8 @@ class HasElement(Property):
             if thing.size > LARGEST_SEARCH or thing.dtype.kind not in "iufb":
                 return None
             return bool((thing == self.value).any())
+        if is_table(thing) or is_column(thing):
+            return shown_in(thing, self.named, lambda each: bool((each == self.value).any()))
         if isinstance(thing, int | float):
             return thing == self.value
         if isinstance(thing, list | tuple):
@@ -339,10 +357,23 @@ class HasElement(Property):
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
             return called_name(node) not in PASSES_VALUES
-        return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
+        return _computes(node) or isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
 
     def describe(self) -> str:
         return f"{self.value:g}"
+
+
+ACCESSORS = frozenset({"cat", "dt", "str"})
+
+
+def _computes(node: ast.expr) -> bool:
+    """Arithmetic, or what pandas works out under the name of an attribute: `column.cat.codes`."""
+    match node:
+        case ast.BinOp():
+            return True
+        case ast.Attribute(value=ast.Attribute(attr=accessor)):
+            return accessor in ACCESSORS
+    return False
 
 
 ONLY_MOVES = frozenset({"float", "double", "to", "cpu", "type", "contiguous", "clone", "detach", "reshape", "view", "flatten", "squeeze",
@@ -358,6 +389,13 @@ class NotFinite(Property):
     tape: Tape = field(compare=False, repr=False)
     column: int = -1
     columns: int = 0
+    named: str = ""
+    """The column, where it is one of a table with names."""
+    infinite: bool = False
+    """It is Inf: that comes of no NaN."""
+
+    def of_column(self, name: str) -> Property:
+        return replace(self, named=name)
 
     def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
         contents = Contents(self.tape)
@@ -374,9 +412,13 @@ class NotFinite(Property):
         if dtype is not None:
             if dtype.kind not in "fc":
                 return False if dtype.kind in "iub" else None
-            return not bool(sys.modules["numpy"].isfinite(thing).all())
+            return self._is_in(thing)
+        if is_table(thing) or is_column(thing):
+            shown = shown_in(thing, self.named, self._is_in)
+            # Inf is rarely anything but a mistake, in whichever column.
+            return True if shown is None and self.infinite else shown
         if isinstance(thing, float):
-            return not math.isfinite(thing)
+            return math.isinf(thing) if self.infinite else not math.isfinite(thing)
         if isinstance(thing, list | tuple):
             found = [self.holds(each) for each in thing[:100_000]]
             return True if True in found else False if None not in found else None
@@ -384,10 +426,15 @@ class NotFinite(Property):
             return self.holds(list(thing.values()))
         return False if isinstance(thing, int | str) else None
 
+    def _is_in(self, numbers: Any) -> bool:
+        numpy = sys.modules["numpy"]
+        return bool(numpy.isinf(numbers).any()) if self.infinite else not bool(numpy.isfinite(numbers).all())
+
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
-            return called_name(node) not in PASSES_VALUES
-        return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
+            # What is filled or replaced was there before, and what is left of it still is.
+            return called_name(node) not in PASSES_VALUES | {"fillna", "replace"}
+        return _computes(node) or isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
 
     def describe(self) -> str:
         return "not finite"
@@ -399,6 +446,7 @@ class Shows(Property):
 
     singles_out: ClassVar[bool] = True
     shows_in_lines: ClassVar[bool] = True
+    shows_together: ClassVar[bool] = True
     test: Callable[[Any], bool] = field(compare=False, repr=False)
     tape: Tape = field(compare=False, repr=False)
 
@@ -417,7 +465,7 @@ class Shows(Property):
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
             return called_name(node) not in PASSES_VALUES
-        return isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
+        return _computes(node) or isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
 
     def describe(self) -> str:
         return "such numbers"

@@ -12,6 +12,8 @@ from torch import nn
 
 from whence.finding import Hop, Sample
 from whence.lineage.constructors import attribute_size, counted_at, size_passed
+from whence.lineage.following.calls import called_again
+from whence.lineage.following.found import Found
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.looking import Unknown, look
@@ -134,9 +136,10 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
             # As many rows as there are indices.
             node, prop = node.slice, HasAxis(-1, prop.size)
         if node is not None:
-            found = SourceTrace(prop, scene.frames, scene.worked_before).follow(
-                node, ground_of(call.stack, scene.frames)
-            )
+            found = _called_again(call, prop, scene)
+            if found.spot is None:
+                search = SourceTrace(prop, scene.frames, scene.worked_before)
+                found = search.follow(node, ground_of(call.stack, scene.frames))
             if found.spot is not None:
                 known = [
                     *hops,
@@ -144,6 +147,19 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
                 ]
                 return replace(trail, birth=Birth.SOURCE, spot=found.spot, hops=(*found.hops, *reversed(known)))
     return trail
+
+
+def _called_again(call: Call, prop: Property, scene: Scene) -> Found:
+    """Where nothing is left of the function that made a tensor of it: the line within, as it is called once more where the program stands."""
+    grounds = [ground_of(call.stack[depth:], scene.frames) for depth in range(len(call.stack))]
+    depth = next((depth for depth, each in enumerate(grounds) if each is not None and each.frame is not None), 0)
+    node = call.stack[depth].node() if depth and prop.shows_in_lines else None
+    ground = grounds[depth] if depth else None
+    if not isinstance(node, ast.Call) or ground is None:
+        return Found()
+    spot = called_again(SourceTrace(prop, scene.frames, scene.worked_before), node, ground)
+    # What came with an argument is followed from its own place in the function, where more is known of it.
+    return Found(spot) if isinstance(spot, Spot) else Found()
 
 
 def _named_number(call: Call, prop: HasElement, scene: Scene) -> Spot | None:

@@ -8,6 +8,7 @@ bad point, and a gradient that nobody uses have none.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import weakref
 from collections import deque
@@ -122,6 +123,8 @@ class Tripwires:
         """What the program's own check has brought up in this pass."""
         self._read: list[Finding] | None = None
         """The same in a program that has not trained."""
+        self._left_out: list[Finding] = []
+        """Data that the program's own check leaves out, before a step went well."""
         self.labels: dict[int, str] = {}
         """Names of weights that no module has, by identity."""
         self.manner = ""
@@ -134,6 +137,7 @@ class Tripwires:
     def forget(self) -> None:
         """Let go of everything of the program's."""
         self._bad_loss = self._loss = self._diagnosed = self._pending = self._held = self._read = None
+        self._left_out = []
         self._rate = self._live = None
         self._prepared = ()
         self._inputs, self._weights = [], []
@@ -189,7 +193,7 @@ class Tripwires:
         if told or not self._healthy_buffers:
             pass
         elif held is not None and not self.passes.current.backwards:
-            self.host.say(self._as_skipped(held))
+            self._say_skipped(self._as_skipped(held))
         elif bad is not None and self._diagnosed is None:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
@@ -230,6 +234,7 @@ class Tripwires:
 
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""
+        self._say_left_out()
         if self._pending is not None and self._pending.is_functional:
             found, self._pending = self._as_skipped(self._pending.findings), None
             self.host.say(found)
@@ -595,7 +600,28 @@ class Tripwires:
     # steps that did not end
 
     def _skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
-        self._tell(self._trip(Notice.LOSS, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(2))))
+        trip = self._trip(Notice.LOSS, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(2)))
+        self._diagnosed = self._ask(trip)
+        if self._scales:
+            # A GradScaler leaves out what overflows, and says nothing of it.
+            self.host.say(self._diagnosed)
+        else:
+            self._say_skipped(self._diagnosed)
+
+    def _say_skipped(self, findings: list[Finding]) -> None:
+        """A program that looks for bad data and leaves them out knows of them, unless nothing else is left to train on."""
+        known = [each for each in findings if each.rule == "data/nonfinite"]
+        self.host.say([each for each in findings if each not in known])
+        self._left_out += known
+        if self._has_trained_well():
+            self._say_left_out()
+
+    def _say_left_out(self) -> None:
+        left_out, self._left_out = self._left_out, []
+        self.host.say(self._as(as_known, left_out) if self._has_trained_well() else left_out[:1])
+
+    def _has_trained_well(self) -> bool:
+        return any(math.isfinite(each) for each in self.losses)
 
     def _abandoned(
         self, consequence: Consequence, frames: list[FrameType], exception: BaseException | None = None
@@ -607,7 +633,12 @@ class Tripwires:
                     stack = (Site.of(frame), *user_stack(frame.f_back))
                     if not self.passes.current.recorded:
                         self._live = live_birth(thing)
-                    return self._tell(self._trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception))
+                    trip = self._trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception)
+                    if consequence is not Consequence.SKIPPED:
+                        return self._tell(trip)
+                    self._diagnosed = self._ask(trip)
+                    self._say_skipped(self._diagnosed)
+                    return self._diagnosed
         now = self.passes.current
         if consequence is Consequence.ENDED and now.trained and not now.recorded:
             # Nothing of it is left to look at; the step itself can still be run.
@@ -735,11 +766,14 @@ class Tripwires:
         return lost
 
     def _as_skipped(self, findings: list[Finding]) -> list[Finding]:
+        return self._as(as_skipped, findings)
+
+    def _as(self, milder: Callable[[Finding], Finding], findings: list[Finding]) -> list[Finding]:
         repros = self.diagnoser.repros
-        skipped = [(as_skipped(each), each) for each in findings]
-        for mild, each in skipped:
+        told = [(milder(each), each) for each in findings]
+        for mild, each in told:
             repros[mild] = repros.pop(each, None)
-        return [mild for mild, _ in skipped]
+        return [mild for mild, _ in told]
 
     def _tell(self, trip: Trip) -> list[Finding]:
         found = self._diagnosed = self._ask(trip)
@@ -757,6 +791,11 @@ def as_skipped(finding: Finding) -> Finding:
     """The program saw it and went on without it: no weight was harmed."""
     severity = Severity.INFO if finding.rule == "nonfinite/overflow" else Severity.WARNING
     return replace(finding, severity=min(severity, finding.severity, key=lambda each: each.rank))
+
+
+def as_known(finding: Finding) -> Finding:
+    """The program looks for it itself, and trains on what is left."""
+    return replace(finding, severity=Severity.INFO)
 
 
 def _in_library(frames: list[FrameType]) -> Iterable[torch.Tensor]:

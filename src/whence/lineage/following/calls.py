@@ -17,6 +17,7 @@ from whence.lineage.lines import Counts, LineWatch
 from whence.lineage.looking import Unknown
 from whence.lineage.overwritten import as_it_was
 from whence.lineage.properties import Property
+from whence.lineage.tables import name_of_column
 from whence.source.definitions import (
     Definition,
     FunctionNode,
@@ -62,14 +63,19 @@ def follow_returned(trace: SourceTrace, node: ast.Call, ground: Ground, path: Pa
 
 def follow_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | None:
     """The line within a function or a constructor after which a variable had the property: called again, aside."""
+    found = called_again(trace, node, ground, path)
+    # It has it from outside, or a line made it.
+    return trace.expression(_given(node)[found], ground) if isinstance(found, int) else found
+
+
+def called_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | int | None:
+    """That line, or the number of the argument that had it already."""
     if not trace.prop.shows_in_lines or ground.frame is None or not _is_own(trace, node.func, ground):
         return None
     try:
-        found = run_elsewhere(lambda: _call_again(trace.prop, node, ground, path))
+        return run_elsewhere(lambda: _call_again(trace.prop, node, ground, path))
     except (NotPossible, Unknown):
         return None
-    # It has it from outside, or a line made it.
-    return trace.expression(_given(node)[found], ground) if isinstance(found, int) else found
 
 
 def _is_own(trace: SourceTrace, called: ast.expr, ground: Ground) -> bool:
@@ -95,17 +101,37 @@ def _call_again(prop: Property, node: ast.Call, ground: Ground, path: Path) -> S
     except Exception:
         # It cannot be had a second time.
         return None
-    for number, value in enumerate(given):
-        if prop.holds(value):
-            return number
     args, named = given[: len(node.args)], given[len(node.args) :]
     kwargs = {str(keyword.arg): value for keyword, value in zip(node.keywords, named, strict=True)}
-    watch = LineWatch(prop, Counts.LASTING)
+    column = path[-1] if path and isinstance(path[-1], str) else None
+    found, result = _watched(prop, target, args, kwargs, column, path)
+    if found is None and column is None and (column := _column_in(_part(result, path), prop)) is not None:
+        found, result = _watched(prop, target, args, kwargs, column, path)
+    if isinstance(found, Spot) and prop.holds(_part(result, path)) is False:
+        return None
+    return found
+
+
+def _watched(
+    prop: Property, target: Any, args: list[Any], kwargs: dict[str, Any], column: str | None, path: Path
+) -> tuple[Spot | int | None, Any]:
+    """What `_call_again` gives, and what the call gave."""
+    prop = prop.of_column(column) if column is not None else prop
+    for number, value in enumerate((*args, *kwargs.values())):
+        if prop.holds(value):
+            return number, None
     with suppress(Exception):
         args, kwargs = copy.deepcopy((args, kwargs))
+    watch = LineWatch(prop, Counts.LASTING)
     result = watch.during(lambda: target(*args, **kwargs))
     found = watch.spot("".join(f"[{each!r}]" for each in path))
-    return found[0] if found is not None and prop.holds(_part(result, path)) is not False else None
+    return found[0] if found is not None else None, result
+
+
+def _column_in(table: Any, prop: Property) -> str | None:
+    """The name of the column that is asked for, where a table was made."""
+    number = getattr(prop, "column", -1)
+    return name_of_column(table, number) if number >= 0 else None
 
 
 def _part(thing: Any, path: Path) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.lineage.births import UNINITIALISED
 from whence.lineage.following.carriers import is_known_not_to_hold, value_of
+from whence.lineage.following.columns import column_given
 from whence.lineage.following.found import Refuted
 from whence.lineage.grounds import Ground, ground_of_node
 from whence.lineage.looking import Unknown
@@ -31,6 +32,10 @@ def part_given(trace: SourceTrace, node: ast.expr, ground: Ground, key: Any) -> 
     for name, value in _entries(node):
         if name == key:
             return value
+    if called_name(node) == "train_test_split" and isinstance(node, ast.Call) and isinstance(key, int):
+        return node.args[key // 2] if key // 2 < len(node.args) else None
+    if (column := column_given(node, key)) is not None:
+        return column
     return _field_given(trace, node, ground, key) if isinstance(node, ast.Call) else None
 
 
@@ -128,10 +133,12 @@ def _bearer(trace: SourceTrace, given: list[ast.expr]) -> ast.expr | None:
     return written[0] if len(written) == 1 else computed[0] if len(computed) == 1 and not written else None
 
 
+COPIES = frozenset({"list", "copy", "clone", "deepcopy", "array", "tolist"})
+
+
 def follow_stored(trace: SourceTrace, made: ast.expr, ground: Ground, name: str) -> Spot | None:
-    """A value in an array that is made blank: what is put into it, `name[...] = value`, if that can have been in one place."""
-    blank = called_name(made)
-    if not trace.prop.singles_out or blank not in BLANKS.keys() | UNINITIALISED or trace.prop.holds(BLANKS.get(blank)):
+    """A value in something that is written into later, `name[...] = value`, if that can have been in one place."""
+    if not trace.prop.singles_out:
         return None
     stored = [
         node.value
@@ -140,8 +147,25 @@ def follow_stored(trace: SourceTrace, made: ast.expr, ground: Ground, name: str)
         for target in node.targets
         if isinstance(target, ast.Subscript) and ast.unparse(target.value) == name
     ]
-    bearer = _bearer(trace, stored)
+    blank = called_name(made)
+    if blank in BLANKS.keys() | UNINITIALISED and not trace.prop.holds(BLANKS.get(blank)):
+        bearer = _bearer(trace, stored)
+    elif blank in COPIES and trace.prop.shows_together and len(stored) == 1:
+        # A copy is made to be written into.
+        bearer = stored[0]
+    else:
+        bearer = next((each for each in stored if _is_known_to_hold(trace, each, ground)), None)
     return trace.expression(bearer, ground) if bearer is not None else None
+
+
+def _is_known_to_hold(trace: SourceTrace, node: ast.expr, ground: Ground) -> bool:
+    """`np.nan`, `VOID`: what has a name, or is written there, and has the property."""
+    if not isinstance(node, ast.Constant | ast.Name | ast.Attribute | ast.UnaryOp):
+        return False
+    try:
+        return bool(trace.prop.holds(value_of(trace, node, ground)))
+    except Unknown:
+        return False
 
 
 def running_files(trace: SourceTrace, filename: str) -> dict[str, ast.AST]:

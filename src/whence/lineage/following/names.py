@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from whence.lineage.following.columns import column_put
 from whence.lineage.following.containers import Path
 from whence.lineage.following.definitions import follow_definition, follow_settings
 from whence.lineage.following.settings import variable_settings
@@ -38,6 +39,11 @@ def follow_variable(trace: SourceTrace, name: str, frame: FrameType, path: Path)
 
 def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) -> Spot | None:
     found = _reaching(trace, node, ground)
+    if path and isinstance(path[0], str):
+        before = statement_of(node) or node
+        put = column_put(trace, node.id, path[0], ground, since=found, before=before)
+        if put is not None:
+            return follow_definition(trace, put, ground, path=path[1:])
     if found is not None:
         return follow_definition(trace, found, ground, name=node.id, path=path)
     for around in _functions_around(trace, ground):

@@ -15,6 +15,7 @@ from whence.finding import Hop
 from whence.lineage.following.attributes import follow_attribute
 from whence.lineage.following.calls import follow_returned
 from whence.lineage.following.carriers import is_carried_into, is_refuted_by_parts, live_carriers, silent_carriers
+from whence.lineage.following.columns import column_of, table_behind
 from whence.lineage.following.containers import Path, follow_joined, part_given, whole_of
 from whence.lineage.following.files import follow_written
 from whence.lineage.following.found import Found, Refuted
@@ -59,7 +60,7 @@ class SourceTrace:
             spot = self.expression(node, ground, path)
         except Refuted:
             return Found()
-        return Found(spot, tuple(reversed(self.hops)))
+        return Found(spot, tuple(self.hops))
 
     def follow_object(self, thing: Any) -> Found:
         """Begin with an object: the variable that holds it, and its definition."""
@@ -71,7 +72,7 @@ class SourceTrace:
             except Refuted:
                 continue
             if spot is not None:
-                return Found(spot, tuple(reversed(self.hops)), self.made)
+                return Found(spot, tuple(self.hops), self.made)
         return Found()
 
     def part_of(self, node: ast.expr, ground: Ground, path: Path) -> ast.expr:
@@ -104,6 +105,7 @@ class SourceTrace:
         if id(node) in self._seen or len(self._seen) > DEEPEST:
             return here
         self._seen.add(id(node))
+        path = path or column_of(self, node, ground)
         if isinstance(node, ast.Name):
             return follow_name(self, node, ground, path)
         if path and (part := part_given(self, node, ground, path[0])) is not None:
@@ -113,6 +115,8 @@ class SourceTrace:
             return self.expression(node.value, ground, path[1:]) or here
         if (whole := whole_of(self, node, ground, path)) is not None:
             return self.expression(whole[0], ground, whole[1]) or here
+        if path and isinstance(path[0], str) and (table := table_behind(self, node, ground)) is not None:
+            return self.expression(table, ground, path) or here
         if isinstance(node, ast.Tuple | ast.List) and len(node.elts) > 1:
             carrier = next(live_carriers(self, node, ground), None) if self.prop.singles_out else None
             return self.expression(carrier, ground) if carrier is not None else follow_joined(self, node.elts, ground)

@@ -19,7 +19,9 @@ Cost
 
 from __future__ import annotations
 
+import ast
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +38,9 @@ from whence.rules.loss.probabilities import argument
 from whence.rules.operations import CLASS_LOSSES
 from whence.rules.rule import Rank, audit_rule, study_rule, trip_rule
 from whence.rules.telling import describe, spot_at, tell_silent
+from whence.source.definitions import Kind, find_definition
+from whence.source.spots import Spot
+from whence.source.text import enclosing, statement_of
 from whence.tape.scene import Scene
 from whence.tape.tape import Call, Value
 from whence.tape.trip import Trip
@@ -137,6 +142,9 @@ def _is_class(loss: Call, number: int) -> bool:
 def _told(scene: Scene, step: int, call: Call, target: Value, labels: torch.Tensor) -> Finding | None:
     ignored = _ignored(call)
     trail = trace(target, Shows(partial(_is_all, ignored), scene.tape), scene)
+    counted = _counted(trail.spot)
+    if counted is not None and trail.spot is not None:
+        trail = replace(trail, spot=counted, op=None, hops=(trail.spot.hop("so many are masked"), *trail.hops))
     return tell_silent(
         scene,
         "data/labels-masked",
@@ -152,6 +160,19 @@ def _told(scene: Scene, step: int, call: Call, target: Value, labels: torch.Tens
         chain=trail.hops,
         operands=(Operand("labels", describe(labels)),),
     )
+
+
+def _counted(spot: Spot | None) -> Spot | None:
+    """Where the number of labels that a line masks is worked out: `n` of `labels[:n] = -100`. To mask is right, and so many is not."""
+    node = spot.node() if spot is not None else None
+    statement = statement_of(node) if node is not None else None
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(slice=ast.Slice(lower=None, upper=ast.Name(id=name)))]):
+            scope = enclosing(statement, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+            made = find_definition(name, scope, statement) if scope is not None else None
+            if made is not None and made.kind is Kind.ASSIGNED and made.value is not None and spot is not None:
+                return Spot.of_node(spot.filename, made.value)
+    return None
 
 
 def _learns(study: Study) -> bool:

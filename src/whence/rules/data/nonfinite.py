@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Sample
-from whence.lineage.births import Contents, first_bad
+from whence.lineage.births import Contents, first_bad, is_deliberate
 from whence.lineage.lines import operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
@@ -18,6 +18,8 @@ from whence.rules.nonfinite.reasons import Reason
 from whence.rules.nonfinite.telling import loss_text, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
+from whence.source.definitions import find_definition
+from whence.source.text import enclosing, last_name, statement_of
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Value
 from whence.tape.trip import Notice, Trip
@@ -44,7 +46,9 @@ def _source(trip: Trip) -> Source | None:
         return None
     index = first_bad(tensor, born.trouble)
     column, columns = (index[-1], tensor.shape[-1]) if len(index) == 2 else (-1, 0)
-    trail = trace(_of_this_step(value, trip), NotFinite(trip.tape, column, columns), trip)
+    trail = trace(
+        _of_this_step(value, trip), NotFinite(trip.tape, column, columns, infinite=born.trouble == "inf"), trip
+    )
     if value.leaf is None and (trail.spot is None or trip.now.late or trip.tape.has_gaps):
         # Not seen being made: it need not have come from outside.
         return None
@@ -124,16 +128,39 @@ def _column(source: Source) -> str:
     return f", column {source.index[-1]}" if len(source.index) > 1 else ""
 
 
+SPREADS = frozenset({"std", "nanstd", "var", "nanvar", "ptp", "std_mean", "var_mean"})
+EXTREMES = frozenset({"max", "amax", "nanmax", "min", "amin", "nanmin"})
+
+
 def _divides_by_spread(source: Source) -> bool:
-    """A difference divided by something, and NaN in a whole column, or in all of a sample: what does not vary."""
+    """Something divided by a spread, or a difference by anything, and NaN in all that has one divisor: it does not vary."""
     node = source.trail.spot.node() if source.trail.spot is not None else None
-    divides = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
-    if not divides or not isinstance(node.left, ast.BinOp) or not isinstance(node.left.op, ast.Sub):  # type: ignore[union-attr]
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
         return False
-    bad = torch.isnan(source.content)
-    if bad.dim() < 2 or not len(bad) or not source.index:
+    centred = isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Sub)
+    return (centred or _is_spread(node.right)) and _fills_a_part(torch.isnan(source.content), source.index)
+
+
+def _is_spread(node: ast.expr) -> bool:
+    """`x.std(-1)`, `x.max(0) - x.min(0)`, or a variable that was set to it."""
+    if isinstance(node, ast.Name):
+        scope = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+        made = find_definition(node.id, scope, statement_of(node)) if scope is not None else None
+        return made is not None and made.value is not None and not made.path and _is_spread_itself(made.value)
+    return _is_spread_itself(node)
+
+
+def _is_spread_itself(node: ast.expr) -> bool:
+    calls = {last_name(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+    return bool(calls & SPREADS) or len(calls & EXTREMES) > 1
+
+
+def _fills_a_part(bad: torch.Tensor, index: tuple[int, ...]) -> bool:
+    """A whole column, a sample, or one channel of it."""
+    if bad.dim() < 2 or not len(bad) or not index:
         return False
-    return bool(bad[..., source.index[-1]].all()) or bool(bad[source.index[0]].all())
+    parts = [bad[..., index[-1]], *(bad[index[:depth]] for depth in range(1, bad.dim()))]
+    return any(bool(each.all()) for each in parts)
 
 
 def _torch_spread(scenario: Scenario) -> bool:
@@ -200,6 +227,16 @@ def _constant_column(scenario: Scenario) -> Finding | None:
     return tell_forward("data/zero-variance", scenario)
 
 
+def _written(scenario: Scenario) -> Finding | None:
+    """`table[rows] = nan`: no operation has failed, the program has said so itself."""
+    scenario.reason = Reason(
+        verdict="NaN or Inf is written into the data",
+        why="The program puts it there itself, and a step uses it like any other number",
+        fix="Leave out, or fill, what was marked so before a step uses it.",
+    )
+    return tell_forward("data/nonfinite", scenario)
+
+
 @trip_rule("data/nonfinite")
 def nonfinite(trip: Trip) -> Finding | None:
     """NaN or Inf is in the data.
@@ -218,6 +255,9 @@ def nonfinite(trip: Trip) -> Finding | None:
     Cost
         None until a loss or a gradient is not finite.
     """
+    scenario = scenario_of(trip)
+    if scenario is not None and scenario.call.phase != "forward" and is_deliberate(scenario.call):
+        return _written(scenario)
     source = _source(trip)
     if source is None:
         return None

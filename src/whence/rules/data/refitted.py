@@ -35,7 +35,7 @@ NOTHING = 1e-3
 def refitted(audit: Audit, trained: Given, evaluated: Given) -> Trail | None:
     """Where evaluation data come from that are standard by themselves, and are not those of training."""
     data = _whole(audit, evaluated)
-    if data is None or not is_standard(data) or not _is_scaled(trained) or trained.shares_rows(data):
+    if data is None or not is_standard(data) or not _is_scaled(trained, data) or trained.shares_rows(data):
         return None
     if any(_is_standard_in_parts(each) for each in (data, *_trained_on(audit, data))):
         return None
@@ -106,16 +106,19 @@ def _is_standard_in_parts(data: torch.Tensor) -> bool:
 
     That is a preparation which needs nothing of the training data.
     """
-    sums = data.detach().double().nan_to_num().cumsum(0)
+    sums = data.detach()[:, _measured(data.detach())].double().nan_to_num().cumsum(0)
     # What rounding leaves of a sum, of numbers that were scaled in single precision.
     left = NOTHING + 1e-6 * torch.arange(len(sums))[:, None]
     return bool((sums.abs() < left).all(1)[FEWEST_IN_PART:-FEWEST_IN_PART].any())
 
 
-def _is_scaled(trained: Given) -> bool:
+def _is_scaled(trained: Given, like: torch.Tensor) -> bool:
+    """Whether the columns that are standard in other data are roughly so in training."""
     leaf = next(iter(trained.summary.leaves.values()), None)
     numbers = leaf.array.numbers if leaf is not None and leaf.array is not None else None
     facts = numbers.facts() if numbers is not None else []
+    if len(facts) == like.shape[1]:
+        facts = [each for each, is_measured in zip(facts, _measured(like).tolist(), strict=True) if is_measured]
     return bool(facts) and all(
         each.mean is not None and each.std is not None and abs(each.mean) < ROUGHLY and abs(each.std - 1) < ROUGHLY
         for each in facts
@@ -123,16 +126,24 @@ def _is_scaled(trained: Given) -> bool:
 
 
 def is_standard(thing: Any) -> bool:
-    """Every column has mean 0 and spread 1, to the digits that its type has."""
+    """Every column that is measured has mean 0 and spread 1, to the digits that its type has."""
     shape = tuple(getattr(thing, "shape", ()))
     if len(shape) != 2 or not FEWEST_ROWS <= shape[0] <= MOST_ROWS or shape[1] < FEWEST_COLUMNS:
         return False
     if "float" not in str(thing.dtype):
         return False
-    numbers = torch.as_tensor(thing).detach().double()
+    numbers = torch.as_tensor(thing).detach()
+    numbers = numbers[:, _measured(numbers)].double()
+    if numbers.shape[1] < FEWEST_COLUMNS:
+        return False
     spread, mean = torch.std_mean(numbers, dim=0, correction=0)
     # With Bessel's correction it is a little less.
     low = (1 - 1 / shape[0]) ** 0.5
     return bool(
         (mean.abs() < EXACT).all() and ((spread - 1).abs() < EXACT).logical_or((spread - low).abs() < EXACT).all()
     )
+
+
+def _measured(numbers: torch.Tensor) -> torch.Tensor:
+    """For each column whether it has fractions: kinds that are spread over columns of 0 and 1, and counts, are scaled by nobody."""
+    return (numbers != numbers.trunc()).any(0)

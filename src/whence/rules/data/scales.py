@@ -24,6 +24,7 @@ from whence.lineage.datasets.samples import trace_into_batch
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rules.data.refitted import refitted
+from whence.rules.data.twice import scaled_twice_in_samples
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.spots import Spot
@@ -113,7 +114,7 @@ def _tell_refitted(audit: Audit, trail: Trail) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict="evaluation inputs were standardised by themselves: every column has mean 0 and spread 1, to the last digit",
+        verdict="evaluation inputs were standardised by themselves: columns have mean 0 and spread 1, to the last digit",
         what="the model is evaluated on them",
         why="A scaler that was fitted on training data does not make other data exactly standard. This one was fitted again.",
         fix="Fit the scaler on the training data only, and call transform, not fit_transform, on the rest.",
@@ -212,7 +213,8 @@ def unscaled(audit: Audit) -> Finding | None:
         Layers are initialised for inputs of about one. Far from that, training is slow or stands still.
     How it is detected
         A summary of the first training batches; where samples that are fetched again and put together in a child process show the line
-        that made them so, that one is told. In recorded steps, a division by 255 of numbers that are shares of 255 already.
+        that made them so, that one is told. In recorded steps, and in samples that are fetched again, a division by 255 of numbers that
+        are shares of 255 already.
     How to fix it
         Bring inputs to mean 0 and spread 1, once.
     When it stays silent
@@ -220,6 +222,8 @@ def unscaled(audit: Audit) -> Finding | None:
     Cost
         A summary of the first six batches of each loader.
     """
+    if (twice := scaled_twice_in_samples(audit)) is not None:
+        return twice
     losses = [each for each in audit.losses if each == each]
     if len(losses) < 12:
         return None

@@ -19,6 +19,7 @@ Cost
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import torch
 
@@ -51,7 +52,7 @@ def truncated_target(study: Study) -> Finding | None:
         if target is None or prediction is None or ("dtype/truncated-target", call.stack) in study.asked:
             continue
         study.asked.add(("dtype/truncated-target", call.stack))
-        found = _cut_behind(target, study)
+        found = _cut_behind(target, study, fewest=3 if "entropy" in call.name else 1)
         if found is None or not _matters(found[2]):
             continue
         trail, spot, cut, kind = found
@@ -73,11 +74,13 @@ def truncated_target(study: Study) -> Finding | None:
     return None
 
 
-def _cut_behind(target: Value, study: Study) -> tuple[Trail, Spot, Cut, str] | None:
-    """Where the numbers of a target became whole, what that has lost, and what they became."""
+def _cut_behind(target: Value, study: Study, fewest: int) -> tuple[Trail, Spot, Cut, str] | None:
+    """Where the numbers of a target became whole, what that has lost, and what they became. `fewest` different ones."""
     value = _made_from(target)
     prop: Property = HasDtype(value.dtype)
-    if value.dtype in (torch.bool, torch.uint8) or (value.dtype.is_floating_point and not _is_whole(target, study)):
+    if value.dtype in (torch.bool, torch.uint8) or (
+        value.dtype.is_floating_point and not _is_whole(target, study, fewest)
+    ):
         return None
     trail = Trail(Birth.UNKNOWN) if value.dtype.is_floating_point else trace(value, prop, study)
     if trail.spot is None:
@@ -90,7 +93,15 @@ def _cut_behind(target: Value, study: Study) -> tuple[Trail, Spot, Cut, str] | N
     if (cut := _cut_at(trail.spot, study)) is not None:
         return trail, trail.spot, cut, kind
     found = cut_on(trail, leaf_behind(value, prop), study.frames)
-    return (trail, *found, kind) if found is not None else None
+    if found is None:
+        return None
+    line, cut = found
+    if line.made is not None:
+        written = line.spot.hop("a number with a fraction is written into it")
+        known = {(line.made.file, line.made.line), (written.file, written.line)}
+        last = max((number + 1 for number, each in enumerate(trail.hops) if (each.file, each.line) in known), default=0)
+        return replace(trail, hops=(written, *trail.hops[last:])), line.made, cut, kind
+    return trail, line.spot, cut, kind
 
 
 def _made_from(value: Value) -> Value:
@@ -103,13 +114,13 @@ def _made_from(value: Value) -> Value:
     return value
 
 
-def _is_whole(target: Value, study: Study) -> bool:
-    """Real numbers without fractions, and more different ones than yes and no."""
+def _is_whole(target: Value, study: Study, fewest: int) -> bool:
+    """Real numbers without fractions. Yes and no are all that an entropy asks for; numbers between 0 and 2 are cut to no more."""
     content = study.content(target)
     if content is None or content.numel() < FEWEST or not content.is_floating_point():
         return False
     content = content.detach().reshape(-1)[:MOST]
-    return bool((content == content.trunc()).all()) and len(set(content.tolist())) > 2
+    return bool((content == content.trunc()).all()) and len(set(content.tolist())) >= fewest
 
 
 def _cut_at(spot: Spot, study: Study) -> Cut | None:
