@@ -130,6 +130,7 @@ class Auditor:
         subject, written, detail = FACTS[kind](args, kwargs, result)
         if kind is Kind.CLEAR:
             detail["versions"] = sum(each._version for each in self._owned())
+            detail["number"] = self.passes.tape.count
         if kind in (Kind.LOAD, Kind.READ):
             detail["steps"] = sum(each.steps for each in self.built)
         if kind is Kind.LOAD:

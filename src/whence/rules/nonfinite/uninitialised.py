@@ -10,7 +10,8 @@ How it is detected
 How to fix it
     `torch.zeros`, or an initialisation right after it.
 When it stays silent
-    Where the memory is written before it is read, as a whole or in part, or handed to numpy; tensors that only lend their shape.
+    Where the memory is written before it is read, as a whole or in part, or handed to numpy; tensors that only lend their shape; a
+    rehearsal whose gradients no update uses: on the meta device, with a copy of the model, or cleared again.
 Cost
     A walk over the tape of a few recorded steps.
 """
@@ -62,7 +63,7 @@ def read_before_written(study: Study) -> Finding | None:
     ]
     written = _written(study.tape) if suspects else set()
     for loss, call, value, made in suspects:
-        if made.outputs[0].storage in written or not made.outputs[0].numel:
+        if made.outputs[0].storage in written or not made.outputs[0].numel or not study.is_used(loss):
             continue
         spot = place_of(made, study)
         return tell_silent(
