@@ -12,7 +12,7 @@ from whence.lineage.following.containers import Path
 from whence.lineage.following.definitions import follow_definition, follow_settings
 from whence.lineage.following.settings import variable_settings
 from whence.lineage.grounds import Ground, ground_of, ground_of_node, module_ground, outer_sites
-from whence.source.definitions import Definition, definitions_before, find_definition
+from whence.source.definitions import Definition, definitions_before, find_definition, own_nodes
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
 from whence.source.text import enclosing, statement_of, tree_of
@@ -38,6 +38,8 @@ def follow_variable(trace: SourceTrace, name: str, frame: FrameType, path: Path)
 
 def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) -> Spot | None:
     found = _reaching(trace, node, ground)
+    if found is not None and (entry := _entry_set(node, found, ground, path)) is not None:
+        return _follow_entry(trace, entry, ground, path)
     if found is not None:
         return follow_definition(trace, found, ground, name=node.id, path=path)
     for around in _functions_around(trace, ground):
@@ -54,6 +56,28 @@ def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) 
     if found is not None:
         return follow_definition(trace, found, module, path=path)
     return _imported(trace, node.id, ground)
+
+
+def _entry_set(node: ast.Name, found: Definition, ground: Ground, path: Path) -> ast.expr | None:
+    """What the entry that is asked for was last set to by itself, after the whole was made: `table["grade"] = ...`."""
+    last, before, made = None, (statement_of(node) or node).lineno, getattr(found.node, "lineno", 0)
+    for each in own_nodes(ground.scope) if path and isinstance(path[0], str) else ():
+        match each:
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(id=held), slice=ast.Constant(value=key))], value=value
+            ) if held == node.id and key == path[0] and made < each.lineno < before:
+                last = value
+    return last
+
+
+def _follow_entry(trace: SourceTrace, entry: ast.expr, ground: Ground, path: Path) -> Spot | None:
+    """Its birth, if what the entry was set to says itself what it makes. Else the trail is lost: what the whole had there is gone."""
+    aside = trace.branched()
+    spot = aside.expression(entry, ground, path[1:])
+    if aside.made is None and not trace.prop.singles_out:
+        return None
+    trace.adopt(aside)
+    return spot
 
 
 def _functions_around(trace: SourceTrace, ground: Ground) -> Iterator[Ground]:

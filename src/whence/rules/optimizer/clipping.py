@@ -99,7 +99,11 @@ def _of_nothing(audit: Audit) -> Finding | None:
         verdict="nothing is clipped: the parameters are in an iterator that was at its end",
         what=f"{len(empty)} calls were given no parameter at all",
         why="An iterator gives its elements once. This one had given all of them before"
-        + (", so that the clip finds none." if found.lines else " the second clip, so that only the first one did something."),
+        + (
+            ", so that the clip finds none."
+            if found.lines
+            else " the second clip, so that only the first one did something."
+        ),
         fix="Keep a list where parameters are gone through more than once, or ask for them anew each time.",
         chain=found.was_used_up,
         patch=found.patch,
