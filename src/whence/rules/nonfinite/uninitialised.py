@@ -21,7 +21,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from whence.finding import Finding, Operand
+from whence.finding import Finding, Operand, Severity
 from whence.ledgers.study import Study
 from whence.lineage.births import UNINITIALISED
 from whence.rules.nonfinite.forward import scenario_of, tell_forward
@@ -31,7 +31,7 @@ from whence.rules.telling import describe, place_of, spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import Call, Tape, Value, flatten
-from whence.tape.trip import Trip
+from whence.tape.trip import Consequence, Trip
 
 VIEWS = frozenset({"view", "reshape", "expand", "unsqueeze", "squeeze", "__getitem__", "transpose", "permute", "t", "T.__get__", "detach",
                    "_make_subclass", "Parameter", "requires_grad_", "data.__get__", "narrow", "select", "flatten", "chunk", "split"})  # fmt: skip
@@ -132,4 +132,9 @@ def uninitialised(trip: Trip) -> Finding | None:
         fix="Use torch.zeros, or initialise it before use.",
     )
     found = tell_forward("nonfinite/uninitialised", scenario)
-    return replace(found, patch=_as_zeros(scenario.spot)) if found is not None else None
+    if found is None:
+        return None
+    # No update used what came of it: a rehearsal on memory that happens to hold NaN.
+    is_idle = trip.consequence in (Consequence.SKIPPED, Consequence.REPORTED)
+    severity = Severity.INFO if is_idle else found.severity
+    return replace(found, patch=_as_zeros(scenario.spot), severity=severity)
