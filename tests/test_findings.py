@@ -6,6 +6,8 @@ from pathlib import Path
 
 from forking import whence_run
 
+from cases import BROKEN, copied
+
 
 def test_promotion_is_a_note_at_the_line_where_the_types_meet(tmp_path: Path) -> None:
     script = tmp_path / "mix.py"
@@ -58,3 +60,10 @@ def test_the_same_failure_again_is_counted_and_not_repeated(tmp_path: Path) -> N
     ran = whence_run(script, cwd=tmp_path)
     assert [(each["rule"], each["occurrences"]) for each in ran.loud] == [("shape/linear-features", 7)]
     assert ran.stderr.count("whence error") == 1
+
+
+def test_a_skip_connection_leads_to_the_size_of_the_pictures_and_names_those_that_fit(tmp_path: Path) -> None:
+    script = copied(next(each for each in BROKEN if each.name == "shape/skip-connection"), tmp_path) / "broken.py"
+    (found,) = whence_run(script, cwd=script.parent).loud
+    assert [(each["file"], each["line"], each["code"]) for each in found["chain"]] == [("broken.py", 6, "SIZE = 50")]
+    assert "48 or 52 px would fit in place of 50" in found["fix"]

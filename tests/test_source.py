@@ -14,7 +14,9 @@ from whence.source.definitions import find_definition
 from whence.source.discarded import discarded_draw
 from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.handlers import Fate, fate_of
+from whence.source.limits import overrun_limit
 from whence.source.sites import frames_from
+from whence.source.text import tree_of
 
 
 class Boom(RuntimeError):
@@ -144,3 +146,28 @@ def test_an_order_is_lost_where_it_is_drawn_and_nobody_keeps_it(line: str, is_lo
 
 def test_of_several_lost_orders_none_is_told() -> None:
     assert discarded_draw(ast.parse("rng.permutation(a)\nrng.permutation(b)")) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return [BOS] + ids[:limit] + [EOS]", "limit"),
+        ("return [BOS, *ids[:cfg.limit], EOS]", "cfg.limit"),
+        ("ids = ids[:limit]\n    ids.append(EOS)\n    ids.insert(0, BOS)\n    return ids", "limit"),
+        ("ids = ids[:limit]\n    return [BOS] + ids + [EOS]", "limit"),
+        ("return [BOS] + ids[:48] + [EOS]", "48"),
+        ("return [BOS] + ids[:50] + [EOS]", None),
+        ("return [BOS] + ids[:limit - 2] + [EOS]", None),
+        ("return [BOS] + ids[:limit]", None),
+        ("ids = [BOS] + ids + [EOS]\n    return ids[:limit]", None),
+    ],
+)
+def test_a_limit_is_overrun_where_as_many_are_added_after_the_cut(
+    body: str, expected: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / f"limits{abs(hash(body))}.py"
+    path.write_text(f"def encode(ids, limit, cfg):\n    {body}\n")
+    tree = tree_of(str(path))
+    assert tree is not None
+    found = overrun_limit(tree.body[0].body[-1], 48, 2)  # type: ignore[attr-defined]
+    assert (ast.unparse(found) if found is not None else None) == expected

@@ -34,11 +34,20 @@ def _clear(args: Any, _kwargs: Any, _result: Any) -> Facts:
 
 
 def _clip(args: Any, kwargs: Any, result: Any) -> Facts:
-    weights = args[0]
-    limit = args[1] if len(args) > 1 else kwargs.get("max_norm", kwargs.get("clip_value"))
+    given, weights, *rest = args
+    limit = rest[0] if rest else kwargs.get("max_norm", kwargs.get("clip_value"))
     norm = float(result.detach()) if isinstance(result, torch.Tensor) and result.numel() == 1 else None
     empty = not any(each.grad is not None for each in weights)
-    return None, [id(each) for each in weights], {"limit": limit, "norm": norm, "empty": empty}
+    return (
+        None,
+        [id(each) for each in weights],
+        {
+            "limit": limit,
+            "norm": norm,
+            "empty": empty,
+            "iterated": isinstance(given, Iterator),
+        },
+    )
 
 
 def _unscale(args: Any, kwargs: Any, _result: Any) -> Facts:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from whence.ledgers.loop import LoopLedger, OptimizerEntry
+from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.source.sites import Site
 from whence.tape.passes import Pass
 from whence.tape.replay import Plan, Run, Unreplayable, plan_for, replay
@@ -74,6 +74,17 @@ class Study(Scene):
                 if id(call) not in seen:
                     seen.add(id(call))
                     yield loss, call
+
+    def is_used(self, loss: Loss) -> bool:
+        """Whether the update is given gradients of a loss: a rehearsal with a copy of the model, or one that is cleared again, gives none."""
+        own = self.entry.weights
+        if not self.entry.steps:
+            # No optimizer is known, and no weight was ever changed by hand: whether there will be an update is open.
+            return False
+        cleared = (each for each in self.loop.of(Kind.CLEAR) if each.detail["number"] > loss.call.number)
+        if any(each.written & own for each in cleared):
+            return False
+        return any(id(value.tensor) in own for call in self.path(loss.value) for value in call.operands)
 
     @property
     def plan(self) -> Plan | None:
@@ -182,10 +193,15 @@ def free_memory(device: torch.device) -> int:
 
 def losses_of(calls: Sequence[Call], numbers: Sequence[float]) -> tuple[Loss, ...]:
     """The backward calls of a pass. `numbers` are the last losses that were seen, newest last."""
-    final = [call for call in calls if is_final(call) and call.operands and not call.inner]
+    final = [call for call in calls if is_final(call) and call.operands and not call.inner and not _is_ghost(call)]
     known: list[float | None] = [*list(numbers)[len(numbers) - len(final) :]] if len(numbers) >= len(final) else []
     known = known or [None] * len(final)
     return tuple(Loss(call, call.operands[0], number) for call, number in zip(final, known, strict=True))
+
+
+def _is_ghost(call: Call) -> bool:
+    """A dry run without data: it has sizes and types, and no numbers that could be wrong."""
+    return call.operands[0].device.type == "meta"
 
 
 def _is(tensor: torch.Tensor, number: float) -> bool:

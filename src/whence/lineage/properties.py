@@ -214,6 +214,7 @@ class HasAxis(Property):
         if (before := before_change(call, value)) is not None:
             return before, self
         source = axis_source(call, value, self.axis)
+        source = _longest(source, self.size) if source is not None and len(source) > 1 else source
         if source is None or len(source) != 1 or _came_short(call):
             return None
         operand, axis = source[0]
@@ -518,6 +519,13 @@ def axis_source(call: Call, value: Value, axis: int) -> list[tuple[Value, int]] 
         # A slice of a table, a transposed matrix: there a weight is data.
         found = _deciding_axes(call, [each for each in operands if _is_weight(each)], number, axis)
     return found
+
+
+def _longest(source: list[tuple[Value, int]], size: int) -> list[tuple[Value, int]]:
+    """Of things that are padded to the longest one, that one decides."""
+    sizes = [operand.shape[axis] for operand, axis in source]
+    is_padded = max(sizes) == size != sum(sizes) and math.prod(sizes) != size
+    return [source[sizes.index(size)]] if is_padded else source
 
 
 # Calls in which a weight decides by itself how large the result is.

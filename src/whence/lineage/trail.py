@@ -18,7 +18,7 @@ from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.looking import Unknown, look
 from whence.lineage.loops.remade import deviation_in_loop
-from whence.lineage.properties import HasAxis, HasElement, Property, axis_source
+from whence.lineage.properties import HasAxis, HasDtype, HasElement, Property, axis_source
 from whence.source.classes import attribute_of, class_node
 from whence.source.definitions import find_registration
 from whence.source.spots import Spot
@@ -76,11 +76,13 @@ def trace(value: Value, prop: Property, scene: Scene) -> Trail:
         if call is None:
             return _from_leaf(value, prop, scene, hops)
         if call.forgotten:
-            return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
+            # Updates change neither the size nor the type of a weight: it is as it was made, however long ago.
+            is_kept = isinstance(prop, HasAxis | HasDtype) and _owner_of(value, scene) is not None
+            return _from_leaf(value, prop, scene, hops) if is_kept else Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
         carried = prop.carrier(call, value)
         if carried is None:
             return _born_in(call, value, prop, scene, hops)
-        if call.site is not None:
+        if call.site is not None and call.phase != "optimizer":
             spot = Spot.of_site(call.site)
             if (spot.file, spot.line) != last_line:
                 hops.append(spot.hop(f"{call.name} gives {describe_value(value)}"))
@@ -196,7 +198,7 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> T
     tensor = value.tensor
     if tensor is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
-    owner = scene.modules.owner_of(tensor) or scene.modules.holder_of(tensor)
+    owner = _owner_of(value, scene)
     if owner is not None:
         spot = where_built(*owner, scene)
         path = f"{scene.modules.path_of(owner[0])}.{owner[1]}"
@@ -209,6 +211,11 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> T
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
     sized = size_passed(*found.made, prop.axis) if found.made is not None and isinstance(prop, HasAxis) else None
     return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)), sized=sized)
+
+
+def _owner_of(value: Value, scene: Scene) -> tuple[nn.Module, str] | None:
+    tensor = value.tensor
+    return (scene.modules.owner_of(tensor) or scene.modules.holder_of(tensor)) if tensor is not None else None
 
 
 def where_built(module: nn.Module, name: str, scene: Scene) -> Spot | None:

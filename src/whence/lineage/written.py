@@ -10,14 +10,27 @@ from whence.source.definitions import FunctionNode, Kind, default_for, find_defi
 from whence.source.files import program_files
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import function_node, last_name, statement_of, tree_of
+from whence.source.text import function_node, last_name, site_of_node, statement_of, tree_of
 
 DEEPEST = 8
 
 
 def written_number(stack: tuple[Site, ...], argument: ast.expr, number: int) -> Spot | None:
     """The one place where a number stands that an argument is computed from."""
-    found = {(each.filename, each.line): each for each in _places(stack, argument, number, 0)}
+    return _only(_places(stack, argument, number, 0))
+
+
+def written_size(spot: Spot, number: int) -> Spot | None:
+    """The same for an expression that makes something of this size: the numbers that are within it, or behind its names."""
+    node = spot.node()
+    site = site_of_node(spot.filename, node) if node is not None else None
+    if site is None or not isinstance(node, ast.expr):
+        return None
+    return _only(_places((site,), node, number, 0))
+
+
+def _only(places: Iterator[Spot]) -> Spot | None:
+    found = {(each.filename, each.line): each for each in places}
     return next(iter(found.values())) if len(found) == 1 else None
 
 
@@ -39,6 +52,10 @@ def _places(stack: tuple[Site, ...], node: ast.expr, number: int, depth: int) ->
         case ast.Call(args=args):
             for each in args:
                 yield from _places(stack, each, number, depth)
+        case ast.Subscript() | ast.Slice() | ast.Tuple() | ast.List():
+            for part in ast.iter_child_nodes(node):
+                if isinstance(part, ast.expr):
+                    yield from _places(stack, part, number, depth)
 
 
 def _named(

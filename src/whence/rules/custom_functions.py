@@ -76,6 +76,38 @@ def gradient_written(kind: type, position: int) -> tuple[ast.AST, str] | None:
     return found
 
 
+def shared_by(kind: type, wrong: Sequence[int], right: Sequence[int]) -> tuple[ast.AST, str] | None:
+    """The one variable of backward that the gradients of some arguments are computed with, and those of others are not: where it is set.
+
+    None if the gradient that came in is missing in one of them: then that is its fault.
+    """
+    method, filename = method_of(kind, "backward")
+    if method is None:
+        return None
+    used, others = [_names_in(kind, each) for each in wrong], [_names_in(kind, each) for each in right]
+    given = _made_of(set(all_parameter_names(method)[1:]), method)
+    if not all(each & given for each in used):
+        return None
+    found = [
+        known[0].node
+        for name in sorted(set.intersection(*used).difference(*others))
+        if len(known := definitions_before(name, method, method.body[-1])) == 1
+        and known[0].kind is Kind.ASSIGNED
+        and not known[0].path
+    ]
+    return (found[0], filename) if len(found) == 1 else None
+
+
+def _names_in(kind: type, position: int) -> set[str]:
+    """The names in the formula of one gradient."""
+    written = gradient_written(kind, position)
+    formula: ast.AST | None = written[0] if written is not None else None
+    if isinstance(formula, ast.Return) and isinstance(formula.value, ast.Tuple) and position < len(formula.value.elts):
+        formula = formula.value.elts[position]
+    names = (each for each in ast.walk(formula) if isinstance(each, ast.Name)) if formula is not None else ()
+    return {each.id for each in names if isinstance(each.ctx, ast.Load)}
+
+
 def _made_of(names: set[str], method: ast.FunctionDef) -> set[str]:
     """Some variables, and those that are computed from them."""
     found = set(names)

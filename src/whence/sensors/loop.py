@@ -128,7 +128,7 @@ class OrderSensor(LoopSensor):
                 hide_this_frame(exception)
                 raise
             stack = user_stack(caller_frame())
-            self._guarded(self.listener.loop_event, Kind.CLIP, stack, (seen, *args), kwargs, result)
+            self._guarded(self.listener.loop_event, Kind.CLIP, stack, (parameters, seen, *args), kwargs, result)
             return result
 
         return clip

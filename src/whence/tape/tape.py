@@ -60,6 +60,8 @@ class Foreign:
     kind: str
     description: str
     identity: int
+    base: tuple[int, ...] = ()
+    """Of an array that has another one's memory, all of it or some rows, in the same order: the shape that it has there."""
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -206,7 +208,21 @@ def _describe(thing: Any) -> Any:
         return thing
     shape, dtype = getattr(thing, "shape", None), getattr(thing, "dtype", None)
     described = f"{type(thing).__name__} {tuple(shape)} {dtype}" if shape is not None else type(thing).__name__
-    return Foreign(type(thing).__name__, described, id(thing))
+    return Foreign(type(thing).__name__, described, id(thing), _base_of(thing))
+
+
+def _base_of(array: Any) -> tuple[int, ...]:
+    """The shape that an array's memory has in the array that it belongs to: that one's rows, as many as it has of them."""
+    if (type(array).__module__, type(array).__name__) != ("numpy", "ndarray") or type(array.base) is not type(array):
+        return ()
+    base, row = array.base, array.base.shape[1:]
+    if not array.size or not array.flags.c_contiguous or not base.flags.c_contiguous or base.dtype != array.dtype:
+        return ()
+    size = math.prod(row)
+    begin = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    if array.size % size or begin % (size * array.itemsize):
+        return ()
+    return (array.size // size, *row) if array.size > size or array.ndim == base.ndim else row
 
 
 class Tape:

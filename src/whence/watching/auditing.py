@@ -129,7 +129,7 @@ class Auditor:
             return
         subject, written, detail = FACTS[kind](args, kwargs, result)
         if kind is Kind.CLEAR:
-            detail["versions"] = self._age()
+            detail["versions"], detail["number"] = self._age(), self.passes.tape.count
         if kind in (Kind.LOAD, Kind.READ):
             detail["steps"] = sum(each.steps for each in self.built)
         if kind is Kind.LOAD:

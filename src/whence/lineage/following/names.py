@@ -40,10 +40,9 @@ def follow_variable(trace: SourceTrace, name: str, frame: FrameType, path: Path)
 def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) -> Spot | None:
     found = _reaching(trace, node, ground)
     if path and isinstance(path[0], str):
-        before = statement_of(node) or node
-        put = column_put(trace, node.id, path[0], ground, since=found, before=before)
+        put = column_put(trace, node.id, path[0], ground, since=found, before=statement_of(node) or node)
         if put is not None:
-            return follow_definition(trace, put, ground, path=path[1:])
+            return _follow_entry(trace, put, ground, path)
     if found is not None:
         return follow_definition(trace, found, ground, name=node.id, path=path)
     for around in _functions_around(trace, ground):
@@ -60,6 +59,17 @@ def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) 
     if found is not None:
         return follow_definition(trace, found, module, path=path)
     return _imported(trace, node.id, ground)
+
+
+def _follow_entry(trace: SourceTrace, put: Definition, ground: Ground, path: Path) -> Spot | None:
+    """The birth of what an entry was last set to by itself, if that says what it makes. Else the trail is lost: what the whole had
+    there is gone."""
+    aside = trace.branched()
+    spot = follow_definition(aside, put, ground, path=path[1:])
+    if aside.made is None and not trace.prop.singles_out:
+        return None
+    trace.adopt(aside)
+    return spot
 
 
 def _functions_around(trace: SourceTrace, ground: Ground) -> Iterator[Ground]:

@@ -13,6 +13,9 @@ PASSING = {"array", "int", "split", "array_split", "asarray", "ascontiguousarray
            "concatenate", "vstack", "hstack", "column_stack", "list", "tuple", "copy", "deepcopy", "LongTensor", "Variable",
            "repeat", "tile", "squeeze", "expand_dims", "transpose", "clip", "sorted", "iter", "next", "zip", "enumerate", "reversed"}  # fmt: skip
 VIEWS = {"reshape", "view", "ravel", "flatten", "T", "squeeze", "swapaxes", "transpose", "copy"}
+# What these make has columns of several tables, or others than what it is made from.
+JOINS = {"merge", "join", "merge_asof", "merge_ordered", "pivot", "pivot_table", "melt", "stack", "unstack", "agg", "aggregate",
+         "groupby", "apply", "assign"}  # fmt: skip
 # What these make draws numbers, and is none.
 GENERATORS = {"default_rng", "RandomState", "Random", "Generator", "manual_seed"}
 MODULES = {"np", "numpy", "torch", "nn", "F", "pd", "random", "math", "os", "rng"}
@@ -69,6 +72,11 @@ def is_number(node: ast.expr, scope: ast.AST) -> bool:
 def only_passes(node: ast.expr) -> bool:
     """Whether an expression makes nothing of its own: a part, a view, a copy of what it is given."""
     return not isinstance(node, ast.Call) or last_name(node.func) in PASSING | VIEWS
+
+
+def joins(node: ast.expr) -> bool:
+    """Whether a column of what an expression makes may be none of what it is called on."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in JOINS
 
 
 def passes(call: ast.Call, part: ast.expr) -> bool:

@@ -20,7 +20,7 @@ from whence.lineage.following.containers import Path, follow_joined, part_given,
 from whence.lineage.following.files import follow_written
 from whence.lineage.following.found import Found, Refuted
 from whence.lineage.following.names import follow_name, follow_variable
-from whence.lineage.following.passing import only_passes
+from whence.lineage.following.passing import joins, only_passes
 from whence.lineage.grounds import Ground, ground_of_node
 from whence.lineage.looking import holders_of, names_of
 from whence.lineage.properties import Property
@@ -127,6 +127,8 @@ class SourceTrace:
             return found
         if isinstance(node, ast.Call) and (found := follow_written(self, node, ground, path)) is not None:
             return found
+        if path and joins(node):
+            return None
         if self.prop.is_set_by(node) and not is_carried_into(self, node, ground):
             self.made = node, ground
             return here

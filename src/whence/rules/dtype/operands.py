@@ -12,7 +12,7 @@ from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import STRICT, data_operands, weight_of
 from whence.rules.telling import dtype_name
 from whence.source.edits import Edit, diff_of, in_parentheses, insert_after, replace_node
-from whence.source.text import root_name, text_of
+from whence.source.text import parent_of, root_name, text_of
 from whence.tape.failed import FailedCall
 from whence.tape.trial import try_values
 
@@ -80,6 +80,8 @@ def _cast_edit(trail: Trail, dtype: torch.dtype) -> Edit | None:
         return replace_node(filename, node, f"torch.tensor({text_of(filename, node)}, dtype=torch.{dtype_name(dtype)})")
     if isinstance(node, ast.BinOp):
         return replace_node(filename, node, f"({text_of(filename, node)}){cast}")
+    if isinstance(node, ast.Subscript) and _is_column(node):
+        return insert_after(filename, node, cast)
     if not isinstance(node, ast.Call):
         return None
     for keyword in node.keywords:
@@ -90,6 +92,12 @@ def _cast_edit(trail: Trail, dtype: torch.dtype) -> Edit | None:
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("astype", "to", "type") and len(node.args) == 1:
         return replace_node(filename, node.args[0], _named_like(node.args[0], dtype))
     return insert_after(filename, node, cast)
+
+
+def _is_column(node: ast.Subscript) -> bool:
+    """A column of a table, that an array is made of: `table["grade"].to_numpy()`."""
+    around = parent_of(node)
+    return isinstance(around, ast.Attribute) and around.attr in ("to_numpy", "values")
 
 
 def _named_like(node: ast.expr, dtype: torch.dtype) -> str:

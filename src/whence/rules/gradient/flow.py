@@ -220,7 +220,7 @@ def _nothing_reached(study: Study) -> Finding | None:
             continue
         weight = next((value.tensor for value in first.operands if id(value.tensor) in known), None)
         cut = _cut_after(study.calls, first, weight) if weight is not None else None
-        if cut is None or cut.site is None or not cut.grad_mode or cut.name.startswith("grad."):
+        if cut is None or cut.site is None or not cut.grad_mode:
             continue
         return tell_silent(
             study,
@@ -255,7 +255,8 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
     calls = [call for call in tape if call.number >= first.number and call.step == first.step]
     reached = {id(value) for value in first.operands if value.tensor is weight}
     for call in calls:
-        if call.inner or call.phase in ("optimizer", "data", "backward"):
+        if call.inner or call.phase in ("optimizer", "data", "backward") or call.name.startswith("grad."):
+            # Who looks at a weight's gradient cuts nothing off.
             continue
         given = [value for value in call.operands if id(value) in reached]
         if not given:

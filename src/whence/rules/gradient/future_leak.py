@@ -6,7 +6,8 @@ Why it matters
     It copies what it is to predict. The loss is far too good, and at generation time, when the future is not there, the model fails.
 How it is detected
     The labels of a token loss are the model's input shifted by one; in the replayed pass the gradient of one prediction is not zero at later
-    places. The first call whose result leaks is named.
+    places. The first call whose result leaks is named; where a mask was laid over it that is open some places too far, the call that made
+    the mask.
 How to fix it
     A causal mask: is_causal=True, or generate_square_subsequent_mask.
 When it stays silent
@@ -22,6 +23,7 @@ from torch import nn
 from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.dependence import depends_on_later
+from whence.rules.gradient.masks import Mask, leaking_mask
 from whence.rules.loss.label_shift import by_time
 from whence.rules.loss.probabilities import argument
 from whence.rules.rule import Rank, study_rule
@@ -51,7 +53,8 @@ def future_leak(study: Study) -> Finding | None:
         if run is None:
             continue
         leak = _first(study, shift, step)
-        spot = _where(leak, study) if leak is not None else None
+        mask = leaking_mask(study, leak, embedded(shift).shape[1]) if leak is not None else None
+        spot = _made(mask) or (_where(leak, study) if leak is not None else None)
         here = Spot.of_site(shift.call.site) if shift.call.site is not None else None
         return tell_silent(
             study,
@@ -62,12 +65,36 @@ def future_leak(study: Study) -> Finding | None:
             step=study.step,
             verdict=f"the prediction at place {step} depends on later tokens: {leak.name if leak is not None else 'a call'} looks into the future",
             what="labels are the input shifted by one, and the model sees them",
-            why="Without a causal mask every place attends to every other, also to the token that it is to predict.",
-            fix="Give it a causal mask: is_causal=True, or nn.Transformer.generate_square_subsequent_mask(length).",
+            why=_why(mask),
+            fix=_fix(mask),
+            chain=(Spot.of_site(leak.site).hop("what attends with it"),)
+            if mask is not None and mask.call is not leak and leak is not None and leak.site is not None
+            else (),
             replay="bit-identical",
             counterfactual=f"the gradient of prediction {step} at later tokens is not zero",
         )
     return None
+
+
+def _made(mask: Mask | None) -> Spot | None:
+    return Spot.of_site(mask.call.site) if mask is not None and mask.call.site is not None else None
+
+
+def _why(mask: Mask | None) -> str:
+    if mask is None:
+        return "Without a causal mask every place attends to every other, also to the token that it is to predict."
+    if not mask.by:
+        return "The causal mask is laid the wrong way round here: it closes the past, and leaves the future open."
+    places = "one place" if mask.by == 1 else f"{mask.by} places"
+    return f"The mask is made here, and is open {places} too far: a place sees the token that it is to predict."
+
+
+def _fix(mask: Mask | None) -> str:
+    if mask is None:
+        return "Give it a causal mask: is_causal=True, or nn.Transformer.generate_square_subsequent_mask(length)."
+    if not mask.by:
+        return "Turn it round (~mask): masked_fill and nn.MultiheadAttention close where it is True, scaled_dot_product_attention and where open."
+    return "Let each place see itself and what is before it: tril(...) without a diagonal, or triu(..., diagonal=1) for what is closed."
 
 
 def _where(leak: Call, study: Study) -> Spot | None:

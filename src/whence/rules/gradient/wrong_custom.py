@@ -21,13 +21,20 @@ Cost
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
-from whence.rules.custom_functions import argument_position, caller_of, gradient_written, is_librarys, parameter_names
+from whence.rules.custom_functions import (
+    argument_position,
+    caller_of,
+    gradient_written,
+    is_librarys,
+    parameter_names,
+    shared_by,
+)
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import spot_at, tell_silent
@@ -50,6 +57,10 @@ class Difference:
     given: float
     true: float
     is_none: bool
+    others: tuple[int, ...] = ()
+    """Further inputs whose gradients are wrong as well."""
+    right: tuple[int, ...] = ()
+    """Those whose gradients are the derivatives."""
 
 
 @study_rule("gradient/wrong-custom", Rank.CAUSE)
@@ -112,31 +123,53 @@ def _compared(
         return None
     weights = torch.randn(result.shape, generator=generator, dtype=result.dtype)
     gradients = torch.autograd.grad(result, [leaves[n] for n in wanted], weights, allow_unused=True)
+    found: list[Difference] = []
+    right: list[int] = []
     for n, gradient in zip(wanted, gradients, strict=True):
-        wrong, checked = 0, 0
-        last: Difference | None = None
-        for _ in range(3):
-            direction = torch.randn(inputs[n].shape, generator=generator, dtype=inputs[n].dtype)
-            scale = step * max(1.0, float(inputs[n].abs().max()) if inputs[n].numel() else 1.0)
-            moved = [
-                run([each + sign * scale * direction if k == n else each for k, each in enumerate(inputs)])
-                for sign in (1, -1)
-            ]
-            change = (moved[0] - moved[1]) / (2 * scale)
-            true = float((change * weights).sum())
-            given = float((gradient * direction).sum()) if gradient is not None else 0.0
-            size = float((change.abs() * weights.abs()).sum()) + abs(given)
-            if size == 0.0 or not size < float("inf"):
-                continue
-            checked += 1
-            if abs(true - given) > tolerance * size:
-                wrong += 1
-                last = Difference(n, given, true, gradient is None)
-        if not checked or wrong != checked or last is None:
+        differs = _differing(run, inputs, n, gradient, weights, generator, step, tolerance)
+        if differs is None:
+            right.append(n)
+        elif _is_meant(run, inputs, n, gradient, weights, plain, step, tolerance):
+            # Who passes gradients straight through rounding has rules of his own for its scale, too.
+            return replace(found[0], others=tuple(each.number for each in found[1:])) if found else None
+        else:
+            found.append(differs)
+    if not found:
+        return None
+    return replace(found[0], others=tuple(each.number for each in found[1:]), right=tuple(right))
+
+
+def _differing(
+    run: Callable[[Sequence[torch.Tensor]], torch.Tensor],
+    inputs: list[torch.Tensor],
+    n: int,
+    gradient: torch.Tensor | None,
+    weights: torch.Tensor,
+    generator: torch.Generator,
+    step: float,
+    tolerance: float,
+) -> Difference | None:
+    """What finite differences along some directions say of one input, if all of them contradict its gradient."""
+    wrong, checked = 0, 0
+    last: Difference | None = None
+    for _ in range(3):
+        direction = torch.randn(inputs[n].shape, generator=generator, dtype=inputs[n].dtype)
+        scale = step * max(1.0, float(inputs[n].abs().max()) if inputs[n].numel() else 1.0)
+        moved = [
+            run([each + sign * scale * direction if k == n else each for k, each in enumerate(inputs)])
+            for sign in (1, -1)
+        ]
+        change = (moved[0] - moved[1]) / (2 * scale)
+        true = float((change * weights).sum())
+        given = float((gradient * direction).sum()) if gradient is not None else 0.0
+        size = float((change.abs() * weights.abs()).sum()) + abs(given)
+        if size == 0.0 or not size < float("inf"):
             continue
-        # Who passes gradients straight through rounding has rules of his own for its scale, too.
-        return None if _is_meant(run, inputs, n, gradient, weights, plain, step, tolerance) else last
-    return None
+        checked += 1
+        if abs(true - given) > tolerance * size:
+            wrong += 1
+            last = Difference(n, given, true, gradient is None)
+    return last if checked and wrong == checked else None
 
 
 def _is_meant(
@@ -182,7 +215,11 @@ def _is_passed_on(gradient: torch.Tensor, weights: torch.Tensor) -> bool:
 
 def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> Finding | None:
     position = argument_position(call, found.number)
-    written = gradient_written(func.kind, position)
+    wrong, right = (
+        [argument_position(call, each) for each in some] for some in ((found.number, *found.others), found.right)
+    )
+    shared = shared_by(func.kind, wrong, right) if found.others else None
+    written = shared or gradient_written(func.kind, position)
     spot = Spot.of_node(written[1], written[0]) if written is not None else spot_at(call.site)
     names = parameter_names(func.kind)
     name = names[position] if position < len(names) else f"input {position}"
@@ -197,10 +234,13 @@ def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> 
         step=study.step,
         call=call,
         op=func.__name__,
-        verdict=f"{func.__name__}.backward is not the derivative of its forward, for {name}",
+        verdict=f"{func.__name__}.backward is not the derivative of its forward, for {name}"
+        + (f" and {len(found.others)} more" if found.others else ""),
         what=f"along a random direction it gives {given}; the function changes by {number_text(found.true)}",
         why=f"Finite differences of the forward on this step's own inputs give {number_text(found.true)}{factor}; backward gives {given}.",
-        fix=f"Mend the gradient for {name}: the derivative of the forward, times the gradient that came in. torch.autograd.gradcheck tests it.",
+        fix="Mend what the wrong gradients share, and the right ones do not; then each is to be the derivative of the forward, times the gradient that came in. torch.autograd.gradcheck tests it."
+        if shared is not None
+        else f"Mend the gradient for {name}: the derivative of the forward, times the gradient that came in. torch.autograd.gradcheck tests it.",
         replay="bit-identical",
         counterfactual=f"finite differences give {number_text(found.true)} where backward gives {given}",
     )

@@ -10,7 +10,8 @@ How it is detected
 How to fix it
     `torch.zeros`, or an initialisation right after it.
 When it stays silent
-    Where the memory is written before it is read, as a whole or in part, or handed to numpy; tensors that only lend their shape.
+    Where the memory is written before it is read, as a whole or in part, or handed to numpy; tensors that only lend their shape; a
+    rehearsal whose gradients no update uses: on the meta device, with a copy of the model, or cleared again.
 Cost
     A walk over the tape of a few recorded steps.
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from whence.finding import Finding, Operand
+from whence.finding import Finding, Operand, Severity
 from whence.ledgers.study import Study
 from whence.lineage.births import UNINITIALISED
 from whence.rules.nonfinite.forward import scenario_of, tell_forward
@@ -30,7 +31,7 @@ from whence.rules.telling import describe, place_of, spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import Call, Tape, Value, flatten
-from whence.tape.trip import Trip
+from whence.tape.trip import Consequence, Trip
 
 VIEWS = frozenset({"view", "reshape", "expand", "unsqueeze", "squeeze", "__getitem__", "transpose", "permute", "t", "T.__get__", "detach",
                    "_make_subclass", "Parameter", "requires_grad_", "data.__get__", "narrow", "select", "flatten", "chunk", "split"})  # fmt: skip
@@ -62,7 +63,7 @@ def read_before_written(study: Study) -> Finding | None:
     ]
     written = _written(study.tape) if suspects else set()
     for loss, call, value, made in suspects:
-        if made.outputs[0].storage in written or not made.outputs[0].numel:
+        if made.outputs[0].storage in written or not made.outputs[0].numel or not study.is_used(loss):
             continue
         spot = place_of(made, study)
         return tell_silent(
@@ -131,4 +132,9 @@ def uninitialised(trip: Trip) -> Finding | None:
         fix="Use torch.zeros, or initialise it before use.",
     )
     found = tell_forward("nonfinite/uninitialised", scenario)
-    return replace(found, patch=_as_zeros(scenario.spot)) if found is not None else None
+    if found is None:
+        return None
+    # No update used what came of it: a rehearsal on memory that happens to hold NaN.
+    is_idle = trip.consequence in (Consequence.SKIPPED, Consequence.REPORTED)
+    severity = Severity.INFO if is_idle else found.severity
+    return replace(found, patch=_as_zeros(scenario.spot), severity=severity)

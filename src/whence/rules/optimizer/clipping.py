@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from itertools import takewhile
+
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
-from whence.ledgers.loop import Kind
+from whence.ledgers.loop import Event, Kind
+from whence.rules.optimizer.iterators import iterated
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.spots import Spot
+from whence.source.text import enclosing
 
 ENOUGH = 3
 
@@ -17,21 +22,26 @@ def ineffective_clip(audit: Audit) -> Finding | None:
     """Clipping happens where it has no effect.
 
     What happened
-        Gradients are clipped after the step that used them, or before there are any.
+        Gradients are clipped after the step that used them, or before there are any; or the parameters are in an iterator that was at its
+        end, so that nothing is clipped.
     Why it matters
         The updates are those of unclipped gradients; the spikes that clipping was to prevent are there.
     How it is detected
         The order of backward, clip and step: between backward and step there is no clip, and each clip comes when nothing uses
-        its gradients any more.
+        its gradients any more. Or the clip was given an iterator that gave nothing, and the source shows who went through it before.
     How to fix it
-        Clip between backward and step.
+        Clip between backward and step. Keep parameters in a list if they are needed more than once.
     When it stays silent
-        If at least one step used clipped gradients; norms that are only measured (an infinite limit).
+        If at least one step used clipped gradients; norms that are only measured (an infinite limit); lists and filters that are empty
+        because nothing is in them.
     Cost
         One entry a call in the first 200 steps.
     """
     if "optimizer/discarded-gradient" in audit.told:
         return None
+    nothing = _of_nothing(audit)
+    if nothing is not None:
+        return nothing
     for entry in audit.built:
         story = audit.loop.story_of(entry)
         clips = [each for each in story if each.kind is Kind.CLIP]
@@ -65,3 +75,43 @@ def ineffective_clip(audit: Audit) -> Finding | None:
             fix="Clip between backward and step.",
         )
     return None
+
+
+def _of_nothing(audit: Audit) -> Finding | None:
+    """A clip that is given an iterator which somebody has gone through before."""
+    clips = [each for each in audit.loop.of(Kind.CLIP) if each.detail["limit"] not in (None, float("inf"))]
+    empty = list(takewhile(lambda each: not each.written, reversed(clips)))
+    if len(empty) < ENOUGH or not all(each.detail["iterated"] and each.site == empty[0].site for each in empty):
+        return None
+    found = iterated(empty[0].stack, "parameters")
+    if found is None or found.made is None or not (found.lines or _used_itself(clips, empty[0], found.made)):
+        return None
+    return tell_silent(
+        audit,
+        "optimizer/ineffective-clip",
+        spot=found.made,
+        symptom=spot_at(empty[0].site),
+        step=empty[-1].step,
+        op="clip_grad_norm_",
+        phase="backward",
+        severity=Severity.WARNING,
+        confidence=Confidence.PROVEN,
+        verdict="nothing is clipped: the parameters are in an iterator that was at its end",
+        what=f"{len(empty)} calls were given no parameter at all",
+        why="An iterator gives its elements once. This one had given all of them before"
+        + (
+            ", so that the clip finds none."
+            if found.lines
+            else " the second clip, so that only the first one did something."
+        ),
+        fix="Keep a list where parameters are gone through more than once, or ask for them anew each time.",
+        chain=found.was_used_up,
+        patch=found.patch,
+    )
+
+
+def _used_itself(clips: list[Event], empty: Event, made: Spot) -> bool:
+    """Whether the same line has clipped before, with an iterator that is not made anew for each call."""
+    node = made.node()
+    is_made_once = node is not None and enclosing(node, ast.For, ast.While) is None
+    return is_made_once and any(each.site == empty.site and each.written for each in clips)

@@ -54,26 +54,35 @@ def discarded_gradient(audit: Audit) -> Finding | None:
             empty = sum(each.kind is Kind.STEP and not each.written for each in story)
             nothing = empty >= ENOUGH and empty >= 0.9 * steps
             often = len(pairs) >= max(ENOUGH, steps)
-            if not (nothing or often) or len(pairs) < ENOUGH or _is_read(audit, pairs):
+            stands_still = nothing and audit.final and not _any_changed(audit, entry)
+            if not (nothing or often) or len(pairs) < ENOUGH or (_is_read(audit, entry, pairs) and not stands_still):
                 continue
             backward, clear = pairs[-1]
+            meant = _meant(story, backward)
             return tell_silent(
                 audit,
                 "optimizer/discarded-gradient",
                 spot=Spot.of_site(site),
-                symptom=spot_at(backward.site),
+                symptom=spot_at((meant or backward).site),
                 step=clear.step,
                 op="zero_grad",
                 phase="backward",
                 verdict="zero_grad clears the gradients before the step: "
                 + ("no update is made" if nothing else "all but the last are lost"),
-                what=f"{len(pairs)} backward passes were cleared unread in {steps} steps",
+                what=f"{len(pairs)} backward passes were cleared before a step used them, in {steps} steps",
                 why="Between backward and step nothing may clear gradients; here zero_grad comes after backward."
+                if nothing and meant is None
+                else "Another backward comes between the loss's and the step, and zero_grad after it clears what both of them gave."
                 if nothing
                 else "Gradients are to be added up over several backward passes, and zero_grad clears them before each one.",
                 fix="Call zero_grad before backward (or right after step)."
+                if nothing and meant is None
+                else "Ask torch.autograd.grad for gradients that are only looked at: it leaves .grad alone; then nothing need be cleared here."
                 if nothing
                 else "Call zero_grad once for each step: after the step, not before each backward.",
+                chain=(Spot.of_site(backward.site).hop("another backward, that is cleared here"),)
+                if meant is not None and backward.site is not None
+                else (),
             )
     return None
 
@@ -95,12 +104,23 @@ def _lost(story: Sequence[Event]) -> list[tuple[Event, Event]]:
     return [each for each in found if each[0].site in read_sites or empty]
 
 
-def _is_read(audit: Audit, pairs: list[tuple[Event, Event]]) -> bool:
-    """Whether the program looked at the gradients before they were cleared."""
+def _meant(story: Sequence[Event], backward: Event) -> Event | None:
+    """A backward of another line just before one that is cleared: its gradients were for the step, and are lost with the other's."""
+    before = story[story.index(backward) - 1]
+    is_other = before.kind is Kind.BACKWARD and before.site != backward.site and backward is not story[0]
+    return before if is_other else None
+
+
+def _is_read(audit: Audit, entry: OptimizerEntry, pairs: list[tuple[Event, Event]]) -> bool:
+    """Whether the program looked at the gradients of an optimizer's weights before they were cleared: those of an input are others."""
     clears = {each.site for each in audit.loop.of(Kind.CLEAR, Kind.CLIP, Kind.STEP, Kind.UNSCALE)}
     first = min(pair[0].step for pair in pairs)
     return any(
-        call.name == "grad.__get__" and call.site not in clears and call.step >= first and call.phase == "program"
+        call.name == "grad.__get__"
+        and call.site not in clears
+        and call.step >= first
+        and call.phase == "program"
+        and any(value.tensor is None or id(value.tensor) in entry.weights for value in call.operands)
         for call in audit.tape.calls
     )
 

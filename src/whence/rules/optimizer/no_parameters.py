@@ -18,21 +18,17 @@ Cost
 
 from __future__ import annotations
 
-import ast
-
 from torch import nn
 from torch.optim import Optimizer
 
 from whence.finding import Finding, Hop
-from whence.lineage.used_up import used_up
+from whence.rules.optimizer.iterators import iterated
 from whence.rules.optimizer.not_parameters import no_tensors
 from whence.rules.optimizer.ownership import hiding
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
 from whence.rules.telling import tell
-from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
-from whence.source.text import text_of
 from whence.tape.failed import FailedCall
 
 
@@ -67,28 +63,15 @@ def no_parameters(failed: FailedCall) -> Finding | None:
     )
 
 
-def _used_up(failed: FailedCall) -> tuple[Spot | None, tuple[Hop, ...], str | None] | None:
-    """The line that went through the iterator before; where that cannot be told, the line that made it and kept no list."""
-    call = failed.site.node() if failed.site is not None else None
-    given = _argument(call) if isinstance(call, ast.Call) else None
-    if given is None:
+def _used_up(failed: FailedCall) -> tuple[Spot, tuple[Hop, ...], str | None] | None:
+    """The line that went through the iterator before. One in a function that was given it does what it is there for: then, and where
+    it cannot be told, the line that made it and kept no list."""
+    found = iterated(failed.call.stack, "params")
+    if found is None:
         return None
-    found = used_up(failed.call.stack, given)
-    made = Spot.of_node(*found.made) if found.made is not None else None
-    hops = (made.hop("made here, to be gone through once"),) if made is not None and found.line is not None else ()
-    spot = found.line or made
-    return (spot, hops, _as_list(*found.made) if found.made is not None else None) if spot is not None else None
-
-
-def _argument(call: ast.Call) -> ast.expr | None:
-    named = next((each.value for each in call.keywords if each.arg == "params"), None)
-    return named or next(iter(call.args), None)
-
-
-def _as_list(filename: str, node: ast.expr) -> str | None:
-    text = text_of(filename, node)
-    is_bare = isinstance(node, ast.GeneratorExp) and text.startswith("(")
-    return diff_of(replace_node(filename, node, f"[{text[1:-1]}]" if is_bare else f"list({text})"))
+    if found.line is not None and (found.is_local or found.made is None):
+        return found.line, found.was_made, found.patch
+    return (found.made, found.was_used_up, found.patch) if found.made is not None else None
 
 
 def _was_given_nothing(failed: FailedCall) -> bool:

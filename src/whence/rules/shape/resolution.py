@@ -30,7 +30,7 @@ def fitting_resolution(failed: FailedCall, given: torch.Tensor, wanted: int) -> 
     """`2048 = 128*4*4 needs 32 px, 28 px gives 128*3*3`, where the input is a picture and one size fits."""
     value = failed.value(given)
     calls = [call for call in ancestors(value) if call.phase == "forward"][::-1]
-    picture = _picture(calls)
+    picture = picture_of(calls)
     if picture is None or not calls:
         return None
     channels = _channels(calls)
@@ -50,7 +50,21 @@ def fitting_resolution(failed: FailedCall, given: torch.Tensor, wanted: int) -> 
     return Fitting(before, tuple(fitting), f"{needed} needs {fitting[0]} px, {before} px gives {had}.")
 
 
-def _picture(calls: list[Call]) -> Value | None:
+def fitting_pictures(calls: list[Call], one: Value, other: Value, picture: Value, axes: list[int]) -> list[int]:
+    """The nearest smaller and larger size of square pictures with which two results would agree, and no row would be lost on the way."""
+
+    def fits(size: int) -> bool:
+        known = forward_shapes(calls, {picture: (*picture.shape[:-2], size, size)})
+        if known is None or one not in known or other not in known or any(_drops(call, known) for call in calls):
+            return False
+        return all(known[one][at] == known[other][at] for at in axes)
+
+    had = picture.shape[-1]
+    ways = range(had - 1, had // 2, -1), range(had + 1, 2 * had)
+    return [size for way in ways if (size := next(filter(fits, way), None)) is not None]
+
+
+def picture_of(calls: list[Call]) -> Value | None:
     """The input of the first convolution, as it entered the model."""
     made = {id(output) for call in calls for output in call.outputs}
     for call in calls:
@@ -65,8 +79,21 @@ def _channels(calls: list[Call]) -> int:
     return next((picture.shape[1] for picture in pictures), 1)
 
 
+def _drops(call: Call, known: dict[Value, tuple[int, ...]]) -> bool:
+    """Whether a call that divides a size would have something left over."""
+    before = known.get(call.operands[0], ()) if call.operands else ()
+    after = known.get(call.results[0], ()) if call.results else ()
+    return len(before) == len(after) > 2 and bool(after[-1]) and before[-1] % max(1, before[-1] // after[-1]) > 0
+
+
 def forward_shape(calls: list[Call], value: Value, shapes: dict[Value, tuple[int, ...]]) -> tuple[int, ...] | None:
     """The shape that a value would have if some inputs had other shapes."""
+    known = forward_shapes(calls, shapes)
+    return known.get(value) if known is not None else None
+
+
+def forward_shapes(calls: list[Call], shapes: dict[Value, tuple[int, ...]]) -> dict[Value, tuple[int, ...]] | None:
+    """The shapes of all that depends on some inputs, if these had other shapes; None where a call would refuse them."""
     known = dict(shapes)
     for call in calls:
         if not any(operand in known for operand in call.operands):
@@ -77,4 +104,4 @@ def forward_shape(calls: list[Call], value: Value, shapes: dict[Value, tuple[int
         results = [each for each in flatten(outcome.result) if isinstance(each, torch.Tensor)]
         for output, result in zip(call.results, results, strict=False):
             known[output] = tuple(result.shape)
-    return known.get(value)
+    return known

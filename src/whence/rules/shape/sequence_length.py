@@ -6,7 +6,8 @@ Why it matters
     The table's length is a constant somewhere in a constructor; the data decide the other one.
 How it is detected
     One operand is a parameter, a buffer or a slice of one, the other is data; or attention runs as soon as its mask is
-    taken away; or positions counted by arange reach past the end of an embedding.
+    taken away; or positions counted by arange reach past the end of an embedding. Where the program's own line cuts the sequence and
+    then puts as many around it as there are too many, that line is told.
 How to fix it
     Make the table as long as the longest sequence, cut the sequence, or build the mask from the sequence's own length.
 When it stays silent
@@ -17,6 +18,7 @@ Cost
 
 from __future__ import annotations
 
+import ast
 from itertools import islice
 from typing import Any
 
@@ -30,7 +32,10 @@ from whence.lineage.trail import trace
 from whence.rules.operations import ATTENTION, ELEMENTWISE
 from whence.rules.rule import rule
 from whence.rules.telling import describe, has_worked, shape_text, tell
+from whence.source.edits import diff_of, replace_node
+from whence.source.limits import overrun_limit
 from whence.source.spots import Spot
+from whence.source.text import enclosing, text_of
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, Value
 from whence.tape.trial import try_values
@@ -66,7 +71,44 @@ def _table_against_data(failed: FailedCall) -> Finding | None:
         if not axes or (axes == [-1] and not _is_square(table)):
             return None
         axis = axes[-1] if axes[-1] != -1 or _is_square(table) else axes[0]
-        return _told(failed, table, axis, data.shape[axis], Operand("data", describe(data)))
+        operand = Operand("data", describe(data))
+        return _overrun(failed, table, axis, (failed.value(data), axis), operand) or _told(
+            failed, table, axis, data.shape[axis], operand
+        )
+    return None
+
+
+def _overrun(
+    failed: FailedCall, table: torch.Tensor, axis: int, given: tuple[Value, int], other: Operand
+) -> Finding | None:
+    """The sequence was cut to the table's length where it was made, and then a few more were put around it."""
+    has, needed = table.shape[axis], given[0].shape[given[1]]
+    trail = trace(given[0], HasAxis(given[1], needed), failed) if needed > has else None
+    node = trail.spot.node() if trail is not None and trail.spot is not None else None
+    limit = overrun_limit(node, has, needed - has) if node is not None else None
+    if trail is None or trail.spot is None or limit is None:
+        return None
+    filename, text = trail.spot.filename, text_of(trail.spot.filename, limit)
+    cut = enclosing(limit, ast.Subscript)
+    return tell(
+        failed,
+        "shape/sequence-length",
+        verdict=f"a table for length {has} met a sequence of {needed}, which was to be cut to {has}",
+        trail=trail,
+        spot=Spot.of_node(filename, cut or limit),
+        why=f"It is cut to `{text}` here, and {needed - has} more are put around that: the longest come to {needed}.",
+        fix=f"Leave room for them: cut to `{text} - {needed - has}`.",
+        patch=diff_of(replace_node(filename, limit, f"{text} - {needed - has}")),
+        operands=(Operand("table", describe(table)), other),
+    )
+
+
+def _counted(failed: FailedCall, length: int) -> Value | None:
+    """The sequence whose positions are counted: the last whole numbers of that length that a call of this step was given."""
+    for call in islice(reversed(failed.tape.calls), MOST_CALLS):
+        for value in call.operands:
+            if value.dtype in (torch.int64, torch.int32) and len(value.shape) > 1 and value.shape[-1] == length:
+                return value if call.step == failed.call.step else None
     return None
 
 
@@ -216,4 +258,6 @@ def _positions(failed: FailedCall) -> Finding | None:
     counted = any(call is not None and call.name == "arange" for call in made_by[:6])
     if not counted or int(index.max()) < weight.shape[0]:
         return None
-    return _told(failed, weight, 0 - weight.dim(), int(index.max()) + 1, Operand("positions", describe(index)))
+    operand, sequence = Operand("positions", describe(index)), _counted(failed, int(index.max()) + 1)
+    found = _overrun(failed, weight, 0 - weight.dim(), (sequence, -1), operand) if sequence is not None else None
+    return found or _told(failed, weight, 0 - weight.dim(), int(index.max()) + 1, operand)

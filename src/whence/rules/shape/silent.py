@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-
-from whence.finding import Confidence, Finding, Severity
+from whence.finding import Finding, Severity
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import MOVES, ancestors
 from whence.lineage.dependence import reach
@@ -19,97 +16,6 @@ from whence.tape.tape import Call, Value
 RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 ATTENDS = frozenset({"multi_head_attention_forward", "_transformer_encoder_layer_fwd"})
 DRAWS = frozenset({"randperm", "randint", "multinomial", "random_", "randint_like"})
-
-
-@study_rule("shape/reshape-as-permute")
-def reshape_as_permute(study: Study) -> Finding | None:
-    """view/reshape was used where axes had to be permuted.
-
-    What happened
-        A reshape gave a tensor the shape that a permutation would have given it. It does not move elements: numbers of different
-        places, channels or samples come to stand together.
-    Why it matters
-        Nothing raises. The model learns on scrambled data, worse or not at all.
-    How it is detected
-        The sizes before and after, for each reshape that the loss depends on: an axis goes past others, which a reshape cannot do.
-    How to fix it
-        permute or transpose first, then reshape.
-    When it stays silent
-        Axes that are only split or only joined, axes of size one, equal sizes that could be either.
-    Cost
-        A comparison of sizes for each reshape of a few recorded steps.
-    """
-    for call in (each for loss in study.losses for each in ancestors(loss.value)):
-        if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None or call.forgotten:
-            continue
-        before, after = call.operands[0].shape, call.outputs[0].shape
-        crossed = _crossed(before, after)
-        if crossed is None or not _has_structure(call.operands[0]):
-            continue
-        return tell_silent(
-            study,
-            "shape/reshape-as-permute",
-            spot=Spot.of_site(call.site),
-            symptom=Spot.of_site(study.losses[0].call.site) if study.losses[0].call.site is not None else None,
-            call=call,
-            step=study.step,
-            severity=Severity.WARNING,
-            confidence=Confidence.LIKELY,
-            verdict=f"{call.name} {shape_text(before)} -> {shape_text(after)} moves the axis of size {crossed} past another, which it cannot do",
-            what="elements of different places come to stand together",
-            why="A reshape keeps the elements in their order and only counts them differently; axes change places with permute or transpose.",
-            fix="Split or join neighbouring axes with reshape, and change their order with permute or transpose.",
-        )
-    return None
-
-
-def _crossed(before: tuple[int, ...], after: tuple[int, ...]) -> int | None:
-    """An axis that goes past others, where a reshape is no mere splitting and joining of neighbours."""
-    old, new = [each for each in before if each != 1], [each for each in after if each != 1]
-    if old == new or len(old) + len(new) < 5:
-        return None
-    for left, right in _groups(old, new):
-        if len(left) > 1 and len(right) > 1:
-            # Of two that have its size afterwards, neither may stand where it stood.
-            shared = [size for size in left if size in right and left.count(size) == 1]
-            moved = [size for size in shared if not set(_places(left, size)) & set(_places(right, size))]
-            if moved and len(shared) >= min(len(left), len(right)) - 1:
-                return moved[0]
-    return None
-
-
-def _groups(old: list[int], new: list[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """The smallest runs of neighbouring axes that have as many elements before as after."""
-    i = j = 0
-    while i < len(old) and j < len(new):
-        left, right = [old[i]], [new[j]]
-        i, j = i + 1, j + 1
-        one, other = left[0], right[0]
-        while one != other:
-            if one < other and i < len(old):
-                left.append(old[i])
-                one, i = one * old[i], i + 1
-            elif one > other and j < len(new):
-                right.append(new[j])
-                other, j = other * new[j], j + 1
-            else:
-                return
-        yield left, right
-
-
-def _places(sizes: list[int], size: int) -> Iterator[tuple[int, int]]:
-    """How many elements stand before and behind each axis of a size."""
-    for at, each in enumerate(sizes):
-        if each == size:
-            yield math.prod(sizes[:at]), math.prod(sizes[at + 1 :])
-
-
-def _has_structure(value: Value) -> bool:
-    """Freshly drawn numbers have no order that could be lost."""
-    call = value.call
-    return call is None or not (
-        call.name.startswith("rand") or call.name in ("zeros", "ones", "empty", "full", "arange")
-    )
 
 
 @study_rule("shape/hardcoded-batch")

@@ -1,0 +1,160 @@
+"""A reshape where axes had to change places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import torch
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.study import Study
+from whence.lineage.ancestry import ancestors
+from whence.lineage.properties import HasAxis
+from whence.lineage.trail import trace
+from whence.rules.operations import RESHAPES
+from whence.rules.rule import study_rule
+from whence.rules.telling import shape_text, tell_silent
+from whence.source.spots import Spot
+from whence.tape.tape import Call, Foreign, Value, flatten
+
+Shape = tuple[int, ...]
+MOST_KEPT = 16
+
+
+@study_rule("shape/reshape-as-permute")
+def reshape_as_permute(study: Study) -> Finding | None:
+    """view/reshape was used where axes had to be permuted.
+
+    What happened
+        A reshape gave a tensor, or an array, the shape that a permutation would have given it. It does not move elements: numbers of
+        different places, channels or samples come to stand together.
+    Why it matters
+        Nothing raises. The model learns on scrambled data, worse or not at all.
+    How it is detected
+        The sizes before and after, for each reshape that the loss depends on, also by way of a dataset's tensors and samples: an axis goes
+        past others, which a reshape cannot do. Of an array that becomes a tensor: its own sizes and those of the array whose memory it is.
+    How to fix it
+        permute or transpose first, then reshape.
+    When it stays silent
+        Axes that are only split or only joined, axes of size one, equal sizes that could be either, reshapes that undo one another.
+    Cost
+        A comparison of sizes for each reshape of a few recorded steps.
+    """
+    for call in _candidates(study):
+        shapes = _reshaped(call)
+        crossed = _crossed(*shapes) if shapes is not None else None
+        if shapes is None or crossed is None or call.site is None or call.forgotten:
+            continue
+        is_array = call.name not in RESHAPES
+        return tell_silent(
+            study,
+            "shape/reshape-as-permute",
+            spot=_in_numpy(study, call, crossed) if is_array else Spot.of_site(call.site),
+            symptom=Spot.of_site(study.losses[0].call.site) if study.losses[0].call.site is not None else None,
+            call=call,
+            step=study.step,
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"{'reshape' if is_array else call.name} {shape_text(shapes[0])} -> {shape_text(shapes[1])} moves the axis of size {crossed} past another, which it cannot do",
+            what="elements of different places come to stand together",
+            why="A reshape keeps the elements in their order and only counts them differently; axes change places with permute or transpose.",
+            fix="Split or join neighbouring axes with reshape, and change their order with permute or transpose.",
+        )
+    return None
+
+
+def _candidates(study: Study) -> Iterator[Call]:
+    """All that a loss is computed from: in the step, in the making of its samples, and before that, in the tensors of its datasets."""
+    losses = (each for loss in study.losses for each in ancestors(loss.value))
+    samples = (each for each in study.calls if each.phase == "data") if study.losses else ()
+    kept = (study.tape.known_value(each) for each in _kept(study)) if study.losses else ()
+    return chain(losses, samples, (each for value in kept if value is not None for each in ancestors(value)))
+
+
+def _kept(study: Study) -> Iterator[torch.Tensor]:
+    """The tensors that the datasets of this step's batches have."""
+    for batch, _ in study.now.deliveries:
+        dataset: Any = batch.info.dataset
+        while hasattr(dataset, "dataset"):
+            dataset = dataset.dataset
+        held = list(vars(dataset).values())[:MOST_KEPT] if hasattr(dataset, "__dict__") else []
+        yield from (each for each in flatten(held) if isinstance(each, torch.Tensor))
+
+
+def _reshaped(call: Call) -> tuple[Shape, Shape] | None:
+    """What a call makes another shape of, past others that only did the same, and the shape that it makes."""
+    if not call.outputs:
+        return None
+    if call.name not in RESHAPES:
+        arrays = [each for each in flatten(call.args) if isinstance(each, Foreign) and each.base]
+        return (arrays[0].base, call.outputs[0].shape) if len(arrays) == 1 and not call.operands else None
+    value: Value | None = call.operands[0] if call.operands else None
+    while value is not None and value.call is not None and value.call.name in RESHAPES and value.call.operands:
+        value = value.call.operands[0]
+    if value is None or not _has_structure(value):
+        return None
+    made = _reshaped(value.call) if value.call is not None and not value.call.operands else None
+    before, after = made[0] if made is not None else value.shape, call.outputs[0].shape
+    # What the last one of several does must be wrong by itself, too.
+    return (before, after) if _crossed(call.operands[0].shape, after) is not None else None
+
+
+def _in_numpy(study: Study, call: Call, crossed: int) -> Spot | None:
+    """The line that gave an array its shape, before a tensor was made of it."""
+    value = call.outputs[0]
+    axis = value.shape.index(crossed) - len(value.shape)
+    return trace(value, HasAxis(axis, crossed), study).spot or (
+        Spot.of_site(call.site) if call.site is not None else None
+    )
+
+
+def _crossed(before: Shape, after: Shape) -> int | None:
+    """An axis that goes past others, where a reshape is no mere splitting and joining of neighbours."""
+    old, new = [each for each in before if each != 1], [each for each in after if each != 1]
+    if old == new or len(old) + len(new) < 5:
+        return None
+    for left, right in _groups(old, new):
+        if len(left) > 1 and len(right) > 1:
+            # Of two that have its size afterwards, neither may stand where it stood.
+            shared = [size for size in left if size in right and left.count(size) == 1]
+            moved = [size for size in shared if not set(_places(left, size)) & set(_places(right, size))]
+            if moved and (len(shared) >= min(len(left), len(right)) - 1 or sorted(left) == sorted(right)):
+                return moved[0]
+    return None
+
+
+def _groups(old: list[int], new: list[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """The smallest runs of neighbouring axes that have as many elements before as after."""
+    i = j = 0
+    while i < len(old) and j < len(new):
+        left, right = [old[i]], [new[j]]
+        i, j = i + 1, j + 1
+        one, other = left[0], right[0]
+        while one != other:
+            if one < other and i < len(old):
+                left.append(old[i])
+                one, i = one * old[i], i + 1
+            elif one > other and j < len(new):
+                right.append(new[j])
+                other, j = other * new[j], j + 1
+            else:
+                return
+        yield left, right
+
+
+def _places(sizes: list[int], size: int) -> Iterator[tuple[int, int]]:
+    """How many elements stand before and behind each axis of a size."""
+    for at, each in enumerate(sizes):
+        if each == size:
+            yield math.prod(sizes[:at]), math.prod(sizes[at + 1 :])
+
+
+def _has_structure(value: Value) -> bool:
+    """Freshly drawn numbers have no order that could be lost."""
+    call = value.call
+    return call is None or not (
+        call.name.startswith("rand") or call.name in ("zeros", "ones", "empty", "full", "arange")
+    )
