@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -166,7 +166,7 @@ class Diagnoser:
             value = trip.target or (self.tape.known_value(trip.observed) if trip.observed is not None else None)
             if value is None:
                 return []
-            calls = self.passes.calls()
+            calls = _with_one_backward(self.passes.calls(), value) if trip.by_last_backward else self.passes.calls()
             return [lambda: (value, plan_for(calls, now, self.tape, [value], backward=backward))]
         if trip.prepared:
             return [partial(tuple[Value, Plan], each) for each in trip.prepared]
@@ -345,6 +345,8 @@ def _is_compiled(plan: Plan) -> bool:
 
 
 def _after(score: Score, target: Value, trip: Trip, backward: bool) -> tuple[Value, Plan]:
+    if trip.by_last_backward:
+        score = replace(score, calls=tuple(_with_one_backward(score.calls, target)))
     return target, plan_from(score, trip.now, trip.frames, [target], backward=backward)
 
 
@@ -361,6 +363,11 @@ def _faithful(run: Run, target: Value, observed: torch.Tensor | None, plan: Plan
     if tensor is None or observed is None or not same_bits(tensor, observed):
         return False
     return plan.own or _is_compiled(plan) or not trouble_in(observed) or alike(tensor, observed)
+
+
+def _with_one_backward(calls: Sequence[Call], loss: Value) -> list[Call]:
+    """Of several that gradients are added up over, only the one that began with this loss."""
+    return [each for each in calls if not is_final(each) or loss in each.operands]
 
 
 def _nth_loss(calls: tuple[Call, ...], number: int) -> Value | None:

@@ -31,6 +31,7 @@ from whence.repro import Repro
 from whence.source.sites import Site, is_library, user_frames, user_stack, variables
 from whence.tape.handles import handles_in
 from whence.tape.passes import PassBook
+from whence.tape.portions import Portions
 from whence.tape.replay import Plan, leaving_no_trace, trouble_in
 from whence.tape.tape import Call, Value, flatten
 from whence.tape.trial import try_values
@@ -43,6 +44,8 @@ JUMP = 2.0
 MOST_DIAGNOSES = 12
 SMALL_SCALE = 128.0
 MOST_SKIPPED = 10
+MOST_THROWN_AWAY = 3
+"""Gradients that are not finite and that the program threw away: after so many it is its habit."""
 
 
 T = TypeVar("T")
@@ -72,6 +75,11 @@ class Bad:
     """The optimizer that will use them, where another one steps first."""
     is_functional: bool = False
     """No backward and no optimizer will tell what became of them."""
+
+    def is_still_there(self) -> bool:
+        """Whether they have been neither used nor cleared: those of the next backward will be added to them."""
+        known = [each for ref in self.weights if (each := ref()) is not None]
+        return any(trouble_in(each.grad) for each in known) and not any(map(trouble_in, known))
 
 
 class Tripwires:
@@ -107,6 +115,8 @@ class Tripwires:
         self._rate: RateProbe | None = None
         self._stepping: weakref.ref[Optimizer] | None = None
         self._rounds_eps = self._is_own = self._may_spoil = False
+        self.portions = Portions()
+        self._thrown_away = 0
         self._healthy_buffers = True
         self._buffers: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
         self._held: list[Finding] | None = None
@@ -258,6 +268,7 @@ class Tripwires:
         if number is None or number - number != 0 or self._jumps(number):
             return False
         self.passes.current.backwards += 1
+        self.portions.made += 1
         self._loss = losses[0]
         self._jumped = False
         self.losses.append(number)
@@ -273,7 +284,8 @@ class Tripwires:
         self.trained = True
         now = self.passes.current
         now.backwards += 1
-        if self._pending is not None:
+        self.portions.made += 1
+        if self._pending is not None and not self._pending.is_still_there():
             # Weights that are made anew in each step leave no trace but the next loss.
             self._settle(spoilt=self._pending.waits_for is None and any(trouble_in(each) for each in losses))
         for loss in losses:
@@ -317,6 +329,17 @@ class Tripwires:
             self._tell(self._trip(Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))))
             self._mark_lost(lost)
 
+    def portion_added(self) -> None:
+        """More will be added to the gradients before an optimizer uses them: now it is known which backward has spoilt them."""
+        if self._pending is not None or self._bad_loss is not None or self._thrown_away >= MOST_THROWN_AWAY:
+            return
+        for optimizer in self.host.known_optimizers():
+            weights = weights_of(optimizer)
+            if not all_finite([each.grad for each in weights]):
+                bad = [each for each in weights if trouble_in(each.grad)]
+                self._suspect(bad, gradients_of(bad), weakref.ref(optimizer), by_last_backward=True)
+                return
+
     def _leaves(self) -> list[torch.Tensor]:
         """The weights of the pass, remembered from when it was recorded."""
         now = self.passes.current
@@ -331,6 +354,7 @@ class Tripwires:
         weights: list[torch.Tensor],
         gradients: list[torch.Tensor],
         waits_for: weakref.ref[Optimizer] | None = None,
+        by_last_backward: bool = False,
     ) -> None:
         """Gradients are not finite; whether that matters shows when somebody uses them."""
         if self._bad_loss is None:
@@ -342,6 +366,8 @@ class Tripwires:
                 user_frames(sys._getframe(1)),
                 weights=self._names(weights),
                 bad_gradients=gradients,
+                by_last_backward=by_last_backward,
+                **self._used_by(waits_for),
             )
         else:
             trip = self._trip(
@@ -354,6 +380,10 @@ class Tripwires:
         self._diagnosed = self._ask(trip)
         self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights], waits_for)
 
+    def _used_by(self, waits_for: weakref.ref[Optimizer] | None) -> dict[str, Any]:
+        optimizer = waits_for() if waits_for is not None else None
+        return {"optimizer": optimizer, "built": self.host.built_at(optimizer)} if optimizer is not None else {}
+
     def _settle(self, everything: bool = True, spoilt: bool = False) -> None:
         """What was suspected is true if the weights are no longer finite, or what is computed from them."""
         if self._pending is not None and (everything or self._pending.waits_for is None):
@@ -364,6 +394,8 @@ class Tripwires:
                 self.host.say(pending.findings)
                 if spoilt and pending.findings:
                     self._cause, self._told_end = pending.findings[0], True
+            elif pending.waits_for is not None:
+                self._thrown_away += 1
 
     def stepped_by_hand(self, weights: Sequence[torch.Tensor]) -> None:
         """The program has made an update itself, and these are the weights after it."""
@@ -513,9 +545,12 @@ class Tripwires:
         pending, self._pending = self._pending, None
         if pending is None and self._held:
             pending = Bad(self._held)
-        if pending is not None and pending.findings:
+        if pending is not None and pending.findings and is_torchs(optimizer):
             self.host.say(pending.findings)
             self._mark_lost(weights)
+            return
+        if pending is not None and pending.findings:
+            self._pending = Bad(pending.findings, [weakref.ref(each) for each in weights])
             return
         more = {
             "weights": self._names(weights),
@@ -685,6 +720,7 @@ class Tripwires:
             prepared=self._prepared if notice is Notice.LOSS else (),
             manner=self.manner,
             losses=tuple(self.losses),
+            backwards=self.portions.of_this_step,
             **more,
         )
 
