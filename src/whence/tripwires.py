@@ -307,8 +307,17 @@ class Tripwires:
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
         """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
-        if self._diagnosed is not None:
-            return
+        if self._diagnosed is None:
+            self._look_after_backward(inputs, gradients)
+        hand = self.passes.hand
+        if hand.on and self._bad_loss is None and self._pending is None:
+            given = [each for each in gradients if each is not None]
+            if not inputs:
+                hand.before.keep(hand.weights())
+            elif len(given) == len(inputs) and all(each.is_leaf and each.requires_grad for each in inputs):
+                hand.before.keep(inputs, given)
+
+    def _look_after_backward(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
         if self._jumped and self.passes.hand.on and not self._poisoned and self._cause is None and self._explodes():
             self._rates_tried.append(self.losses[-1])
             self._rate = self._rate_probe(None, self.passes.hand.weights())

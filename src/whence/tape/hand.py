@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,6 +19,43 @@ from whence.tape.tape import Call, Value
 
 MOST_NODES = 500
 MOST_CALLS_UP = 24
+MOST_BYTES = 32 * 2**20
+
+
+@dataclass(slots=True)
+class Before:
+    """What an update by hand is made of: the weights when backward ended, and their gradients. Copies, in memory that is used again."""
+
+    weights: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
+    contents: list[torch.Tensor] = field(default_factory=list)
+    gradients: list[torch.Tensor | None] = field(default_factory=list)
+    results: list[torch.Tensor] = field(default_factory=list)
+    """Gradients that were given back instead of being left at the weights."""
+
+    def keep(self, weights: Sequence[torch.Tensor], results: Sequence[torch.Tensor] = ()) -> None:
+        tensors = [each.detach() for each in weights]
+        slopes = [each.grad for each in weights]
+        if sum(each.nbytes for each in tensors) > MOST_BYTES:
+            self.weights = []
+            return
+        self.weights = [weakref.ref(each) for each in weights]
+        self.contents = _copied(tensors, self.contents)
+        made = iter(_copied([each for each in slopes if each is not None], self.gradients))
+        self.gradients = [next(made) if each is not None else None for each in slopes]
+        self.results = _copied([each.detach() for each in results], self.results)
+
+
+def _copied(tensors: list[torch.Tensor], into: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
+    """In one call, where there are copies of such tensors already."""
+    room = [each for each in into if each is not None]
+    alike = len(room) == len(tensors) and all(
+        one.shape == other.shape and one.dtype == other.dtype for one, other in zip(room, tensors, strict=True)
+    )
+    if not alike or any(each.layout is not torch.strided for each in tensors):
+        return [each.detach().clone() for each in tensors]
+    if tensors:
+        torch._foreach_copy_(room, [each.detach() for each in tensors])
+    return room
 
 
 class Hand:
@@ -30,6 +68,7 @@ class Hand:
         """The first call of the tape after the last backward began."""
         self.made_at: tuple[Site, ...] = ()
         """Where the last update was seen to be made."""
+        self.before = Before()
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Any]] = {}
 
     def note(self, weights: Iterable[torch.Tensor], count: int) -> None:

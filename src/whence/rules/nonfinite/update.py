@@ -86,21 +86,35 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
         )
     divides = "div" in remade.op
     of = f" {'by' if divides else 'of'} 0" if remade.of_zero else ""
+    whose = f"{bad.optimizer}'s step" if bad.optimizer else "the update before this step"
+    where = f" It was made at {remade.made_by.file}:{remade.made_by.line}." if remade.made_by is not None else ""
     return tell_trip(
         trip,
         "nonfinite/update",
         spot=remade.spot,
-        verdict=f"{remade.op}{of} in {bad.optimizer}'s step gave {trouble_text(remade.trouble)}, and {names} with it; "
-        "the gradients are finite",
+        verdict=f"{remade.op}{of} in {whose} gave {trouble_text(remade.trouble)}, and {names} with it; the gradients are finite",
         why="Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The weights were finite "
-        "before this step and are not after it.",
-        fix="Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division; leave out what has no gradient.",
+        "before this step and are not after it."
+        if bad.optimizer
+        else "Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The gradients of all steps "
+        "were looked at and finite; the weights are not finite any more.",
+        fix="Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division; leave out what has no gradient."
+        + where,
         op=remade.op,
         phase="optimizer",
-        counterfactual="the step, made once more with finite weights, gave it again at this call",
-        confidence=Confidence.PROVEN,
+        chain=(remade.made_by,) if remade.made_by is not None else (),
+        counterfactual=_how(bad, remade),
+        confidence=Confidence.PROVEN if bad.optimizer or remade.is_exact else Confidence.LIKELY,
         replayed=False,
     )
+
+
+def _how(bad: BadUpdate, remade: Remade) -> str:
+    if bad.optimizer:
+        return "the step, made once more with finite weights, gave it again at this call"
+    if remade.is_exact:
+        return "the same lines, run once more on the weights and gradients from before, lost the same elements again"
+    return "the same lines, run once more with finite weights, gave it again at this call"
 
 
 def _found_later(trip: Trip) -> Finding | None:
