@@ -12,8 +12,9 @@ import torch
 from whence.finding import Confidence, Finding, Hop, Operand, Severity
 from whence.lineage.births import Contents, Guessed, attempt, contents_before, first_bad
 from whence.lineage.gradients import line_inside
-from whence.lineage.properties import HALVES
+from whence.lineage.properties import HALVES, HasDtype
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
+from whence.lineage.trail import trace
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import Facts, Reason, reason_by_what_is_left, reason_of
 from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
@@ -200,6 +201,30 @@ def _counterfactual(rows: Rows | None, cure: Cure | None) -> str | None:
     return "; ".join(said) or None
 
 
+def _mask_hops(scenario: Scenario) -> tuple[Hop, ...]:
+    """Where a mask that hides everything was made, and where it was used to write an Inf."""
+    born = scenario.born
+    writes = born.mask.call if born.mask is not None else None
+    user = writes or scenario.call
+    at = Spot.of_site(writes.site) if writes is not None and writes.site is not None else None
+    hops = (at.hop(f"{user.name} writes the -inf"),) if at is not None else ()
+    mask = next((each for each in user.operands if each.dtype is torch.bool), None)
+    trail = trace(mask, HasDtype(torch.bool), scenario.trip) if mask is not None else None
+    made = trail.spot if trail is not None else None
+    if (
+        trail is None
+        or made is None
+        or any(each is not None and _is_in_line(each, made) for each in (at, scenario.spot))
+    ):
+        return hops
+    whole = next((each for each in trail.hops if (each.file, each.line) == (made.file, made.line)), made.hop(""))
+    return (replace(whole, what="the mask is made here"), *hops)
+
+
+def _is_in_line(one: Spot, other: Spot) -> bool:
+    return (one.filename, one.line) == (other.filename, other.line)
+
+
 def tell_forward(
     rule: str,
     scenario: Scenario,
@@ -218,9 +243,6 @@ def tell_forward(
     helped = cure(scenario) or _uncorrected(scenario) or _spared(scenario)
     many = int((~torch.isfinite(scenario.output)).sum())
     share = f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
-    mask: tuple[Hop, ...] = ()
-    if scenario.born.mask is not None and (made := scenario.born.mask.call) is not None and made.site is not None:
-        mask = (Spot.of_site(made.site).hop(f"{made.name} writes the -inf"),)
     return tell_trip(
         trip,
         rule,
@@ -232,7 +254,7 @@ def tell_forward(
         phase=call.phase,
         module=module_path(trip, call),
         sample=rows.sample() if rows is not None else None,
-        chain=(*mask, *_earlier(scenario), *operand_hops(scenario.born.path, spot)),
+        chain=(*_mask_hops(scenario), *_earlier(scenario), *operand_hops(scenario.born.path, spot)),
         operands=_operands(scenario),
         patch=helped.patch if helped is not None and inside is None else None,
         counterfactual=_counterfactual(rows, helped),

@@ -87,7 +87,7 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
     divides = "div" in remade.op
     of = f" {'by' if divides else 'of'} 0" if remade.of_zero else ""
     whose = f"{bad.optimizer}'s step" if bad.optimizer else "the update before this step"
-    where = f" It was made at {remade.made_by.file}:{remade.made_by.line}." if remade.made_by is not None else ""
+    where = f" The 0 was made at {remade.made_by.file}:{remade.made_by.line}." if remade.made_by is not None else ""
     return tell_trip(
         trip,
         "nonfinite/update",
