@@ -58,6 +58,8 @@ class Diagnoser:
         self.record = record
         self.once_more: Callable[[Trip], tuple[Finding, Repro | None] | None] | None = None
         """Runs a step again that cannot be replayed, and says what was found out."""
+        self.backwards_at: Callable[[], list[Site]] = list
+        """Where the last backwards were called for."""
         self.repros: dict[Finding, Repro | None] = {}
         """For findings that were made and not yet told."""
 
@@ -143,7 +145,7 @@ class Diagnoser:
             return
         weights = weights_under(trip.observed)
         lost = [each for each in weights if trouble_in(each)]
-        remade = run_again(trip, weights, self.passes.hand.before) if lost else None
+        remade = run_again(trip, weights, self.passes.hand.before, self.backwards_at()) if lost else None
         if remade is not None:
             names = tuple(self.modules.name_of(each) or _variable_of(each, trip.frames) for each in lost)
             trip.evidence = BadUpdate("", names, lost[0].dtype, None, in_float32=False, remade=remade)

@@ -140,6 +140,7 @@ class Session:
         )
         sensors = self.calls, self.module_sensor, self.order
         self.pace = Pace(self, config.budget, self.tape, self.passes, *sensors)
+        self.diagnoser.backwards_at = self.explainer.beats.last_backwards
         self.hand = HandSteps(self, self.passes, self.tripwires, self.pace)
         self._fetches = 0
         self._has_ended_a_pass = False

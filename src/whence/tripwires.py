@@ -119,6 +119,9 @@ class Tripwires:
         self._thrown_away = 0
         self._healthy_buffers = True
         self._buffers: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
+        self._is_aside = False
+        self._used_loss: torch.Tensor | None = None
+        """In a child process: the loss of a pass that is over."""
         self._held: list[Finding] | None = None
         """What the program's own check has brought up in this pass."""
         self._read: list[Finding] | None = None
@@ -142,13 +145,14 @@ class Tripwires:
     def begin_anew(self) -> None:
         """For a child process, which asks about what it does itself."""
         self.forget()
+        self._is_aside, self._used_loss = True, None
         self._count, self._poisoned, self._cause = 0, [], None
         self._told_update = self._told_state = self._told_end = self._told_scale = False
 
     @property
     def loss(self) -> torch.Tensor | None:
-        """The last that backward was called for in this pass."""
-        return self._loss
+        """The last that backward was called for in this pass, or in the one that its update has ended."""
+        return self._loss if self._loss is not None else self._used_loss
 
     def left_over(self, trip: Trip) -> list[Finding]:
         """What is not finite in a pass that goes no further, and that nobody has used: for the one that it stands for."""
@@ -195,6 +199,8 @@ class Tripwires:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
             self._abandoned(Consequence.SKIPPED, user_frames(sys._getframe(1)))
+        if self._is_aside and self._loss is not None:
+            self._used_loss = self._loss
         self._loss = self._diagnosed = self._live = None
         self._prepared = ()
         self.passes.begin(self.host.step, self.host.recording(), late)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass, field
 from types import FrameType
@@ -126,7 +127,7 @@ class InsideWatch(TorchFunctionMode):
             return None
         given = [each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor | float)]
         # Asked before: the call may write its result over one of them.
-        clean = self.found is None and not any(map(trouble_in, given)) and not operation_name(func).endswith("__get__")
+        clean = self.found is None and not any(map(_is_bad, given)) and not operation_name(func).endswith("__get__")
         result = func(*args, **(kwargs or {}))
         if clean:
             site = _inner_site(sys._getframe(1))
@@ -142,6 +143,10 @@ class InsideWatch(TorchFunctionMode):
         """The call that gave an operand."""
         made = self._made.get(id(tensor))
         return made[1:] if made is not None else None
+
+
+def _is_bad(thing: torch.Tensor | float) -> bool:
+    return bool(trouble_in(thing)) if isinstance(thing, torch.Tensor) else not math.isfinite(thing)
 
 
 def line_inside(trip: Trip, call: Call | None = None, *, with_hooks: bool = False) -> tuple[str, Spot] | None:

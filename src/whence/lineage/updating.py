@@ -7,7 +7,7 @@ these, on the weights and gradients from before it. What is not there any more i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from whence.lineage.again import rests_of
 from whence.lineage.births import first_bad
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.gradients import InsideWatch
+from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.hand import Before
 from whence.tape.handles import handles_in
@@ -27,6 +28,8 @@ from whence.tape.trip import Trip
 STAND_INS = (0.5, 0.0)
 """What is put in place of numbers that the update has made NaN. A zero might itself be what is divided by: it comes last."""
 PATIENCE_SECONDS = 6.0
+REFLECTED = frozenset({"__rdiv__", "__rtruediv__", "__truediv__", "__itruediv__"})
+"""How torch calls a division where the program has a stroke."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Remade:
     """Whether one of its operands is zero there. Other numbers may come of what stands in for the weights, and are not told."""
     made_by: Hop | None
     """The line that gave the zero, if it is another one."""
+    with_zeros: bool = False
+    """The gradients were not kept, and zeros stood in for them."""
     is_exact: bool = False
     """Nothing was stood in for, and the same elements of the weights were lost again."""
 
@@ -62,32 +67,57 @@ def _steps(optimizer: Optimizer) -> Iterator[Remade]:
             yield found
 
 
-def run_again(trip: Trip, weights: Sequence[torch.Tensor], before: Before) -> Remade | None:
-    """The lines after the backward that this trip was noticed in, as they were run the last time: some of these weights are lost."""
+def run_again(
+    trip: Trip, weights: Sequence[torch.Tensor], before: Before, backwards_at: Sequence[Site]
+) -> Remade | None:
+    """The lines after the backward that this trip was noticed in, as they were run the last time: some of these weights are lost.
+
+    Where there are several backwards in a step, those after the one before.
+    """
+    stacks = [trip.stack, *((site,) for site in backwards_at if trip.stack and site != trip.stack[0])]
     if not trip.stack or not trip.frames:
         return None
     try:
-        return run_elsewhere(lambda: _lines(trip, weights, before), PATIENCE_SECONDS)
+        return run_elsewhere(lambda: _lines(trip, weights, before, stacks), PATIENCE_SECONDS)
     except NotPossible:
         return None
 
 
-def _lines(trip: Trip, weights: Sequence[torch.Tensor], before: Before) -> Remade | None:
+def _lines(
+    trip: Trip, weights: Sequence[torch.Tensor], before: Before, stacks: Sequence[Sequence[Site]]
+) -> Remade | None:
     lost = [each for each in weights if trouble_in(each)]
     patterns = [torch.isfinite(each) for each in lost]
     standing, is_same = _standing(weights, before)
     is_kept = all(any(each is one for one in standing) for each in lost)
     _clean_state(trip, weights)
-    for put_back in _with_contents(standing, before) if is_kept else _with_stand_ins(lost):
-        for run in rests_of(trip.stack, trip.frames):
-            put_back()
-            watch = InsideWatch()
-            with _HandingOut(list(zip(standing, before.gradients, strict=False)), before.results), watch:
-                run()
-            found = _told(watch, is_kept and is_same and _are_lost_again(lost, patterns))
-            if found is not None:
-                return found
+    for gradients in _gradients(weights, standing, before) if is_kept else _gradients(weights, [], before):
+        for put_back in _with_contents(standing, before) if is_kept else _with_stand_ins(lost):
+            for run in (each for stack in stacks for each in rests_of(stack, trip.frames)):
+                put_back()
+                watch = InsideWatch()
+                with _HandingOut(gradients.of, before.results), watch:
+                    run()
+                again = _are_lost_again(lost, patterns)
+                found = _told(watch, is_kept and is_same and again)
+                if found is not None and (again or not gradients.are_guessed):
+                    return replace(found, with_zeros=gradients.are_guessed)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Gradients:
+    of: list[tuple[torch.Tensor, torch.Tensor | None]]
+    are_guessed: bool = False
+
+
+def _gradients(
+    weights: Sequence[torch.Tensor], standing: Sequence[torch.Tensor], before: Before
+) -> Iterator[_Gradients]:
+    """Those that were kept. Where there are none: none, then zeros, which are what most updates fail at."""
+    yield _Gradients(list(zip(standing, before.gradients, strict=False)))
+    if not standing and not before.results:
+        yield _Gradients([(each, torch.zeros_like(each)) for each in weights], are_guessed=True)
 
 
 def _standing(weights: Sequence[torch.Tensor], before: Before) -> tuple[list[torch.Tensor], bool]:
@@ -158,7 +188,8 @@ def _told(watch: InsideWatch, is_exact: bool = False) -> Remade | None:
     zeros = [each for each in watch.given if _is_zero(each, result, index)]
     op, site = watch.found
     spot = Spot.of_site(site)
-    return Remade(op, spot, trouble_in(result), bool(zeros), _maker(watch, zeros, spot), is_exact)
+    name = "div" if op in REFLECTED else op
+    return Remade(name, spot, trouble_in(result), bool(zeros), _maker(watch, zeros, spot), is_exact=is_exact)
 
 
 def _maker(watch: InsideWatch, zeros: Sequence[torch.Tensor | float], spot: Spot) -> Hop | None:

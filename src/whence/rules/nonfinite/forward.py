@@ -24,7 +24,7 @@ from whence.rules.telling import describe
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import last_name, parent_of, text_of
-from whence.tape.replay import Run, Unreplayable, trouble_in
+from whence.tape.replay import Run, Unreplayable, is_weight, trouble_in
 from whence.tape.tape import Call, Value, map_leaves
 from whence.tape.trip import Born, Consequence, Notice, Trip
 
@@ -71,7 +71,7 @@ def _operands(scenario: Scenario) -> tuple[Operand, ...]:
     for value, tensor in scenario.operands[:4]:
         element = at(tensor, scenario.index, scenario.output.shape) if scenario.index or not tensor.dim() else None
         where = f"  at {place_text(scenario.index)}: {number_text(element)}" if element is not None else ""
-        shown.append(Operand(operand_name(scenario.call, value), describe(tensor) + where))
+        shown.append(Operand(operand_name(scenario.call, value, scenario.trip.modules), describe(tensor) + where))
     return tuple(shown)
 
 
@@ -83,9 +83,17 @@ def _earlier(scenario: Scenario) -> tuple[Hop, ...]:
         element = at(tensor, scenario.index, scenario.output.shape)
         if call is None or call.site is None or element is None or not scenario.reason.blames(element):
             continue
+        if _is_rewritten(value, scenario.trip):
+            continue
         spot = Spot.of_site(call.site)
         hops.append(spot.hop(f"{call.name} gave {number_text(element)} there"))
     return tuple(hops[:2])
+
+
+def _is_rewritten(value: Value, trip: Trip) -> bool:
+    """Whether a weight may have been written to in a step that nobody saw: the last call that is known of it says nothing."""
+    is_own = trip.plan is None or trip.plan.own
+    return is_weight(value) and (trip.tape.has_gaps or not is_own)
 
 
 def _alone(scenario: Scenario, remedy: Remedy) -> bool:
