@@ -19,7 +19,8 @@ from whence.tape.tape import Call, Value
 
 MOST_NODES = 500
 MOST_CALLS_UP = 24
-MOST_BYTES = 32 * 2**20
+MOST_BYTES = 2**18
+"""What is copied in every step has to be little: more takes longer than a look at the gradients."""
 
 
 @dataclass(slots=True)
@@ -33,29 +34,36 @@ class Before:
     """Gradients that were given back instead of being left at the weights."""
 
     def keep(self, weights: Sequence[torch.Tensor], results: Sequence[torch.Tensor] = ()) -> None:
-        tensors = [each.detach() for each in weights]
-        slopes = [each.grad for each in weights]
-        if sum(each.nbytes for each in tensors) > MOST_BYTES:
-            self.weights = []
+        if sum(each.nbytes for each in weights) > MOST_BYTES:
+            self.weights, self.contents, self.gradients, self.results = [], [], [], []
             return
-        self.weights = [weakref.ref(each) for each in weights]
-        self.contents = _copied(tensors, self.contents)
-        made = iter(_copied([each for each in slopes if each is not None], self.gradients))
-        self.gradients = [next(made) if each is not None else None for each in slopes]
-        self.results = _copied([each.detach() for each in results], self.results)
+        slopes = [each.grad for each in weights]
+        with torch.no_grad():
+            self.contents = _copied(weights, self.contents)
+            given = [each for each in slopes if each is not None]
+            made = _copied(given, [each for each in self.gradients if each is not None])
+            self.results = _copied(results, self.results) if results else []
+        if len(given) == len(slopes):
+            self.gradients = list(made)
+        else:
+            left = iter(made)
+            self.gradients = [next(left) if each is not None else None for each in slopes]
+        self.weights = list(map(weakref.ref, weights))
 
 
-def _copied(tensors: list[torch.Tensor], into: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
+def _copied(tensors: Sequence[torch.Tensor], room: list[torch.Tensor]) -> list[torch.Tensor]:
     """In one call, where there are copies of such tensors already."""
-    room = [each for each in into if each is not None]
-    alike = len(room) == len(tensors) and all(
-        one.shape == other.shape and one.dtype == other.dtype for one, other in zip(room, tensors, strict=True)
-    )
-    if not alike or any(each.layout is not torch.strided for each in tensors):
-        return [each.detach().clone() for each in tensors]
-    if tensors:
-        torch._foreach_copy_(room, [each.detach() for each in tensors])
-    return room
+    if (
+        tensors
+        and len(room) == len(tensors)
+        and all(
+            one.shape == other.shape and one.dtype is other.dtype and not other.is_sparse
+            for one, other in zip(room, tensors, strict=True)
+        )
+    ):
+        torch._foreach_copy_(room, list(tensors))
+        return room
+    return [each.detach().clone() for each in tensors]
 
 
 class Hand:
