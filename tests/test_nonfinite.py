@@ -13,6 +13,7 @@ from torch import nn
 
 import whence.watching.pacing
 from whence.repro import safetensors
+from whence.tape.portions import Portions
 from whence.watching.tripwires import all_finite
 
 
@@ -195,3 +196,49 @@ def test_safetensors_are_as_others_read_them() -> None:
     assert (8 + length) % 8 == 0
     assert data[8 : 8 + length].startswith(b'{"a": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}')
     assert torch.frombuffer(bytearray(data[8 + length :]), dtype=torch.float32).tolist() == [1.5, 2.0]
+
+
+MASKED = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    torch.manual_seed(0)
+    rows = [([2, 3, 4], 0), ([5, 2], 1), ([1], 0), ([3, 3], 1)] * 3
+
+    def collate(rows):
+        ids = nn.utils.rnn.pad_sequence([torch.tensor(each) for each, _ in rows], batch_first=True)
+        seen = (ids != 0) & (ids != 1)
+        return ids, seen, torch.tensor([label for _, label in rows])
+
+    table, out = nn.Embedding(6, 4), nn.Linear(4, 2)
+    sgd = torch.optim.SGD([*table.parameters(), *out.parameters()], lr=0.1)
+    for ids, seen, label in DataLoader(rows, batch_size=4, collate_fn=collate):
+        words = table(ids)
+        scores = words.sum(-1).masked_fill(~seen, float("-inf"))
+        loss = nn.functional.cross_entropy(out((scores.softmax(1).unsqueeze(-1) * words).sum(1)), label)
+        sgd.zero_grad()
+        loss.backward()
+        sgd.step()
+"""
+
+
+def test_a_mask_that_hides_everything_is_led_back_to_where_it_was_made(tmp_path: Path) -> None:
+    (finding,) = run(tmp_path, MASKED).loud
+    assert (finding["rule"], finding["origin"]["op"]) == ("nonfinite/forward", "softmax")
+    assert [(each["line"], each["what"]) for each in finding["chain"]][:2] == [
+        (11, "the mask is made here"),
+        (18, "masked_fill writes the -inf"),
+    ]
+
+
+@pytest.mark.parametrize(("made", "more"), [([1, 1, 1], False), ([4, 4, 1], True), ([2, 1, 1], True)])
+def test_portions_are_known_by_the_last_two_steps(made: list[int], more: bool) -> None:
+    portions = Portions()
+    assert portions.more_to_come
+    *before, now = made
+    for backwards in before:
+        portions.made = backwards
+        portions.stepped()
+    portions.made = now
+    assert portions.more_to_come is more

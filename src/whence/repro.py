@@ -26,7 +26,7 @@ from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, leaving_no_trace, trouble_in
 from whence.tape.slices import BACKWARDS, is_random
 from whence.tape.tape import Call, CustomFunction, Foreign, Value
-from whence.tape.trip import Trip
+from whence.tape.trip import BadUpdate, Trip
 
 MOST_CALLS = 6
 LARGEST = 64 * 2**20
@@ -123,6 +123,9 @@ def _ways(trip: Trip, finding: Finding) -> Iterator[Callable[[], Repro]]:
         yield partial(_Writer(trip, finding).forward, born.call, born.output)
     if born is not None and born.leaf is not None:
         yield partial(_Writer(trip, finding).leaf, born.leaf)
+    if isinstance(trip.evidence, BadUpdate) and not trip.evidence.optimizer:
+        # Not the optimizer's doing.
+        return
     if trip.optimizer is not None and (born is None or born.call is None):
         yield _Writer(trip, finding).update
 

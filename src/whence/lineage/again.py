@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
@@ -83,6 +84,59 @@ def turn_of(site: Site, frame: FrameType, delivered: Sequence[Any] = ()) -> Turn
         exec(last, names)
 
     return Turn(run, is_whole)
+
+
+def rests_of(stack: Sequence[Site], frames: Sequence[FrameType]) -> Iterator[Callable[[], None]]:
+    """What a program did the last time after it came by a place: the lines that follow there, the inner functions first.
+
+    The statement that the place stands in is among them, in the innermost function only: it is running there now, and in the
+    others it has still what it gave the last time.
+    """
+    for site in stack[:MOST_TURNS]:
+        frame = next((each for each in frames if each.f_code is site.f_code), None)
+        node = site.node()
+        statement = statement_of(node) if node is not None else site.statement()
+        if frame is None or statement is None:
+            continue
+        body = _following(statement)
+        if site is stack[0]:
+            body = [statement, *body]
+        try:
+            codes = [_compiled(each, site) for each in body]
+        except (SyntaxError, ValueError):
+            continue
+        yield partial(_run_all, codes, {**frame.f_globals, **variables(frame), LEFT: _Left})
+
+
+def _run_all(codes: Sequence[CodeType], names: dict[str, Any]) -> None:
+    for code in codes:
+        try:
+            exec(code, names)
+        except _Left:
+            return
+        except Exception:
+            # It cannot be done twice.
+            continue
+
+
+def _following(statement: ast.stmt) -> list[ast.stmt]:
+    """The statements after one, out of its loop and the loop around that, but not out of all loops."""
+    found: list[ast.stmt] = []
+    current: ast.AST = statement
+    inner: list[ast.stmt] = []
+    while True:
+        parent = parent_of(current)
+        block = next((each for each in _blocks(parent) if current in each), None) if parent is not None else None
+        if parent is None or block is None or isinstance(parent, ast.Module):
+            return found
+        inner += block[block.index(current) + 1 :]  # type: ignore[arg-type]
+        if isinstance(parent, ast.With | ast.AsyncWith) and inner:
+            inner = [_with_body(parent, inner)]
+        if isinstance(parent, LOOPS + WHOLE):
+            found, inner = [*found, *inner], []
+        if isinstance(parent, WHOLE):
+            return found
+        current = parent
 
 
 def _compiled(statement: ast.stmt, site: Site) -> CodeType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass, field
 from types import FrameType
@@ -18,6 +19,8 @@ from whence.tape.tape import Call, CompiledRegion, CustomFunction, flatten, oper
 from whence.tape.trip import GradientBirth, Trip
 
 MOST_NODES = 100_000
+LARGEST_KEPT = 1_000_000
+"""Elements of a result that is kept for the question of who made it."""
 
 
 @dataclass(slots=True)
@@ -113,7 +116,8 @@ class InsideWatch(TorchFunctionMode):
         super().__init__()
         self.found: tuple[str, Site] | None = None
         self.result: torch.Tensor | None = None
-        self.given: list[torch.Tensor] = []
+        self.given: list[torch.Tensor | float] = []
+        self._made: dict[int, tuple[torch.Tensor, str, Site]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") == "backward":
@@ -121,17 +125,28 @@ class InsideWatch(TorchFunctionMode):
             with self:
                 _run_backward(args[0])
             return None
-        given = [each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor)]
+        given = [each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor | float)]
         # Asked before: the call may write its result over one of them.
-        clean = self.found is None and not any(map(trouble_in, given))
+        clean = self.found is None and not any(map(_is_bad, given)) and not operation_name(func).endswith("__get__")
         result = func(*args, **(kwargs or {}))
         if clean:
             site = _inner_site(sys._getframe(1))
-            results = (each for each in flatten(result) if isinstance(each, torch.Tensor))
+            results = [each for each in flatten(result) if isinstance(each, torch.Tensor)]
             bad = next(filter(trouble_in, results), None)
             if site is not None and bad is not None:
                 self.found, self.result, self.given = (operation_name(func), site), bad, given
+            elif site is not None and results and results[0].numel() <= LARGEST_KEPT:
+                self._made[id(results[0])] = results[0], operation_name(func), site
         return result
+
+    def maker_of(self, tensor: torch.Tensor) -> tuple[str, Site] | None:
+        """The call that gave an operand."""
+        made = self._made.get(id(tensor))
+        return made[1:] if made is not None else None
+
+
+def _is_bad(thing: torch.Tensor | float) -> bool:
+    return bool(trouble_in(thing)) if isinstance(thing, torch.Tensor) else not math.isfinite(thing)
 
 
 def line_inside(trip: Trip, call: Call | None = None, *, with_hooks: bool = False) -> tuple[str, Spot] | None:

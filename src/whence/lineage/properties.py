@@ -142,6 +142,9 @@ class HasDtype(Property):
         if call.name in SELECTIONS:
             return operands[0] is call.operands[0]
         other = torch.float32 if self.dtype != torch.float32 else torch.float64
+        if self.dtype is torch.bool:
+            # What turns bits around takes no numbers with a point.
+            other = torch.uint8
         outcome = try_shapes(call, dtypes=dict.fromkeys(operands, other))
         number = call.results.index(value) if value in call.results else 0
         results = [each for each in flatten(outcome.result) if isinstance(each, torch.Tensor)]

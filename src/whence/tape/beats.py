@@ -86,6 +86,10 @@ class Beats:
                 return beat
         return None
 
+    def last_backwards(self) -> list[Site]:
+        """Where the last two were called for, the later one first."""
+        return [_shown(each).site for each in list(self._backwards)[:-3:-1]]
+
     def backward_since(self, number: int) -> Beat | None:
         """The first backward that freed its graph and began after a node was made; not the one that is running."""
         begun = list(self._backwards)[: -1 if self._is_running else None]

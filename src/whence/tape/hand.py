@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,6 +19,51 @@ from whence.tape.tape import Call, Value
 
 MOST_NODES = 500
 MOST_CALLS_UP = 24
+MOST_BYTES = 2**18
+"""What is copied in every step has to be little: more takes longer than a look at the gradients."""
+
+
+@dataclass(slots=True)
+class Before:
+    """What an update by hand is made of: the weights when backward ended, and their gradients. Copies, in memory that is used again."""
+
+    weights: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
+    contents: list[torch.Tensor] = field(default_factory=list)
+    gradients: list[torch.Tensor | None] = field(default_factory=list)
+    results: list[torch.Tensor] = field(default_factory=list)
+    """Gradients that were given back instead of being left at the weights."""
+
+    def keep(self, weights: Sequence[torch.Tensor], results: Sequence[torch.Tensor] = ()) -> None:
+        if sum(each.nbytes for each in weights) > MOST_BYTES:
+            self.weights, self.contents, self.gradients, self.results = [], [], [], []
+            return
+        slopes = [each.grad for each in weights]
+        with torch.no_grad():
+            self.contents = _copied(weights, self.contents)
+            given = [each for each in slopes if each is not None]
+            made = _copied(given, [each for each in self.gradients if each is not None])
+            self.results = _copied(results, self.results) if results else []
+        if len(given) == len(slopes):
+            self.gradients = list(made)
+        else:
+            left = iter(made)
+            self.gradients = [next(left) if each is not None else None for each in slopes]
+        self.weights = list(map(weakref.ref, weights))
+
+
+def _copied(tensors: Sequence[torch.Tensor], room: list[torch.Tensor]) -> list[torch.Tensor]:
+    """In one call, where there are copies of such tensors already."""
+    if (
+        tensors
+        and len(room) == len(tensors)
+        and all(
+            one.shape == other.shape and one.dtype is other.dtype and not other.is_sparse
+            for one, other in zip(room, tensors, strict=True)
+        )
+    ):
+        torch._foreach_copy_(room, list(tensors))
+        return room
+    return [each.detach().clone() for each in tensors]
 
 
 class Hand:
@@ -30,6 +76,7 @@ class Hand:
         """The first call of the tape after the last backward began."""
         self.made_at: tuple[Site, ...] = ()
         """Where the last update was seen to be made."""
+        self.before = Before()
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Any]] = {}
 
     def note(self, weights: Iterable[torch.Tensor], count: int) -> None:

@@ -138,6 +138,10 @@ class Trip(Scene):
     weights: list[str] = field(default_factory=list)
     """Names of the weights whose gradients are not finite."""
     bad_gradients: list[torch.Tensor] = field(default_factory=list)
+    backwards: int = 1
+    """How many there were since the last step: gradients are added up over them."""
+    by_last_backward: bool = False
+    """They were finite before the last backward: no other has made them so."""
     optimizer: Any = None
     built: tuple[Site, ...] = ()
     """Where the optimizer was built."""

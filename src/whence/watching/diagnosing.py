@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -27,17 +27,20 @@ from whence.lineage.births import (
 from whence.lineage.gradients import GradientWatch
 from whence.lineage.graph import alike
 from whence.lineage.live import LiveBirth, as_born, only_site
+from whence.lineage.updating import run_again
 from whence.lineage.variables import birth_before, birth_in_variables
 from whence.repro import Repro, repro_of
 from whence.rules.rule import trip_rules
 from whence.source.sites import Site
 from whence.tape.batches import BatchLeaf, LoaderBook, is_from_a_signal
+from whence.tape.hand import weights_under
+from whence.tape.handles import handles_in
 from whence.tape.passes import PassBook, Score
 from whence.tape.replay import Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
 from whence.tape.scopes import ModuleBook
 from whence.tape.slices import BACKWARDS, is_final
 from whence.tape.tape import Call, CompiledRegion, Tape, Value
-from whence.tape.trip import Born, Consequence, Notice, Trip
+from whence.tape.trip import BadUpdate, Born, Consequence, Notice, Trip
 
 Recording = Callable[[], AbstractContextManager[None]]
 
@@ -55,6 +58,8 @@ class Diagnoser:
         self.record = record
         self.once_more: Callable[[Trip], tuple[Finding, Repro | None] | None] | None = None
         """Runs a step again that cannot be replayed, and says what was found out."""
+        self.backwards_at: Callable[[], list[Site]] = list
+        """Where the last backwards were called for."""
         self.repros: dict[Finding, Repro | None] = {}
         """For findings that were made and not yet told."""
 
@@ -86,9 +91,14 @@ class Diagnoser:
 
     def diagnose(self, trip: Trip) -> list[Finding]:
         """Find the birth and ask the rules; the first that knows it has the word."""
-        if trip.notice not in (Notice.UPDATE, Notice.RATE):
+        if not trip.now.recorded:
+            self._look_at_last_update(trip)
+        if trip.notice not in (Notice.UPDATE, Notice.RATE) and not isinstance(trip.evidence, BadUpdate):
             self._replay(trip)
-        if trip.born is None and trip.gradient is None:
+            if trip.now.recorded and (trip.born is None or trip.born.leaf is not None):
+                self._look_at_last_update(trip)
+        is_found = isinstance(trip.evidence, BadUpdate)
+        if trip.born is None and trip.gradient is None and not is_found:
             if self.once_more is not None and (answer := self.once_more(trip)) is not None:
                 self.repros[answer[0]] = answer[1]
                 return [answer[0]]
@@ -129,6 +139,17 @@ class Diagnoser:
                 found.append(way())
         return found
 
+    def _look_at_last_update(self, trip: Trip) -> None:
+        """The weights under the loss were lost before this step: the lines that did it are run again."""
+        if trip.notice is not Notice.LOSS or trip.observed is None or not trip.step:
+            return
+        weights = weights_under(trip.observed)
+        lost = [each for each in weights if trouble_in(each)]
+        remade = run_again(trip, weights, self.passes.hand.before, self.backwards_at()) if lost else None
+        if remade is not None:
+            names = tuple(self.modules.name_of(each) or _variable_of(each, trip.frames) for each in lost)
+            trip.evidence = BadUpdate("", names, lost[0].dtype, None, in_float32=False, remade=remade)
+
     # the replay
 
     def _replay(self, trip: Trip) -> None:
@@ -166,7 +187,7 @@ class Diagnoser:
             value = trip.target or (self.tape.known_value(trip.observed) if trip.observed is not None else None)
             if value is None:
                 return []
-            calls = self.passes.calls()
+            calls = _with_one_backward(self.passes.calls(), value) if trip.by_last_backward else self.passes.calls()
             return [lambda: (value, plan_for(calls, now, self.tape, [value], backward=backward))]
         if trip.prepared:
             return [partial(tuple[Value, Plan], each) for each in trip.prepared]
@@ -345,6 +366,8 @@ def _is_compiled(plan: Plan) -> bool:
 
 
 def _after(score: Score, target: Value, trip: Trip, backward: bool) -> tuple[Value, Plan]:
+    if trip.by_last_backward:
+        score = replace(score, calls=tuple(_with_one_backward(score.calls, target)))
     return target, plan_from(score, trip.now, trip.frames, [target], backward=backward)
 
 
@@ -361,6 +384,16 @@ def _faithful(run: Run, target: Value, observed: torch.Tensor | None, plan: Plan
     if tensor is None or observed is None or not same_bits(tensor, observed):
         return False
     return plan.own or _is_compiled(plan) or not trouble_in(observed) or alike(tensor, observed)
+
+
+def _variable_of(tensor: torch.Tensor, frames: Sequence[FrameType]) -> str:
+    found = (handle.text for frame in frames for handle, each in handles_in(frame) if each is tensor)
+    return next(found, f"a weight of shape {tuple(tensor.shape)}")
+
+
+def _with_one_backward(calls: Sequence[Call], loss: Value) -> list[Call]:
+    """Of several that gradients are added up over, only the one that began with this loss."""
+    return [each for each in calls if not is_final(each) or loss in each.operands]
 
 
 def _nth_loss(calls: tuple[Call, ...], number: int) -> Value | None:

@@ -140,6 +140,7 @@ class Session:
         )
         sensors = self.calls, self.module_sensor, self.order
         self.pace = Pace(self, config.budget, self.tape, self.passes, *sensors)
+        self.diagnoser.backwards_at = self.explainer.beats.last_backwards
         self.hand = HandSteps(self, self.passes, self.tripwires, self.pace)
         self._fetches = 0
         self._has_ended_a_pass = False
@@ -480,6 +481,7 @@ class Session:
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
         if self._looking_now or self._over:
             return
+        self.tripwires.portions.stepped()
         if evaluates:
             self.auditor.evaluates(optimizer)
         elif not (self.calls.on or self.order.on) and self.tripwires.glance(optimizer):
@@ -657,6 +659,9 @@ class Session:
             with self.looking():
                 self.tripwires.backward_ended(inputs, gradients)
             self._stop_if_asked()
+        elif not raised and self.tripwires.portions.more_to_come and EVALUATION not in self._phases:
+            with self.looking():
+                self.tripwires.portion_added()
         if not raised and not inputs and self.order.on:
             with self.looking():
                 if self.passes.hand.on and not self.optimizers.count:

@@ -30,6 +30,7 @@ class HandSteps:
         self.tripwires = tripwires
         self.pace = pace
         self._paced = 0
+        self._last_node = self._nodes = 0
 
     def call_begins(self, call: Call) -> None:
         """While calls are recorded: this one may be the first to use the weights of the next step."""
@@ -50,9 +51,9 @@ class HandSteps:
     def backward_begins(self, loss: torch.Tensor) -> None:
         """What is not recorded, and has no modules, shows only now that it is a step of its own."""
         hand, now = self.passes.hand, self.passes.current
-        shows_late = bool(now.backwards) and not now.recorded and not now.trained
+        shows_late = bool(now.backwards) and not now.recorded and not (now.trained and self.pace.modules.on)
         has_moved = shows_late and hand.has_moved()
-        weights = hand.weights() if has_moved else weights_under(loss)
+        weights = hand.weights() if has_moved and not self._is_another_graph(loss) else weights_under(loss)
         if has_moved or (shows_late and hand.are_others(weights)):
             self.host.stepped_by_hand()
             self.tripwires.next_pass(late=True, spoilt=bool(trouble_in(loss)))
@@ -62,3 +63,10 @@ class HandSteps:
             self.tripwires.stepped_by_hand(weights)
             self.pace.step_made()
             self.passes.current.recorded = self.passes.current.recorded and self.pace.recording()
+
+    def _is_another_graph(self, loss: torch.Tensor) -> bool:
+        """By how many nodes were made since the last loss: it may hang on weights that are new."""
+        node = loss.grad_fn
+        last, self._last_node = self._last_node, node._sequence_nr() if node is not None else 0
+        made, self._nodes = self._nodes, self._last_node - last
+        return made != self._nodes

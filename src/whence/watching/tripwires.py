@@ -31,6 +31,7 @@ from whence.repro import Repro
 from whence.source.sites import Site, is_library, user_frames, user_stack, variables
 from whence.tape.handles import handles_in
 from whence.tape.passes import PassBook
+from whence.tape.portions import Portions
 from whence.tape.replay import Plan, leaving_no_trace, trouble_in
 from whence.tape.tape import Call, Value, flatten
 from whence.tape.trial import try_values
@@ -53,6 +54,8 @@ JUMP = 2.0
 MOST_DIAGNOSES = 12
 SMALL_SCALE = 128.0
 MOST_SKIPPED = 10
+MOST_THROWN_AWAY = 3
+"""Gradients that are not finite and that the program threw away: after so many it is its habit."""
 
 
 T = TypeVar("T")
@@ -82,6 +85,11 @@ class Bad:
     """The optimizer that will use them, where another one steps first."""
     is_functional: bool = False
     """No backward and no optimizer will tell what became of them."""
+
+    def is_still_there(self) -> bool:
+        """Whether they have been neither used nor cleared: those of the next backward will be added to them."""
+        known = [each for ref in self.weights if (each := ref()) is not None]
+        return any(trouble_in(each.grad) for each in known) and not any(map(trouble_in, known))
 
 
 class Tripwires:
@@ -117,8 +125,13 @@ class Tripwires:
         self._rate: RateProbe | None = None
         self._stepping: weakref.ref[Optimizer] | None = None
         self._rounds_eps = self._is_own = self._may_spoil = False
+        self.portions = Portions()
+        self._thrown_away = 0
         self._healthy_buffers = True
         self._buffers: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
+        self._is_aside = False
+        self._used_loss: torch.Tensor | None = None
+        """In a child process: the loss of a pass that is over."""
         self._held: list[Finding] | None = None
         """What the program's own check has brought up in this pass."""
         self._read: list[Finding] | None = None
@@ -145,13 +158,14 @@ class Tripwires:
     def begin_anew(self) -> None:
         """For a child process, which asks about what it does itself."""
         self.forget()
+        self._is_aside, self._used_loss = True, None
         self._count, self._poisoned, self._cause = 0, [], None
         self._told_update = self._told_state = self._told_end = self._told_scale = False
 
     @property
     def loss(self) -> torch.Tensor | None:
-        """The last that backward was called for in this pass."""
-        return self._loss
+        """The last that backward was called for in this pass, or in the one that its update has ended."""
+        return self._loss if self._loss is not None else self._used_loss
 
     def left_over(self, trip: Trip) -> list[Finding]:
         """What is not finite in a pass that goes no further, and that nobody has used: for the one that it stands for."""
@@ -198,6 +212,8 @@ class Tripwires:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
             self._abandoned(Consequence.SKIPPED, user_frames(sys._getframe(1)))
+        if self._is_aside and self._loss is not None:
+            self._used_loss = self._loss
         self._loss = self._diagnosed = self._live = None
         self._prepared = ()
         self.passes.begin(self.host.step, self.host.recording(), late)
@@ -272,6 +288,7 @@ class Tripwires:
         if number is None or number - number != 0 or self._jumps(number):
             return False
         self.passes.current.backwards += 1
+        self.portions.made += 1
         self._loss = losses[0]
         self._jumped = False
         self.losses.append(number)
@@ -287,7 +304,8 @@ class Tripwires:
         self.trained = True
         now = self.passes.current
         now.backwards += 1
-        if self._pending is not None:
+        self.portions.made += 1
+        if self._pending is not None and not self._pending.is_still_there():
             # Weights that are made anew in each step leave no trace but the next loss.
             self._settle(spoilt=self._pending.waits_for is None and any(trouble_in(each) for each in losses))
         for loss in losses:
@@ -309,8 +327,17 @@ class Tripwires:
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
         """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
-        if self._diagnosed is not None:
-            return
+        if self._diagnosed is None:
+            self._look_after_backward(inputs, gradients)
+        hand = self.passes.hand
+        if hand.on and self._bad_loss is None and self._pending is None:
+            given = [each for each in gradients if each is not None]
+            if not inputs:
+                hand.before.keep(hand.weights())
+            elif len(given) == len(inputs) and all(each.is_leaf and each.requires_grad for each in inputs):
+                hand.before.keep(inputs, given)
+
+    def _look_after_backward(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
         if self._jumped and self.passes.hand.on and not self._poisoned and self._cause is None and self._explodes():
             self._rates_tried.append(self.losses[-1])
             self._rate = self._rate_probe(None, self.passes.hand.weights())
@@ -331,6 +358,17 @@ class Tripwires:
             self._tell(self._trip(Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))))
             self._mark_lost(lost)
 
+    def portion_added(self) -> None:
+        """More will be added to the gradients before an optimizer uses them: now it is known which backward has spoilt them."""
+        if self._pending is not None or self._bad_loss is not None or self._thrown_away >= MOST_THROWN_AWAY:
+            return
+        for optimizer in self.host.known_optimizers():
+            weights = weights_of(optimizer)
+            if not all_finite([each.grad for each in weights]):
+                bad = [each for each in weights if trouble_in(each.grad)]
+                self._suspect(bad, gradients_of(bad), weakref.ref(optimizer), by_last_backward=True)
+                return
+
     def _leaves(self) -> list[torch.Tensor]:
         """The weights of the pass, remembered from when it was recorded."""
         now = self.passes.current
@@ -345,6 +383,7 @@ class Tripwires:
         weights: list[torch.Tensor],
         gradients: list[torch.Tensor],
         waits_for: weakref.ref[Optimizer] | None = None,
+        by_last_backward: bool = False,
     ) -> None:
         """Gradients are not finite; whether that matters shows when somebody uses them."""
         if self._bad_loss is None:
@@ -356,6 +395,8 @@ class Tripwires:
                 user_frames(sys._getframe(1)),
                 weights=self._names(weights),
                 bad_gradients=gradients,
+                by_last_backward=by_last_backward,
+                **self._used_by(waits_for),
             )
         else:
             trip = self._trip(
@@ -368,6 +409,10 @@ class Tripwires:
         self._diagnosed = self._ask(trip)
         self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights], waits_for)
 
+    def _used_by(self, waits_for: weakref.ref[Optimizer] | None) -> dict[str, Any]:
+        optimizer = waits_for() if waits_for is not None else None
+        return {"optimizer": optimizer, "built": self.host.built_at(optimizer)} if optimizer is not None else {}
+
     def _settle(self, everything: bool = True, spoilt: bool = False) -> None:
         """What was suspected is true if the weights are no longer finite, or what is computed from them."""
         if self._pending is not None and (everything or self._pending.waits_for is None):
@@ -378,6 +423,8 @@ class Tripwires:
                 self.host.say(pending.findings)
                 if spoilt and pending.findings:
                     self._cause, self._told_end = pending.findings[0], True
+            elif pending.waits_for is not None:
+                self._thrown_away += 1
 
     def stepped_by_hand(self, weights: Sequence[torch.Tensor]) -> None:
         """The program has made an update itself, and these are the weights after it."""
@@ -527,9 +574,12 @@ class Tripwires:
         pending, self._pending = self._pending, None
         if pending is None and self._held:
             pending = Bad(self._held)
-        if pending is not None and pending.findings:
+        if pending is not None and pending.findings and is_torchs(optimizer):
             self.host.say(pending.findings)
             self._mark_lost(weights)
+            return
+        if pending is not None and pending.findings:
+            self._pending = Bad(pending.findings, [weakref.ref(each) for each in weights])
             return
         more = {
             "weights": self._names(weights),
@@ -725,6 +775,7 @@ class Tripwires:
             prepared=self._prepared if notice is Notice.LOSS else (),
             manner=self.manner,
             losses=tuple(self.losses),
+            backwards=self.portions.of_this_step,
             **more,
         )
 

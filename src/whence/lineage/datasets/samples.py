@@ -141,6 +141,9 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         earlier = _made_before(one, prop, inner) if trail.birth is Birth.SOURCE else None
         return replace(earlier or trail, sample=sample)
     collated = dict(leaves_of(batch)).get(leaf.path)
+    if isinstance(one, int | float) and isinstance(collated, torch.Tensor) and collated.dim() > 1:
+        # The collating has put something else in this place.
+        one = _MISSING
     if not _only_together(one, collated, prop) and (
         is_array(one) or isinstance(one, int | float) or type(one).__module__ == "numpy"
     ):

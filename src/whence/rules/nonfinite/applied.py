@@ -37,6 +37,28 @@ def _in_a_hook(trip: Trip) -> tuple[str, Spot] | None:
         return None
 
 
+def _what_is_known(trip: Trip) -> str:
+    """Of a gradient whose origin was not found."""
+    if not trip.certified:
+        reason = trip.could_not.split(";")[0]
+        return "Which operation made it is not known: the step could not be run again" + (
+            f" ({reason})." if reason else "."
+        )
+    if trip.backwards > 1 and not trip.by_last_backward:
+        return f"Of the {trip.backwards} backwards that it was added up over, the last was run again and gave finite gradients."
+    return "The backward was run again and gave finite gradients."
+
+
+def _where_to_look(trip: Trip) -> str:
+    if not trip.certified:
+        return (
+            "`torch.autograd.set_detect_anomaly(True)` names the operation if a backward makes it; until then skip the step where a "
+            "gradient is not finite."
+        )
+    earlier = "at the batches before the last one, and " if trip.backwards > 1 and not trip.by_last_backward else ""
+    return f"Look {earlier}at what writes this gradient between backward and the update: hooks, scaling, `.grad`."
+
+
 @trip_rule("nonfinite/gradient-applied", Rank.GENERAL)
 def gradient_applied(trip: Trip) -> Finding | None:
     """A NaN or Inf gradient is about to be, or was, applied to weights.
@@ -90,10 +112,11 @@ def gradient_applied(trip: Trip) -> Finding | None:
         "nonfinite/gradient-applied",
         spot=spot,
         verdict=f"a gradient with {number} at {place_text(index)} is about to be applied to {names}",
-        why=f"The optimizer uses it as it is: {names} will not be finite after this step, and nothing raises.",
+        why=f"The update uses it as it is: {names} will not be finite after this step, and nothing raises."
+        + ("" if known else f" {_what_is_known(trip)}"),
         fix="Mend the line that makes this gradient; until then skip the step where a gradient is not finite."
         if known
-        else "Look at what writes this gradient between backward and the optimizer's step: hooks, scaling, `.grad`.",
+        else _where_to_look(trip),
         op=op,
         phase=phase if known else "optimizer",
         chain=hops,

@@ -195,7 +195,7 @@ def backward(trip: Trip) -> Finding | None:
     operands: tuple[Operand, ...] = ()
     if found.operand is not None and found.content is not None:
         shown = describe(found.content) + f"  at {place_text(birth.index)}: {where}"
-        operands = (Operand(operand_name(call, found.operand), shown),)
+        operands = (Operand(operand_name(call, found.operand, trip.modules), shown),)
     earlier = found.operand.call if found.operand is not None else None
     if earlier is not None and earlier.site is not None:
         chain = (Spot.of_site(earlier.site).hop(f"{earlier.name} gave {where} there"), *chain)

@@ -12,8 +12,9 @@ import torch
 from whence.finding import Confidence, Finding, Hop, Operand, Severity
 from whence.lineage.births import Contents, Guessed, attempt, contents_before, first_bad
 from whence.lineage.gradients import line_inside
-from whence.lineage.properties import HALVES
+from whence.lineage.properties import HALVES, HasDtype
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
+from whence.lineage.trail import trace
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import Facts, Reason, reason_by_what_is_left, reason_of
 from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
@@ -23,7 +24,7 @@ from whence.rules.telling import describe
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import last_name, parent_of, text_of
-from whence.tape.replay import Run, Unreplayable, trouble_in
+from whence.tape.replay import Run, Unreplayable, is_weight, trouble_in
 from whence.tape.tape import Call, Value, map_leaves
 from whence.tape.trip import Born, Consequence, Notice, Trip
 
@@ -70,7 +71,7 @@ def _operands(scenario: Scenario) -> tuple[Operand, ...]:
     for value, tensor in scenario.operands[:4]:
         element = at(tensor, scenario.index, scenario.output.shape) if scenario.index or not tensor.dim() else None
         where = f"  at {place_text(scenario.index)}: {number_text(element)}" if element is not None else ""
-        shown.append(Operand(operand_name(scenario.call, value), describe(tensor) + where))
+        shown.append(Operand(operand_name(scenario.call, value, scenario.trip.modules), describe(tensor) + where))
     return tuple(shown)
 
 
@@ -82,9 +83,17 @@ def _earlier(scenario: Scenario) -> tuple[Hop, ...]:
         element = at(tensor, scenario.index, scenario.output.shape)
         if call is None or call.site is None or element is None or not scenario.reason.blames(element):
             continue
+        if _is_rewritten(value, scenario.trip):
+            continue
         spot = Spot.of_site(call.site)
         hops.append(spot.hop(f"{call.name} gave {number_text(element)} there"))
     return tuple(hops[:2])
+
+
+def _is_rewritten(value: Value, trip: Trip) -> bool:
+    """Whether a weight may have been written to in a step that nobody saw: the last call that is known of it says nothing."""
+    is_own = trip.plan is None or trip.plan.own
+    return is_weight(value) and (trip.tape.has_gaps or not is_own)
 
 
 def _alone(scenario: Scenario, remedy: Remedy) -> bool:
@@ -200,6 +209,30 @@ def _counterfactual(rows: Rows | None, cure: Cure | None) -> str | None:
     return "; ".join(said) or None
 
 
+def _mask_hops(scenario: Scenario) -> tuple[Hop, ...]:
+    """Where a mask that hides everything was made, and where it was used to write an Inf."""
+    born = scenario.born
+    writes = born.mask.call if born.mask is not None else None
+    user = writes or scenario.call
+    at = Spot.of_site(writes.site) if writes is not None and writes.site is not None else None
+    hops = (at.hop(f"{user.name} writes the -inf"),) if at is not None else ()
+    mask = next((each for each in user.operands if each.dtype is torch.bool), None)
+    trail = trace(mask, HasDtype(torch.bool), scenario.trip) if mask is not None else None
+    made = trail.spot if trail is not None else None
+    if (
+        trail is None
+        or made is None
+        or any(each is not None and _is_in_line(each, made) for each in (at, scenario.spot))
+    ):
+        return hops
+    whole = next((each for each in trail.hops if (each.file, each.line) == (made.file, made.line)), made.hop(""))
+    return (replace(whole, what="the mask is made here"), *hops)
+
+
+def _is_in_line(one: Spot, other: Spot) -> bool:
+    return (one.filename, one.line) == (other.filename, other.line)
+
+
 def tell_forward(
     rule: str,
     scenario: Scenario,
@@ -218,9 +251,6 @@ def tell_forward(
     helped = cure(scenario) or _uncorrected(scenario) or _spared(scenario)
     many = int((~torch.isfinite(scenario.output)).sum())
     share = f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
-    mask: tuple[Hop, ...] = ()
-    if scenario.born.mask is not None and (made := scenario.born.mask.call) is not None and made.site is not None:
-        mask = (Spot.of_site(made.site).hop(f"{made.name} writes the -inf"),)
     return tell_trip(
         trip,
         rule,
@@ -232,7 +262,7 @@ def tell_forward(
         phase=call.phase,
         module=module_path(trip, call),
         sample=rows.sample() if rows is not None else None,
-        chain=(*mask, *_earlier(scenario), *operand_hops(scenario.born.path, spot)),
+        chain=(*_mask_hops(scenario), *_earlier(scenario), *operand_hops(scenario.born.path, spot)),
         operands=_operands(scenario),
         patch=helped.patch if helped is not None and inside is None else None,
         counterfactual=_counterfactual(rows, helped),

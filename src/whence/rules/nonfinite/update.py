@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import math
+from typing import Any
 
 import torch
+from torch.optim import Optimizer
 
 from whence.finding import Confidence, Finding
 from whence.lineage.births import Contents
@@ -12,11 +15,12 @@ from whence.lineage.lines import operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.lineage.updating import Remade
-from whence.rules.nonfinite.telling import tell_trip, trouble_text
+from whence.rules.nonfinite.telling import number_text, tell_trip, trouble_text
 from whence.rules.rule import Rank, trip_rule
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.text import tree_of
 from whence.tape.batches import BatchLeaf
 from whence.tape.hand import weights_under
 from whence.tape.replay import trouble_in
@@ -86,21 +90,37 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
         )
     divides = "div" in remade.op
     of = f" {'by' if divides else 'of'} 0" if remade.of_zero else ""
+    whose = f"{bad.optimizer}'s step" if bad.optimizer else "the update before this step"
+    where = f" The 0 was made at {remade.made_by.file}:{remade.made_by.line}." if remade.made_by is not None else ""
     return tell_trip(
         trip,
         "nonfinite/update",
         spot=remade.spot,
-        verdict=f"{remade.op}{of} in {bad.optimizer}'s step gave {trouble_text(remade.trouble)}, and {names} with it; "
-        "the gradients are finite",
+        verdict=f"{remade.op}{of} in {whose} gave {trouble_text(remade.trouble)}, and {names} with it; the gradients are finite",
         why="Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The weights were finite "
-        "before this step and are not after it.",
-        fix="Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division; leave out what has no gradient.",
+        "before this step and are not after it."
+        if bad.optimizer
+        else "Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The gradients of all steps "
+        "were looked at and finite; the weights are not finite any more.",
+        fix="Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division; leave out what has no gradient."
+        + where,
         op=remade.op,
         phase="optimizer",
-        counterfactual="the step, made once more with finite weights, gave it again at this call",
-        confidence=Confidence.PROVEN,
+        chain=(remade.made_by,) if remade.made_by is not None else (),
+        counterfactual=_how(bad, remade),
+        confidence=Confidence.PROVEN if bad.optimizer or remade.is_exact else Confidence.LIKELY,
         replayed=False,
     )
+
+
+def _how(bad: BadUpdate, remade: Remade) -> str:
+    if bad.optimizer:
+        return "the step, made once more with finite weights, gave it again at this call"
+    if remade.is_exact:
+        return "the same lines, run once more on the weights and gradients from before, lost the same elements again"
+    if remade.with_zeros:
+        return "the gradients were not kept: with zeros in their place the same lines lost the same elements again"
+    return "the same lines, run once more with finite weights, gave it again at this call"
 
 
 def _found_later(trip: Trip) -> Finding | None:
@@ -135,6 +155,8 @@ def _found_later(trip: Trip) -> Finding | None:
             module=trail.module,
             chain=trail.hops,
         )
+    if (told := _bad_rate(trip, name)) is not None:
+        return told
     site = _last_update(trip)
     return tell_trip(
         trip,
@@ -155,6 +177,8 @@ def _lost_before(trip: Trip, loss: torch.Tensor) -> Finding | None:
     if not lost or site is None:
         return None
     name = trip.modules.name_of(lost[0]) or next(iter(trip.weights), "a weight")
+    if (told := _bad_rate(trip, name)) is not None:
+        return told
     return tell_trip(
         trip,
         "nonfinite/update",
@@ -166,6 +190,45 @@ def _lost_before(trip: Trip, loss: torch.Tensor) -> Finding | None:
         confidence=Confidence.LIKELY,
         replayed=False,
     )
+
+
+def _bad_rate(trip: Trip, name: str) -> Finding | None:
+    """The optimizer has a rate that is not finite: a schedule that the program computes itself."""
+    groups = trip.optimizer.param_groups if isinstance(trip.optimizer, Optimizer) else []
+    bad = next((float(each["lr"]) for each in groups if not math.isfinite(float(each.get("lr", 0.0)))), None)
+    if bad is None:
+        return None
+    set_at = _rate_set_at({each.f_code.co_filename for each in trip.frames})
+    return tell_trip(
+        trip,
+        "nonfinite/update",
+        spot=set_at or (Spot.of_site(trip.stack[0]) if trip.stack else None),
+        verdict=f"the learning rate is {number_text(bad)}, and {name} is not finite any more; the gradients were",
+        why="An update is the gradient times the rate. The gradients of all steps before were looked at and finite, the rate is not.",
+        fix="Look at the formula of the rate for this step: a division by zero, a negative number under a root or a power.",
+        phase="optimizer",
+        confidence=Confidence.LIKELY,
+        replayed=False,
+    )
+
+
+def _rate_set_at(files: set[str]) -> Spot | None:
+    """The only line of the program that sets a rate: `group["lr"] = ...`."""
+    found = [
+        Spot.of_node(file, node)
+        for file in sorted(files)
+        for node in ast.walk(tree_of(file) or ast.Module([], []))
+        if isinstance(node, ast.Assign | ast.AugAssign)
+        and any(map(_is_rate, getattr(node, "targets", [getattr(node, "target", None)])))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_rate(target: Any) -> bool:
+    match target:
+        case ast.Subscript(slice=ast.Constant(value="lr")):
+            return True
+    return False
 
 
 def _by_hand(trip: Trip) -> Finding | None:
