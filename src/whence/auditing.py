@@ -246,6 +246,10 @@ class Auditor:
         if self.host.step < LEDGER_STEPS:
             self.loop.note(Kind.EVALUATE, self.host.step, user_stack(sys._getframe(2)), optimizer)
 
+    def evaluation_ended(self, optimizer: Optimizer) -> None:
+        if self.host.step < LEDGER_STEPS:
+            self.loop.note(Kind.EVALUATED, self.host.step, (), optimizer)
+
     def _look_for_rounds(self, stack: tuple[Site, ...]) -> None:
         if self.rounds.is_new(stack):
             self.rounds.enter(user_frames(sys._getframe(3)))

@@ -67,7 +67,7 @@ from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import CASTS, Call, CompiledRegion, Tape, flatten
 from whence.tape.transform import Transform
 from whence.tripwires import Tripwires, refused_operands, weights_of
-from whence.updates import is_torchs
+from whence.updates import evaluates_once, is_torchs
 
 RECORDED_FETCHES = 12
 SOME_CALLS = 512
@@ -480,38 +480,49 @@ class Session:
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
         if self._looking_now or self._over:
             return
-        if evaluates:
+        if not evaluates:
+            self._before_update(optimizer)
+        elif not evaluates_once(optimizer):
             self.auditor.evaluates(optimizer)
-        elif not (self.calls.on or self.order.on) and self.tripwires.glance(optimizer):
-            self.auditor.step_began(optimizer)
-        else:
-            with self.looking():
-                if self.passes.hand.on:
-                    # Built before the watch began.
-                    self.passes.hand.on = False
-                    self.auditor.forget_hand()
-                self.tripwires.step_began(optimizer)
-                if self.order.on or self.calls.on:
-                    self._audited(self.auditor.step_began, optimizer)
-                else:
-                    self.auditor.step_began(optimizer)
         self._phases.append("optimizer")
         if self.calls.on:
             self.calls.only_failures = is_torchs(optimizer)
         self._stop_if_asked()
 
-    def evaluation_began(self, optimizer: Optimizer) -> None:
+    def _before_update(self, optimizer: Optimizer) -> None:
+        """Its gradients are there, and used next."""
+        if not (self.calls.on or self.order.on) and self.tripwires.glance(optimizer):
+            self.auditor.step_began(optimizer)
+            return
         with self.looking():
-            self.tripwires.next_pass()
-            self.auditor.evaluation_began(optimizer)
+            if self.passes.hand.on:
+                # Built before the watch began.
+                self.passes.hand.on = False
+                self.auditor.forget_hand()
+            self.tripwires.step_began(optimizer)
+            if self.order.on or self.calls.on:
+                self._audited(self.auditor.step_began, optimizer)
+            else:
+                self.auditor.step_began(optimizer)
+
+    def evaluation_began(self, optimizer: Optimizer) -> None:
+        if not evaluates_once(optimizer):
+            with self.looking():
+                self.tripwires.next_pass()
+                self.auditor.evaluation_began(optimizer)
         self._phases.append(EVALUATION)
         self.calls.only_failures = False
 
     def evaluation_ended(self, optimizer: Optimizer) -> None:
         if self._phases and self._phases[-1] == EVALUATION:
             self._phases.pop()
-        with self.looking():
-            self.tripwires.evaluation_ended(optimizer)
+        if not evaluates_once(optimizer):
+            with self.looking():
+                self.tripwires.evaluation_ended(optimizer)
+                self.auditor.evaluation_ended(optimizer)
+        elif not self._over:
+            self._before_update(optimizer)
+            self._stop_if_asked()
         self.calls.only_failures = is_torchs(optimizer)
 
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:

@@ -22,6 +22,8 @@ class Kind(Enum):
     STEP = auto()
     EVALUATE = auto()
     """An optimizer calls its closure."""
+    EVALUATED = auto()
+    """The closure has returned."""
     CLEAR = auto()
     CLIP = auto()
     SCALE = auto()
@@ -76,7 +78,7 @@ class OptimizerEntry:
     """The smallest and the largest learning rate it stepped with."""
     steps: int = 0
     evaluates: bool = False
-    """Its step is given a closure."""
+    """Its step is given a closure, which it may call several times."""
     stateful: bool = False
     """It keeps something from step to step: moments, momentum."""
     version: int = -1

@@ -117,7 +117,9 @@ def _has_structure(value: Value) -> bool:
 def hardcoded_batch(study: Study) -> Finding | None:
     """The silent form: a batch of another size is cut into as many rows as the usual one has."""
     for _, call in study.loss_calls():
-        if call.name not in RESHAPES or not call.operands or not call.outputs or not _is_own(call):
+        if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None:
+            continue
+        if not _is_own(call):
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         earlier = study.tape.earlier_at(call)
@@ -155,9 +157,9 @@ def _takes_many_sizes(study: Study, call: Call) -> bool:
 def squeezed_batch(study: Study) -> Finding | None:
     """The silent form: squeeze took the axis of a batch of one, and what came after broadcast."""
     for call in study.calls:
-        if call.name != "squeeze" or not call.operands or not call.outputs or not _is_own(call):
+        if call.name != "squeeze" or not call.operands or not call.outputs or call.site is None:
             continue
-        if len(call.args) > 1 or "dim" in call.kwargs:
+        if len(call.args) > 1 or "dim" in call.kwargs or not _is_own(call):
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         earlier = study.tape.earlier_at(call)
@@ -182,7 +184,7 @@ def squeezed_batch(study: Study) -> Finding | None:
 
 def _is_own(call: Call) -> bool:
     """Whether a line of the program says it: all that a library does in one `trainer.train()` has the same line."""
-    return call.site is not None and not call.inner and is_written(call)
+    return not call.inner and is_written(call)
 
 
 @study_rule("shape/unbatched")
