@@ -35,6 +35,7 @@ from whence.ledgers.study import Study, losses_of
 from whence.ledgers.trimming import give_back_after
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger, has_gradient
+from whence.ledgers.wrapped import loose_leaves
 from whence.rules.rule import audit_rules, study_rules
 from whence.source.sites import Site, user_frames, user_stack
 from whence.tape.batches import LoaderInfo, is_from_a_signal
@@ -172,9 +173,9 @@ class Auditor:
             self._kept = frozenset(id(each) for each in self._owned() if has_gradient(each))
         owned = frozenset[int]().union(*(each.weights for each in self.built))
         self._leaf_losses = [
-            (self.passes.tape.value_of(each), user_stack(sys._getframe(2)))
+            (self.passes.tape.value_of(leaf), user_stack(sys._getframe(2)))
             for each in losses
-            if each.is_leaf and each.requires_grad and id(each) not in owned
+            for leaf in loose_leaves(each, owned)
         ]
 
     def backward_ended(self) -> None:
