@@ -50,6 +50,7 @@ STUDIES_OF_ONE_KIND = 3
 LOW = (torch.bfloat16, torch.float16)
 LOOKS_AT_LOW = 12
 MOST_COPIED = 16 * 2**20
+CLIMBS = 6
 AUDITS = frozenset({3, 6, 12, 24, 48, 96, 192, 400, 800, 1600, 3200, 6400, 12_800})
 
 
@@ -218,8 +219,10 @@ class Auditor:
             entry.groups = len(optimizer.param_groups)
             entry.weights |= {id(each) for each in all_weights_of(optimizer)}
         rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
-        if isinstance(rate, float | int) and rate not in entry.rates:
-            entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
+        if isinstance(rate, float | int):
+            entry.climb.note(rate)
+            if rate not in entry.rates:
+                entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
         now = self.passes.current
         is_early = self.host.step < LEDGER_STEPS
         if self.rounds.open:
@@ -238,6 +241,10 @@ class Auditor:
                 self.loop.note(Kind.BEGUN, self.host.step, stack, trained=own[0], others=own[1])
         if now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
+
+    def tests_rates(self, optimizer: Optimizer) -> bool:
+        """Whether a range test is under way."""
+        return self._entry(optimizer).climb.times >= CLIMBS
 
     def evaluates(self, optimizer: Optimizer) -> None:
         """A step that is given a closure: what it does between its evaluations is its own affair."""

@@ -712,6 +712,9 @@ class Session:
     def optimizer_count(self) -> int:
         return self.optimizers.count
 
+    def tests_rates(self, optimizer: Optimizer) -> bool:
+        return self.auditor.tests_rates(optimizer)
+
     def known_optimizers(self) -> list[Optimizer]:
         return self.optimizers.known()
 
