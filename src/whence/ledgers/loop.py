@@ -22,6 +22,8 @@ class Kind(Enum):
     STEP = auto()
     EVALUATE = auto()
     """An optimizer calls its closure."""
+    EVALUATED = auto()
+    """The closure has returned."""
     CLEAR = auto()
     CLIP = auto()
     SCALE = auto()
@@ -63,6 +65,20 @@ class Event:
 
 
 @dataclass(eq=False, slots=True)
+class Climb:
+    """Rates that are raised by the same factor from step to step, as a range test does it to see where the loss explodes."""
+
+    rate: float = 0.0
+    factor: float = 0.0
+    times: int = 0
+
+    def note(self, rate: float) -> None:
+        factor = rate / self.rate if self.rate > 0 else 0.0
+        self.times = self.times + 1 if factor > 1 and abs(factor - self.factor) < 1e-3 * factor else 0
+        self.rate, self.factor = rate, factor
+
+
+@dataclass(eq=False, slots=True)
 class OptimizerEntry:
     """An optimizer that was built: where, over what, and how often it stepped. It may be gone."""
 
@@ -74,9 +90,10 @@ class OptimizerEntry:
     groups: int = 0
     rates: tuple[float, ...] = ()
     """The smallest and the largest learning rate it stepped with."""
+    climb: Climb = field(default_factory=Climb)
     steps: int = 0
     evaluates: bool = False
-    """Its step is given a closure."""
+    """Its step is given a closure, which it may call several times."""
     stateful: bool = False
     """It keeps something from step to step: moments, momentum."""
     version: int = -1

@@ -25,6 +25,10 @@ LOSSES = frozenset(
      "smooth_l1_loss", "huber_loss"}
 )  # fmt: skip
 FLAT = {"tanh": (-0.995, 0.995), "sigmoid": (0.005, 0.995)}
+FEWEST = 8
+"""So many predictions are needed to say how far they differ."""
+MOST_SCORES = 2**24
+"""Of more, as many rows are looked at: those of a vocabulary would be copied whole."""
 SUSPECT = 10.0
 """How many times larger gradients have to look where they end, before the loss is differentiated to see."""
 
@@ -66,13 +70,30 @@ def _initialised(study: Study, module: nn.Module, built: Site, only_matrices: bo
 
 
 def _spread(call: Call, given: torch.Tensor | None, target: torch.Tensor | None) -> float | None:
-    if given is None or target is None or given.dim() < 1 or len(given) < 8 or len(given) != len(target):
+    if given is None or target is None or given.dim() < 1 or len(given) < FEWEST or len(given) != len(target):
         return None
+    if call.name == "cross_entropy" and given.dim() > 1 and not target.is_floating_point():
+        return _class_spread(given.detach(), target.detach(), call.kwargs.get("ignore_index", -100))
     given, target = given.detach().float(), target.detach().float()
     if call.name == "cross_entropy" and given.dim() > 1:
         given = given.softmax(1)
     wanted = float(target.std(0).mean())
     return float(given.std(0).mean()) / wanted if wanted > 0 else None
+
+
+def _class_spread(scores: torch.Tensor, labels: torch.Tensor, ignored: int) -> float | None:
+    """Labels are taken as shares of classes, one or zero: their numbers, up to the size of a vocabulary, are no distances."""
+    classes = scores.shape[1]
+    rows, labels = scores.movedim(1, -1).reshape(-1, classes), labels.reshape(-1)
+    every = -(-rows.numel() // MOST_SCORES)
+    rows, labels = rows[::every], labels[::every]
+    counted = (labels >= 0) & (labels < classes) & (labels != ignored)
+    rows, labels = rows[counted], labels[counted]
+    if len(rows) < FEWEST:
+        return None
+    shares = torch.bincount(labels.long(), minlength=classes) / len(rows)
+    wanted = float((shares * (1 - shares)).sqrt().mean())
+    return float(rows.float().softmax(1).std(0).mean()) / wanted if wanted > 0 else None
 
 
 @dataclass(eq=False, slots=True)

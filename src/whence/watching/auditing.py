@@ -35,6 +35,7 @@ from whence.ledgers.study import Study, losses_of
 from whence.ledgers.trimming import give_back_after
 from whence.ledgers.units import UnitLedger
 from whence.ledgers.weights import WeightLedger, has_gradient
+from whence.ledgers.wrapped import loose_leaves
 from whence.rules.rule import audit_rules, study_rules
 from whence.source.sites import Site, user_frames, user_stack
 from whence.tape.batches import LoaderInfo, is_from_a_signal
@@ -49,6 +50,7 @@ STUDIES_OF_ONE_KIND = 3
 LOW = (torch.bfloat16, torch.float16)
 LOOKS_AT_LOW = 12
 MOST_COPIED = 16 * 2**20
+CLIMBS = 6
 AUDITS = frozenset({3, 6, 12, 24, 48, 96, 192, 400, 800, 1600, 3200, 6400, 12_800})
 
 
@@ -172,9 +174,9 @@ class Auditor:
             self._kept = frozenset(id(each) for each in self._owned() if has_gradient(each))
         owned = frozenset[int]().union(*(each.weights for each in self.built))
         self._leaf_losses = [
-            (self.passes.tape.value_of(each), user_stack(sys._getframe(2)))
+            (self.passes.tape.value_of(leaf), user_stack(sys._getframe(2)))
             for each in losses
-            if each.is_leaf and each.requires_grad and id(each) not in owned
+            for leaf in loose_leaves(each, owned)
         ]
 
     def backward_ended(self) -> None:
@@ -217,8 +219,10 @@ class Auditor:
             entry.groups = len(optimizer.param_groups)
             entry.weights |= {id(each) for each in all_weights_of(optimizer)}
         rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
-        if isinstance(rate, float | int) and rate not in entry.rates:
-            entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
+        if isinstance(rate, float | int):
+            entry.climb.note(rate)
+            if rate not in entry.rates:
+                entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
         now = self.passes.current
         is_early = self.host.step < LEDGER_STEPS
         if self.rounds.open:
@@ -238,6 +242,10 @@ class Auditor:
         if now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
 
+    def tests_rates(self, optimizer: Optimizer) -> bool:
+        """Whether a range test is under way."""
+        return self._entry(optimizer).climb.times >= CLIMBS
+
     def evaluates(self, optimizer: Optimizer) -> None:
         """A step that is given a closure: what it does between its evaluations is its own affair."""
         self._entry(optimizer).evaluates = True
@@ -245,6 +253,10 @@ class Auditor:
     def evaluation_began(self, optimizer: Optimizer) -> None:
         if self.host.step < LEDGER_STEPS:
             self.loop.note(Kind.EVALUATE, self.host.step, user_stack(sys._getframe(2)), optimizer)
+
+    def evaluation_ended(self, optimizer: Optimizer) -> None:
+        if self.host.step < LEDGER_STEPS:
+            self.loop.note(Kind.EVALUATED, self.host.step, (), optimizer)
 
     def _look_for_rounds(self, stack: tuple[Site, ...]) -> None:
         if self.rounds.is_new(stack):

@@ -67,7 +67,7 @@ from whence.watching.reenacting import Reenactor
 from whence.watching.stepping import HandSteps
 from whence.watching.stopping import Stop
 from whence.watching.tripwires import Tripwires, refused_operands, weights_of
-from whence.watching.updates import is_torchs
+from whence.watching.updates import evaluates_once, is_torchs
 
 RECORDED_FETCHES = 12
 SOME_CALLS = 512
@@ -482,38 +482,49 @@ class Session:
         if self._looking_now or self._over:
             return
         self.tripwires.portions.stepped()
-        if evaluates:
+        if not evaluates:
+            self._before_update(optimizer)
+        elif not evaluates_once(optimizer):
             self.auditor.evaluates(optimizer)
-        elif not (self.calls.on or self.order.on) and self.tripwires.glance(optimizer):
-            self.auditor.step_began(optimizer)
-        else:
-            with self.looking():
-                if self.passes.hand.on:
-                    # Built before the watch began.
-                    self.passes.hand.on = False
-                    self.auditor.forget_hand()
-                self.tripwires.step_began(optimizer)
-                if self.order.on or self.calls.on:
-                    self._audited(self.auditor.step_began, optimizer)
-                else:
-                    self.auditor.step_began(optimizer)
         self._phases.append("optimizer")
         if self.calls.on:
             self.calls.only_failures = is_torchs(optimizer)
         self._stop_if_asked()
 
-    def evaluation_began(self, optimizer: Optimizer) -> None:
+    def _before_update(self, optimizer: Optimizer) -> None:
+        """Its gradients are there, and used next."""
+        if not (self.calls.on or self.order.on) and self.tripwires.glance(optimizer):
+            self.auditor.step_began(optimizer)
+            return
         with self.looking():
-            self.tripwires.next_pass()
-            self.auditor.evaluation_began(optimizer)
+            if self.passes.hand.on:
+                # Built before the watch began.
+                self.passes.hand.on = False
+                self.auditor.forget_hand()
+            self.tripwires.step_began(optimizer)
+            if self.order.on or self.calls.on:
+                self._audited(self.auditor.step_began, optimizer)
+            else:
+                self.auditor.step_began(optimizer)
+
+    def evaluation_began(self, optimizer: Optimizer) -> None:
+        if not evaluates_once(optimizer):
+            with self.looking():
+                self.tripwires.next_pass()
+                self.auditor.evaluation_began(optimizer)
         self._phases.append(EVALUATION)
         self.calls.only_failures = False
 
     def evaluation_ended(self, optimizer: Optimizer) -> None:
         if self._phases and self._phases[-1] == EVALUATION:
             self._phases.pop()
-        with self.looking():
-            self.tripwires.evaluation_ended(optimizer)
+        if not evaluates_once(optimizer):
+            with self.looking():
+                self.tripwires.evaluation_ended(optimizer)
+                self.auditor.evaluation_ended(optimizer)
+        elif not self._over:
+            self._before_update(optimizer)
+            self._stop_if_asked()
         self.calls.only_failures = is_torchs(optimizer)
 
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
@@ -705,6 +716,9 @@ class Session:
 
     def optimizer_count(self) -> int:
         return self.optimizers.count
+
+    def tests_rates(self, optimizer: Optimizer) -> bool:
+        return self.auditor.tests_rates(optimizer)
 
     def known_optimizers(self) -> list[Optimizer]:
         return self.optimizers.known()

@@ -73,6 +73,7 @@ class Host(Protocol):
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]: ...
     def known_optimizers(self) -> list[Optimizer]: ...
     def optimizer_count(self) -> int: ...
+    def tests_rates(self, optimizer: Optimizer) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -118,6 +119,8 @@ class Tripwires:
         self._cause: Finding | None = None
         """What was told already, and ends in something that is not finite: an explosion, memory that nobody wrote."""
         self._rates_tried: list[float] = []
+        self._test_exploded = False
+        """That the loss explodes, and what comes of it, is what a range test of rates is made for."""
         self._scales: weakref.WeakKeyDictionary[GradScaler, ScaleFall] = weakref.WeakKeyDictionary()
         self._start: float | None = None
         """The loss that the run began with, without its sign."""
@@ -540,6 +543,9 @@ class Tripwires:
             self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
             self._mark_lost(weights)
         elif self._jumped and self._cause is None and self._explodes():
+            if self.host.tests_rates(optimizer):
+                self._test_exploded = True
+                return
             self._rates_tried.append(self.losses[-1])
             self._rate = self._rate_probe(float(optimizer.param_groups[0]["lr"]), weights)
 
@@ -827,6 +833,9 @@ class Tripwires:
         return [mild for mild, _ in told]
 
     def _tell(self, trip: Trip) -> list[Finding]:
+        if self._test_exploded and trip.optimizer is not None and self.host.tests_rates(trip.optimizer):
+            self._diagnosed = []
+            return []
         found = self._diagnosed = self._ask(trip)
         self.host.say(found)
         return found

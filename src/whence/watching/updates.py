@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.optim import Optimizer
+from torch.optim import LBFGS, Optimizer
 
 from whence.tape.replay import Plan, Run, Unreplayable, replay, same_bits, trouble_in
 from whence.tape.tape import Value
@@ -22,6 +22,14 @@ FACTORS = (0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 
 def is_torchs(optimizer: Optimizer) -> bool:
     return type(optimizer).__module__.startswith("torch.optim")
+
+
+def evaluates_once(optimizer: Optimizer) -> bool:
+    """Whether a closure that its step is given is called once, before anything is changed: a pass like any other.
+
+    Lightning gives one to every step.
+    """
+    return is_torchs(optimizer) and not isinstance(optimizer, LBFGS)
 
 
 def rounds_eps(optimizer: Optimizer) -> bool:

@@ -22,6 +22,7 @@ import torch
 from whence.finding import Finding, Severity
 from whence.rules.operations import ELEMENTWISE
 from whence.rules.rule import call_rule
+from whence.rules.source_operands import is_written
 from whence.rules.telling import dtype_name, tell_call
 from whence.tape.tape import Call
 
@@ -42,6 +43,7 @@ def promoted(call: Call) -> Finding | None:
         or torch.bool in (one.dtype, other.dtype, result.dtype)
         or not one.shape
         or not other.shape
+        or not is_written(call)
     ):
         return None
     changed = one if one.dtype != result.dtype else other

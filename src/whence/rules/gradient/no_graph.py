@@ -108,9 +108,11 @@ def _cutting(made_from: list[Call]) -> Call | None:
 
 
 def _cuts(call: Call) -> bool:
-    """True if the call had something with gradient and gave something without."""
+    """True if the call had something with gradient and gave something without. What is filled in place, as weights are that are
+    initialised, keeps its gradient: it was frozen by another."""
     return (
-        any(each.requires_grad for each in call.operands)
+        not (call.changed and call.name != "detach_")
+        and any(each.requires_grad for each in call.operands)
         and bool(call.outputs)
         and not any(each.requires_grad for each in call.outputs)
     )

@@ -115,16 +115,18 @@ def closure_that_adds_up(audit: Audit) -> Finding | None:
 
 
 def _added_up(audit: Audit, entry: OptimizerEntry) -> Iterator[Event]:
-    """Backwards that come first in a call of the closure, and find gradients that the call before has left."""
-    calls, is_first = 0, False
-    for event in audit.loop.of(Kind.EVALUATE, Kind.BACKWARD):
-        if event.kind is Kind.EVALUATE:
-            is_first = event.is_about(entry.optimizer)
-            calls += is_first
-        elif is_first:
-            is_first = False
-            if calls > 1 and entry.weights & event.detail["kept"]:
-                yield event
+    """Backwards that come first in a call of the closure, and find gradients that the call before has left.
+
+    Those of a backward outside of it are accumulated on purpose.
+    """
+    within = is_first = left = False
+    for event in audit.loop.of(Kind.EVALUATE, Kind.EVALUATED, Kind.BACKWARD):
+        if event.kind is not Kind.BACKWARD:
+            within = is_first = event.kind is Kind.EVALUATE and event.is_about(entry.optimizer)
+            continue
+        if is_first and left and entry.weights & event.detail["kept"]:
+            yield event
+        is_first, left = False, within if event.written & entry.weights else left
 
 
 def _words(call: Event, backward: Site) -> list[str]:

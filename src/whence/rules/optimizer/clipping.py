@@ -47,6 +47,9 @@ def ineffective_clip(audit: Audit) -> Finding | None:
         clips = [each for each in story if each.kind is Kind.CLIP]
         if len(clips) < ENOUGH or any(each.detail["limit"] in (None, float("inf")) for each in clips):
             continue
+        if not any(each.kind is Kind.BACKWARD for each in story):
+            # There are none to clip at any time.
+            continue
         useful, clipped, steps = 0, False, 0
         for each in story:
             if each.kind is Kind.CLIP:

@@ -31,7 +31,7 @@ def learning_rate_high(trip: Trip) -> Finding | None:
         The rate that lowered the loss, or less; a warm-up where only the first steps are too large.
     When it stays silent
         Losses that jump for another reason: the update then lowers its own batch's loss. Updates that raise it by less than
-        three times.
+        three times. A range test, which raises the rate by the same factor in every step.
     Cost
         None until a loss jumps; then a copy of the weights and a few replays, at most four times in a run.
     """

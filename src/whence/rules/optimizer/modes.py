@@ -30,6 +30,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.study import Study
+from whence.rules.operations import LOSSES
 from whence.rules.rule import Rank, audit_rule, call_rule, study_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_call, tell_silent
@@ -42,6 +43,7 @@ DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_d
 COMPARES = frozenset(
     {"eq", "__eq__", "ne", "__ne__", "argmax", "max", "topk", "item", "tolist", "numpy", "mean", "sum"}
 )
+NUMBERS = OUT_OF_TORCH | COMPARES | LOSSES
 SEVERAL = 3
 
 
@@ -109,7 +111,8 @@ def evaluating_in_training_mode(audit: Audit) -> Finding | None:
         effect = next(call for call in calls if _depends_on_mode(call))
         if inputs[id(calls[0].operands[0])] >= SEVERAL if calls[0].operands else True:
             continue
-        if any(call.number in used_by_loss for call in calls) or not is_read(last, audit):
+        # Without gradients a loss is a number to read, whoever adds it up and prints it.
+        if any(call.number in used_by_loss for call in calls) or not _comes_to(last, audit, NUMBERS):
             continue
         if not any(
             id(value.tensor) in entry.weights
@@ -166,10 +169,14 @@ def reach_a_loss(audit: Audit) -> set[int]:
 
 def is_read(last: Call, audit: Audit) -> bool:
     """Whether the program makes numbers of what a pass gave."""
+    return _comes_to(last, audit, OUT_OF_TORCH | COMPARES)
+
+
+def _comes_to(last: Call, audit: Audit, names: frozenset[str]) -> bool:
     reached = {id(value) for value in last.outputs}
     for call in audit.tape.calls:
         if call.number > last.number and any(id(value) in reached for value in call.operands):
-            if call.name in OUT_OF_TORCH or call.name in COMPARES:
+            if call.name in names:
                 return True
             reached |= {id(value) for value in call.outputs}
     return False

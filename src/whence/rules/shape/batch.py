@@ -11,10 +11,10 @@ from whence.lineage.ancestry import ancestors
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.fixed_rows import FixedRows, fixed_rows
+from whence.rules.source_operands import is_written
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
-from whence.source.text import last_name
 from whence.tape.failed import FailedCall
 from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call, Value, flatten
@@ -28,14 +28,9 @@ def _suspects(failed: FailedCall) -> Iterator[Call]:
         return
     yield failed.call
     for call in ancestors(*failed.call.operands):
-        if call.step == failed.call.step and call.phase != "data" and _is_written(call):
+        # A library's sizes are none of the program's mistakes.
+        if call.step == failed.call.step and call.phase != "data" and is_written(call):
             yield call
-
-
-def _is_written(call: Call) -> bool:
-    """Whether the program says it in so many words; a library's sizes are none of its mistakes."""
-    node = call.site.node() if call.site is not None else None
-    return not isinstance(node, ast.Call) or last_name(node.func) == call.name
 
 
 def batch_size(failed: FailedCall) -> int | None:

@@ -8,6 +8,7 @@ from whence.lineage.ancestry import MOVES, ancestors
 from whence.lineage.dependence import reach
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import study_rule
+from whence.rules.source_operands import is_written
 from whence.rules.telling import place_of, shape_text, tell_silent
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
@@ -22,11 +23,15 @@ DRAWS = frozenset({"randperm", "randint", "multinomial", "random_", "randint_lik
 def hardcoded_batch(study: Study) -> Finding | None:
     """The silent form: a batch of another size is cut into as many rows as the usual one has."""
     for _, call in study.loss_calls():
-        if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None or call.inner:
+        if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None:
+            continue
+        if not _is_own(call):
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         earlier = study.tape.earlier_at(call)
         if not before or not after or earlier is None or not earlier.operands or before[0] == after[0]:
+            continue
+        if _takes_many_sizes(study, call):
             continue
         used, gave = earlier.operands[0].shape, earlier.outputs[0].shape
         if used[:1] == gave[:1] == after[:1] and used[1:] == before[1:] and before[0] != used[0]:
@@ -45,13 +50,22 @@ def hardcoded_batch(study: Study) -> Finding | None:
     return None
 
 
+def _takes_many_sizes(study: Study, call: Call) -> bool:
+    """Whether one step brings tensors of several sizes there, as a file of weights does: none of them is the batch."""
+    sizes: dict[int, tuple[int, ...]] = {call.step: call.operands[0].shape}
+    for each in study.tape.all_earlier_at(call):
+        if each.operands and sizes.setdefault(each.step, each.operands[0].shape) != each.operands[0].shape:
+            return True
+    return False
+
+
 @study_rule("shape/squeezed-batch")
 def squeezed_batch(study: Study) -> Finding | None:
     """The silent form: squeeze took the axis of a batch of one, and what came after broadcast."""
     for call in study.calls:
-        if call.name != "squeeze" or not call.operands or not call.outputs or call.site is None or call.inner:
+        if call.name != "squeeze" or not call.operands or not call.outputs or call.site is None:
             continue
-        if len(call.args) > 1 or "dim" in call.kwargs:
+        if len(call.args) > 1 or "dim" in call.kwargs or not _is_own(call):
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         earlier = study.tape.earlier_at(call)
@@ -72,6 +86,11 @@ def squeezed_batch(study: Study) -> Finding | None:
                 fix="Name the axis: squeeze(1), squeeze(-1).",
             )
     return None
+
+
+def _is_own(call: Call) -> bool:
+    """Whether a line of the program says it: all that a library does in one `trainer.train()` has the same line."""
+    return not call.inner and is_written(call)
 
 
 @study_rule("shape/unbatched")
