@@ -52,6 +52,8 @@ class LineWatch:
     _entries: dict[FrameType, int] = field(default_factory=dict)
     _began: dict[FrameType, int] = field(default_factory=dict)
     """For each frame, when its present line began."""
+    _returning: dict[FrameType, int] = field(default_factory=dict)
+    """For each frame, the last line of it that returns: a `with` around that is what it leaves from."""
     _found_at: int = 0
     _found_when: float = 0.0
     _events: int = 0
@@ -93,14 +95,19 @@ class LineWatch:
             pass
         elif new and not self._uses_bad(frame, line):
             self._find(frame, line)
-        elif event == "return" and self.prop.holds(value) and not self._uses_bad(frame, frame.f_lineno):
-            self._find(frame, frame.f_lineno)
+        elif event == "return" and self.prop.holds(value) and not self._uses_bad(frame, self._left_from(frame)):
+            self._find(frame, self._left_from(frame))
         if self.counts is Counts.LASTING and self._is_mended(frame, event, value, bad):
             self._mended, self.found, self._found_at = self._mended or self.found, None, 0
         self._bad[frame] = bad
         self._lines[frame] = frame.f_lineno
         self._began[frame] = self._events
+        if isinstance(statement_at(frame.f_code.co_filename, frame.f_lineno), ast.Return):
+            self._returning[frame] = frame.f_lineno
         return self._stepped
+
+    def _left_from(self, frame: FrameType) -> int:
+        return self._returning.get(frame, frame.f_lineno)
 
     def _is_mended(self, frame: FrameType, event: str, value: Any, bad: set[str]) -> bool:
         """Whether what was found since this function began is in none of its variables, or not in what it gives."""

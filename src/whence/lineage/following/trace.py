@@ -19,6 +19,7 @@ from whence.lineage.following.columns import column_of, table_behind
 from whence.lineage.following.containers import Path, follow_joined, part_given, whole_of
 from whence.lineage.following.files import follow_written
 from whence.lineage.following.found import Found, Refuted
+from whence.lineage.following.generators import follow_drawn
 from whence.lineage.following.names import follow_name, follow_variable
 from whence.lineage.following.passing import joins, only_passes
 from whence.lineage.grounds import Ground, ground_of_node
@@ -126,6 +127,8 @@ class SourceTrace:
         if isinstance(made, ast.Call) and (found := follow_returned(self, made, ground, path)) is not None:
             return found
         if isinstance(node, ast.Call) and (found := follow_written(self, node, ground, path)) is not None:
+            return found
+        if isinstance(node, ast.Call) and (found := follow_drawn(self, node, ground)) is not None:
             return found
         if path and joins(node):
             return None

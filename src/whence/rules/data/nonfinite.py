@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import weakref
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,6 +23,7 @@ from whence.rules.telling import describe
 from whence.source.definitions import find_definition
 from whence.source.text import enclosing, last_name, statement_of
 from whence.tape.batches import BatchLeaf
+from whence.tape.replay import Unreplayable
 from whence.tape.tape import Value
 from whence.tape.trip import Notice, Trip
 
@@ -49,7 +52,8 @@ def _source(trip: Trip) -> Source | None:
     trail = trace(
         _of_this_step(value, trip), NotFinite(trip.tape, column, columns, infinite=born.trouble == "inf"), trip
     )
-    if value.leaf is None and (trail.spot is None or trip.now.late or trip.tape.has_gaps):
+    unseen = trip.now.late or (trip.tape.has_gaps and not _is_from_outside(value, trip))
+    if value.leaf is None and (trail.spot is None or unseen):
         # Not seen being made: it need not have come from outside.
         return None
     rows = None
@@ -58,8 +62,19 @@ def _source(trip: Trip) -> Source | None:
     return Source(value, tensor, index, trail, rows)
 
 
+def _is_from_outside(value: Value, trip: Trip) -> bool:
+    """It was made of no tensor when the step was recorded, and is nothing of the model's: numpy gave it, or a file."""
+    if value.call is not None:
+        return value.call.has_foreign and trip.run is not None
+    tensor = _of_this_step(value, trip).tensor
+    return trip.run is not None and tensor is not None and trip.modules.owner_of(tensor) is None
+
+
 def _of_this_step(value: Value, trip: Trip) -> Value:
-    """The leaf with the batch of this step, where the replay is from another step's recording."""
+    """The leaf with the batch of this step, or with the tensor that it is now, where the replay is from another step's recording."""
+    if value.leaf is None and value.call is None and trip.plan is not None and not trip.plan.own:
+        with suppress(Unreplayable):
+            return replace(value, ref=weakref.ref(trip.plan.resolve(value)))
     if not isinstance(value.leaf, BatchLeaf) or trip.batch_now(value.leaf.batch) is value.leaf.batch:
         return value
     return replace(value, leaf=BatchLeaf(trip.batch_now(value.leaf.batch), value.leaf.path), call=None)
