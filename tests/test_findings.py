@@ -67,3 +67,48 @@ def test_a_skip_connection_leads_to_the_size_of_the_pictures_and_names_those_tha
     (found,) = whence_run(script, cwd=script.parent).loud
     assert [(each["file"], each["line"], each["code"]) for each in found["chain"]] == [("broken.py", 6, "SIZE = 50")]
     assert "48 or 52 px would fit in place of 50" in found["fix"]
+
+
+def test_what_a_parametrised_weight_computes_is_no_line_of_the_program(tmp_path: Path) -> None:
+    script = tmp_path / "orthogonal.py"
+    script.write_text(
+        "import torch\n"
+        "layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(6, 4))\n"
+        "weight = layer.weight\n"
+        "print((weight @ weight.T).diagonal())\n"
+    )
+    assert whence_run(script, cwd=tmp_path).findings == []
+
+
+def test_types_that_autocast_mixes_are_not_told(tmp_path: Path) -> None:
+    script = tmp_path / "residual.py"
+    script.write_text(
+        "import torch\n"
+        "layer = torch.nn.Linear(4, 4)\n"
+        "with torch.autocast('cpu', dtype=torch.bfloat16):\n"
+        "    x = torch.ones(2, 4)\n"
+        "    x = x + layer(x)\n"
+        "print(x.dtype)\n"
+    )
+    assert whence_run(script, cwd=tmp_path).findings == []
+
+
+def test_a_teacher_and_a_label_have_two_aims(tmp_path: Path) -> None:
+    script = tmp_path / "taught.py"
+    script.write_text(
+        "import torch\n"
+        "from torch.nn import functional as F\n"
+        "torch.manual_seed(0)\n"
+        "student, teacher = torch.nn.Linear(5, 3), torch.nn.Linear(5, 3).requires_grad_(False)\n"
+        "optimizer = torch.optim.SGD(student.parameters(), lr=0.5)\n"
+        "x = torch.randn(64, 5)\n"
+        "label = teacher(x).argmax(1)\n"
+        "for _ in range(40):\n"
+        "    said = student(x)\n"
+        "    soft = F.kl_div(F.log_softmax(said / 2, 1), F.softmax(teacher(x) / 2, 1), reduction='batchmean')\n"
+        "    loss = 4 * soft + 0.2 * F.cross_entropy(said, label)\n"
+        "    optimizer.zero_grad()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert whence_run(script, cwd=tmp_path).findings == []

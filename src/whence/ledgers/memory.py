@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -33,6 +34,13 @@ class Holding:
     """Step, length (or nodes), bytes."""
     oldest: int = -1
     """Autograd's number of the oldest node: the same at each look, if the graphs of all steps hang together."""
+    ends: tuple[weakref.ref[torch.Tensor], ...] = ()
+    """What a container had first and last."""
+
+    @property
+    def was_emptied(self) -> bool:
+        """Nothing of what it had at its ends is left: it is filled again for each epoch or episode, and these may get longer."""
+        return bool(self.ends) and all(each() is None for each in self.ends)
 
     @property
     def name(self) -> str:
@@ -88,7 +96,8 @@ class MemoryLedger:
         size, graph = _measured(thing)
         if not size:
             return None
-        return self._enter("container", id(thing), step, length, size, Holding([alias], type(thing).__name__, graph))
+        holding = Holding([alias], type(thing).__name__, graph, ends=_ends(thing))
+        return self._enter("container", id(thing), step, length, size, holding)
 
     def _tensor(self, step: int, alias: Alias, tensor: torch.Tensor) -> Holding | None:
         if node_of(tensor) is None:
@@ -101,10 +110,10 @@ class MemoryLedger:
 
     def _enter(self, kind: str, key: int, step: int, length: int, size: int, holding: Holding) -> Holding:
         known = self._known.setdefault((kind, key), holding)
-        if known.oldest != holding.oldest:
-            # Another graph than at the last look.
+        if known.oldest != holding.oldest or known.was_emptied:
+            # Another graph than at the last look, or other things.
             known.sizes, known.oldest = [], holding.oldest
-        known.graph, known.shape = holding.graph, holding.shape
+        known.graph, known.shape, known.ends = holding.graph, holding.shape, holding.ends
         if not known.sizes or known.sizes[-1][0] < step:
             known.sizes = [*known.sizes[-6:], (step, length, size)]
         return known
@@ -120,8 +129,7 @@ def _measured(container: Any) -> tuple[int, bool]:
     size, graphs, found = 0, 0, 0
     storages: set[int] = set()
     for each in picked:
-        tensors = [each] if issubclass(type(each), torch.Tensor) else _inside(each)
-        for tensor in tensors:
+        for tensor in _tensors(each):
             found += 1
             if isinstance(tensor, nn.Parameter):
                 continue
@@ -134,6 +142,15 @@ def _measured(container: Any) -> tuple[int, bool]:
     if not found or found < 0.5 * len(picked):
         return 0, False
     return size * length // max(len(picked), 1), graphs > 0.5 * found
+
+
+def _ends(container: Any) -> tuple[weakref.ref[torch.Tensor], ...]:
+    values = list(container.values()) if isinstance(container, dict) else container
+    return tuple(weakref.ref(tensor) for each in (values[0], values[-1]) for tensor in _tensors(each)[:1])
+
+
+def _tensors(thing: Any) -> list[torch.Tensor]:
+    return [thing] if issubclass(type(thing), torch.Tensor) else _inside(thing)
 
 
 def _inside(thing: Any) -> list[torch.Tensor]:

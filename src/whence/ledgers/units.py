@@ -24,6 +24,7 @@ LOSSES = frozenset(
     {"cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss",
      "smooth_l1_loss", "huber_loss"}
 )  # fmt: skip
+NORMS = frozenset({"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"})
 FLAT = {"tanh": (-0.995, 0.995), "sigmoid": (0.005, 0.995)}
 FEWEST = 8
 """So many predictions are needed to say how far they differ."""
@@ -104,19 +105,24 @@ class Backward:
     """From the last one to the first."""
     sources: set[Value]
     """What the first layers make: what comes before them has no part in it."""
+    last_norm: int
+    """The number of the last call that normalises; before it a result's scale is divided out: the smaller the result, the larger its
+    gradient, and nothing else changes."""
     sizes: dict[Call, float] = field(default_factory=dict)
+    """Of what comes back, as if all that is normalised later were of size one."""
     recurrent: dict[Call, torch.Tensor] = field(default_factory=dict)
 
     def expect(self, call: Call, run: Run) -> None:
         made = run.contents.get(call.outputs[0]) if call in self.layers else None
         if made is not None and made.requires_grad:
-            made.register_hook(functools.partial(self._note, call))  # type: ignore[no-untyped-call]
+            scale = float(made.detach().square().mean().sqrt()) if call.number < self.last_norm else 1.0
+            made.register_hook(functools.partial(self._note, call, scale))  # type: ignore[no-untyped-call]
 
-    def _note(self, call: Call, gradient: torch.Tensor | None) -> None:
+    def _note(self, call: Call, scale: float, gradient: torch.Tensor | None) -> None:
         if gradient is None:
             # A custom Function that has none to give.
             return
-        self.sizes[call] = float(gradient.norm())
+        self.sizes[call] = scale * float(gradient.norm())
         if call.name in RECURRENT:
             self.recurrent[call] = gradient
 
@@ -193,7 +199,8 @@ def _gradient_size(call: Call, run: Run) -> float:
 
 def _growth(study: Study, layers: list[Call]) -> Growth | None:
     """The loss of the pass, run again with a graph, differentiated to the results of its layers."""
-    backward = Backward(layers, _sources(study, layers))
+    norms = (call.number for call in study.path(layers[0].outputs[0]) if call.name in NORMS)
+    backward = Backward(layers, _sources(study, layers), max(norms, default=0))
     wanted = {each.value for each in study.losses} | backward.sources
     for call in layers:
         wanted |= {each for each in call.operands if call.name in RECURRENT or is_weight(each)}

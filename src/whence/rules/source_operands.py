@@ -23,8 +23,17 @@ def operand_nodes(call: Call) -> list[ast.expr]:
 
 def is_written(call: Call) -> bool:
     """Whether the operation itself stands in the source, and not a layer or a function of a library that makes use of it."""
-    node = call.site.node() if call.site is not None else None
-    return not isinstance(node, ast.Call) or last_name(node.func).strip("_") == call.name.strip("_")
+    match call.site.node() if call.site is not None else None:
+        case ast.Call(func=func):
+            return last_name(func).strip("_") == call.name.strip("_")
+        case ast.Attribute(attr=attr):
+            # A property may compute: that of a parametrised weight does.
+            return attr == call.name.partition(".")[0]
+        case ast.Subscript():
+            return call.name in ("__getitem__", "__setitem__")
+        case ast.For() | ast.AsyncFor():
+            return False
+    return True
 
 
 def _is_method(call: Call) -> bool:

@@ -610,6 +610,8 @@ class Tripwires:
 
     def scale_ends(self, scaler: GradScaler, stack: tuple[Site, ...]) -> None:
         """A GradScaler that has skipped a step is about to halve its scale. Many in a row are no search for the right one."""
+        if not scaler.is_enabled():
+            return
         now = float(scaler.get_scale())
         states = scaler._per_optimizer_states.values()
         skipped = any(bool(each) for state in states for each in state["found_inf_per_device"].values())

@@ -10,7 +10,7 @@ How it is detected
 How to fix it
     Nothing has to be done; a cast with .to(...) says what is meant.
 When it stays silent
-    Numbers, masks (bool), tensors without axes, calls made inside libraries; and it is never more than a note.
+    Numbers, masks (bool), tensors without axes, calls made inside libraries or under autocast, which mixes types on purpose; and it is never more than a note.
 Cost
     One comparison a recorded call.
 """
@@ -40,6 +40,7 @@ def promoted(call: Call) -> Finding | None:
     result = call.outputs[0]
     if (
         one.dtype == other.dtype
+        or call.autocast
         or torch.bool in (one.dtype, other.dtype, result.dtype)
         or not one.shape
         or not other.shape

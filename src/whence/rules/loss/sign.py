@@ -11,7 +11,7 @@ How to fix it
     A minus, or one minus the score.
 When it stays silent
     Where a perfect prediction lowers the loss; objectives without a target; losses that go through weights which another optimizer
-    trains (one of two adversaries). It is a note.
+    trains (one of two adversaries); sums with a term that has another aim. It is a note.
 Cost
     One more replay of a few recorded steps.
 """
@@ -33,6 +33,7 @@ from whence.tape.tape import Call, Value
 
 DIFFERENCES = frozenset({"sub", "__sub__", "subtract", "rsub", "__rsub__"}) | SAME_SHAPE_LOSSES
 PRODUCTS = frozenset({"mul", "__mul__", "multiply"})
+DISTANCES = SAME_SHAPE_LOSSES | {"nll_loss", "cross_entropy"}
 LOOKUPS = frozenset({"gather", "nll_loss", "cross_entropy"})
 NEARLY_SURE = 0.999
 
@@ -48,6 +49,8 @@ def sign(study: Study) -> Finding | None:
         prediction, target = pair
         best = _with(study, loss, prediction, _perfect(study, call, prediction, target))
         if best is None or best <= loss.number + 0.01 * (1 + abs(loss.number)) or study.run is None:
+            return None
+        if _is_minimised(study, loss, call):
             return None
         return tell_silent(
             study,
@@ -111,6 +114,16 @@ def _perfect(study: Study, call: Call, prediction: Value, target: Value) -> torc
     unsure = math.log((1 - NEARLY_SURE) / (classes - 1))
     sure = torch.full(prediction.shape, unsure, dtype=prediction.dtype, device=prediction.device)
     return sure.scatter_(1, index.long().unsqueeze(1), math.log(NEARLY_SURE))
+
+
+def _is_minimised(study: Study, loss: Loss, call: Call) -> bool:
+    """Whether a term that measures a distance is lowered with the loss. It is another term then that grows: one with an aim of its own,
+    such as what a teacher says."""
+    made = study.content(call.outputs[0]) if call.name in DISTANCES and call.outputs else None
+    if made is None or loss.number is None:
+        return False
+    more = _with(study, loss, call.outputs[0], made + 1)
+    return more is not None and more > loss.number
 
 
 def _with(study: Study, loss: Loss, prediction: Value, content: torch.Tensor | None) -> float | None:
