@@ -72,6 +72,7 @@ WITHIN_WATCHING = {
     "reenacting": {"tripwires"},
     "pacing": {"auditing"},
     "stepping": {"tripwires", "pacing"},
+    "routine": {"auditing", "tripwires", "pacing"},
     "session": {
         "aside",
         "auditing",
@@ -80,6 +81,7 @@ WITHIN_WATCHING = {
         "functional",
         "pacing",
         "reenacting",
+        "routine",
         "stepping",
         "stopping",
         "tripwires",

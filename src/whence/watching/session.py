@@ -64,6 +64,7 @@ from whence.watching.explaining import Explainer
 from whence.watching.functional import FunctionalSteps
 from whence.watching.pacing import Pace
 from whence.watching.reenacting import Reenactor
+from whence.watching.routine import Routine
 from whence.watching.stepping import HandSteps
 from whence.watching.stopping import Stop
 from whence.watching.tripwires import Tripwires, refused_operands, weights_of
@@ -142,6 +143,8 @@ class Session:
         self.pace = Pace(self, config.budget, self.tape, self.passes, *sensors)
         self.diagnoser.backwards_at = self.explainer.beats.last_backwards
         self.hand = HandSteps(self, self.passes, self.tripwires, self.pace)
+        beats = self.explainer.beats
+        self.routine = Routine(self.loaders, self.passes, beats, self.tripwires, self.auditor, self.pace)
         self._fetches = 0
         self._has_ended_a_pass = False
         self._kept = 0
@@ -373,10 +376,8 @@ class Session:
         if self.passes.begun == 0 or now.backwards or not torch.is_grad_enabled() or too_many or now.trained:
             with self.looking():
                 self.tripwires.next_pass()
-        began = perf_counter()
         self.passes.deliver(batch, data)
         self.tape.mark_leaves(batch, batch.info.form.leaves(data))
-        self._seconds += perf_counter() - began
         if self.auditor.batches.count(batch.info):
             with self.looking():
                 self.auditor.batches.note(batch, data)
@@ -468,7 +469,7 @@ class Session:
 
     def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
         if not self._looking_now:
-            self.passes.hand.on = False
+            self.passes.hand.on = self.routine.on = False
             self.auditor.forget_hand()
             self.auditor.optimizer_built(optimizer, stack)
             sizes = tuple(len(group["params"]) for group in optimizer.param_groups)
@@ -480,6 +481,8 @@ class Session:
 
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
         if self._looking_now or self._over:
+            return
+        if self.routine.on and not evaluates and self.routine.step_began(optimizer):
             return
         self.tripwires.portions.stepped()
         if not evaluates:
@@ -493,9 +496,6 @@ class Session:
 
     def _before_update(self, optimizer: Optimizer) -> None:
         """Its gradients are there, and used next."""
-        if not (self.calls.on or self.order.on) and self.tripwires.glance(optimizer):
-            self.auditor.step_began(optimizer)
-            return
         with self.looking():
             if self.passes.hand.on:
                 # Built before the watch began.
@@ -527,10 +527,13 @@ class Session:
             self._stop_if_asked()
         self.calls.only_failures = is_torchs(optimizer)
 
-    def step_ended(self, optimizer: Optimizer, steps: int) -> None:
+    def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> None:
         if self._looking_now or self._over:
             return
-        self.explainer.beats.stepped(optimizer, sys._getframe(1))
+        if self.routine.on and self.routine.step_ended(optimizer, steps, frame):
+            self.step = steps
+            return
+        self.explainer.beats.stepped(optimizer, frame)
         if self.calls.only_failures and self.recording() and not self.calls.failed:
             with self.looking():
                 self._note_update(optimizer)
@@ -538,13 +541,9 @@ class Session:
         while self._phases:
             if self._phases.pop() == "optimizer":
                 break
-        if self.pace.is_due(steps) or self.config.steps is not None or not self.tripwires.is_idle():
-            self._end_step(optimizer, steps)
-            return
-        self.step = steps
-        self.passes.renew(steps)
-        if self.module_sensor.on:
-            self.pace.judge_hooks()
+        self._end_step(optimizer, steps)
+        if self.config.steps is None:
+            self.routine.judge(optimizer)
 
     def stepped_by_hand(self) -> None:
         """The program has changed its weights, and no optimizer did."""
@@ -612,10 +611,12 @@ class Session:
 
     # what the backward sensor reports
 
-    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool) -> None:
+    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> None:
         if self._looking_now or transforming():
             return
-        self.explainer.beats.backward_began(sys._getframe(1), keeps_graph)
+        if self.routine.on and self.routine.backward_began(losses, keeps_graph, frame):
+            return
+        self.explainer.beats.backward_began(frame, keeps_graph)
         if not self._has_ended_a_pass:
             self._has_ended_a_pass = True
             if self._kept:
@@ -625,11 +626,10 @@ class Session:
         if self.passes.hand.on and losses:
             with self.looking():
                 self.hand.backward_begins(losses[0])
-        if self.calls.on or not self.tripwires.glance_at_loss(losses):
-            with self.looking():
-                self.tripwires.backward_began(losses)
-                if self.calls.on:
-                    self.auditor.backward_began(losses)
+        with self.looking():
+            self.tripwires.backward_began(losses)
+            if self.calls.on:
+                self.auditor.backward_began(losses)
         if losses:
             self.pace.note_loss(losses[0])
         self._phases.append("backward")
@@ -661,6 +661,9 @@ class Session:
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
         if self._looking_now or transforming():
+            return
+        if self.routine.on and not inputs and not raised:
+            self.routine.backward_ended()
             return
         self.explainer.beats.backward_ended()
         if self._phases and self._phases[-1] == "backward":
@@ -873,6 +876,7 @@ class _Looking:
     def __enter__(self) -> None:
         session = self._session
         self._nested, session._looking_now = session._looking_now, True
+        session.routine.on = False
         self._muted, session.calls.muted = session.calls.muted, True
         self._began = perf_counter()
 

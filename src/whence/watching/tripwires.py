@@ -184,14 +184,19 @@ class Tripwires:
             return self._ask(self._trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more))
         return []
 
-    def is_idle(self) -> bool:
-        """Nothing was noticed in this pass that its end could settle."""
+    def is_quiet(self, optimizer: Optimizer) -> bool:
+        """It is the only optimizer, one of torch's, for whose steps one backward is made; and nothing was noticed that the
+        next step could settle."""
         return (
-            self._pending is None
+            self._stepping is not None
+            and self._stepping() is optimizer
+            and not (self._is_own or self._rounds_eps or self._jumped or self._may_spoil)
+            and self.host.optimizer_count() == 1
+            and self.portions.are_single
+            and self._pending is None
             and self._bad_loss is None
             and self._held is None
             and self._rate is None
-            and not self._may_spoil
             and self._diagnosed is None
             and bool(self.losses)
             and -ABSURD < self.losses[-1] < ABSURD
@@ -283,19 +288,20 @@ class Tripwires:
 
     # the loss
 
-    def glance_at_loss(self, losses: list[torch.Tensor]) -> bool:
-        """The short way for a step like all others: one loss, finite, and no larger than it may be. False if it is not."""
-        if len(losses) != 1 or self._pending is not None or self._bad_loss is not None or not self.losses:
-            return False
-        number = _number(losses[0])
-        if number is None or number - number != 0 or self._jumps(number):
+    def is_as_expected(self, loss: torch.Tensor) -> bool:
+        """The short way for a step like all others: a loss that is finite, and no larger than it may be. It is noted then."""
+        number = _number(loss)
+        if number is None or number - number != 0 or abs(number) > ABSURD or self._jumps(number):
             return False
         self.passes.current.backwards += 1
         self.portions.made += 1
-        self._loss = losses[0]
-        self._jumped = False
+        self._loss = loss
         self.losses.append(number)
         return True
+
+    def used(self) -> None:
+        """Such a step is over: its loss, and the graph under it, are let go."""
+        self._loss = None
 
     def _jumps(self, number: float) -> bool:
         """Whether a loss is well above the one before, or out of all proportion."""
@@ -473,17 +479,6 @@ class Tripwires:
             self._told_end = bool(findings)
 
     # the gradients
-
-    def glance(self, optimizer: Optimizer) -> bool:
-        """The short way for a step like all others: the only optimizer, one of torch's, all gradients finite."""
-        return (
-            self._stepping is not None
-            and self._stepping() is optimizer
-            and not (self._is_own or self._rounds_eps or self._jumped)
-            and self._bad_loss is None
-            and self.host.optimizer_count() == 1
-            and all_finite([each.grad for group in optimizer.param_groups for each in group["params"]])
-        )
 
     def step_began(self, optimizer: Optimizer) -> None:
         """An optimizer is about to use its gradients."""
@@ -918,7 +913,11 @@ def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
     torch's own check for loss scaling reads each tensor once and writes back what it read: with a scale of one that
     changes no bit, and on `.data` it counts as no change. Where it cannot look, each tensor is looked at by itself.
     """
-    plain = [each.data for each in tensors if each is not None]
+    return are_finite([each.data for each in tensors if each is not None])
+
+
+def are_finite(plain: list[torch.Tensor]) -> bool:
+    """The same for tensors that are without a history."""
     if not plain:
         return True
     found, one = _signal(plain[0].device)
