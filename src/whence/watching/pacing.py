@@ -78,9 +78,13 @@ class Pace:
 
     # steps
 
+    def is_settled(self) -> bool:
+        """Nothing is recorded, and the order of the loop is known."""
+        return not self.calls.on and not self.order.on
+
     def is_quiet(self) -> bool:
-        """Nothing is recorded, and nothing is to be."""
-        return not (self.calls.on or self.order.on or self.has_new_loss)
+        """And nothing is to be."""
+        return self.is_settled() and not self.has_new_loss
 
     def step_made(self) -> None:
         """Is the next one to be recorded?"""
