@@ -15,10 +15,11 @@ from torch.optim import Optimizer
 
 from whence.tape.batches import LoaderBook
 from whence.tape.beats import Beats
+from whence.tape.finite import are_finite
 from whence.tape.passes import PassBook
 from whence.watching.auditing import AUDITS, Auditor
 from whence.watching.pacing import Pace
-from whence.watching.tripwires import Tripwires, are_finite
+from whence.watching.tripwires import Tripwires
 
 
 class Routine:

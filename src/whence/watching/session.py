@@ -216,7 +216,7 @@ class Session:
         return self.auditor.has_newcomer()
 
     def losses(self) -> Sequence[float]:
-        return self.tripwires.losses
+        return self.tripwires.course.losses
 
     def datasets(self) -> list[Any]:
         return [dataset for info in self.loaders.infos() if (dataset := info.dataset) is not None]
@@ -346,7 +346,7 @@ class Session:
         for finding in wanted:
             repro = self.diagnoser.repros.pop(finding, None)
             if finding.rule == "nonfinite/uninitialised":
-                self.tripwires.expect(finding)
+                self.tripwires.telling.expect(finding)
             if self.record.add(finding):
                 if repro is not None:
                     self.record.keep_repro(repro)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from torch.optim import Optimizer
 
 from whence.source.sites import Site, user_stack
+from whence.tape.finite import weights_of
 from whence.watching.listeners.calls import EVALUATION
 from whence.watching.listeners.listener import Listener
 from whence.watching.listeners.loop import LoopListener
-from whence.watching.tripwires import weights_of
 from whence.watching.updates import evaluates_once, is_torchs
 
 if TYPE_CHECKING:
