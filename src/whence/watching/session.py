@@ -111,8 +111,8 @@ class Session:
         self._said: list[Finding] = []
         self._to_stop = False
         self.call_listener = CallListener(self)
-        modules, loaders, loop = ModuleListener(self), LoaderListener(self), LoopListener(self)
         self.calls = CallSensor(self.call_listener)
+        modules, loaders, loop = ModuleListener(self), LoaderListener(self, self.calls), LoopListener(self)
         self.optimizers = OptimizerSensor(OptimizerListener(self, loop))
         self.module_sensor = ModuleSensor(modules)
         self.order = OrderSensor(loop)
@@ -368,7 +368,7 @@ class Session:
         """Run something with everything on, and have what is said of it if it fails. For child processes."""
         self.record, self.screen = Unread(), Unseen()
         self.config = replace(self.config, stop_on=None)
-        self.calls = self.pace.calls = CallSensor(self.call_listener)
+        self.calls = self.pace.calls = self.loader_sensor.listener.calls = CallSensor(self.call_listener)
         self.pace.budget = math.inf
         self.phases, self._said, self._explained, self.scope = [], [], None, None
         self.is_looking = False

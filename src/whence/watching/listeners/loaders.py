@@ -23,14 +23,11 @@ RECORDED_FETCHES = 12
 
 
 class LoaderListener(Listener):
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, calls: CallSensor) -> None:
         super().__init__(session)
         self.loaders = session.loaders
+        self.calls = calls
         self._fetches = 0
-
-    @property
-    def calls(self) -> CallSensor:
-        return self.session.calls
 
     def looking(self) -> AbstractContextManager[None]:
         return self.session.looking()
