@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 from forking import in_child
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from whence.config import Config
 from whence.record import Record
@@ -127,5 +129,18 @@ def test_what_is_not_finite_is_told_in_its_step(where: str, tmp_path: Path) -> N
         loop.step(loss)
         found = loop.session.record.report.findings
         assert [each.origin.step for each in found if each.rule.startswith("nonfinite/")][:1] == [at]
+
+    in_fork(body, tmp_path)
+
+
+def test_batches_that_nothing_comes_of_are_let_go(tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop().settled()
+        loader = DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=4)
+        list(loader)
+        loop.settled()
+        seen = [weakref.ref(inputs) for (inputs,) in loader]
+        assert sum(each() is not None for each in seen) <= 1
+        assert len(loop.session.passes.current.deliveries) == 1
 
     in_fork(body, tmp_path)

@@ -54,8 +54,8 @@ class LoaderListener(Listener):
         session = self.session
         passes, info = session.passes, batch.info
         now = passes.current
-        too_many = len(now.deliveries) >= MOST_DELIVERIES
-        if passes.begun == 0 or now.backwards or not torch.is_grad_enabled() or too_many or now.trained:
+        too_many = now.recorded and len(now.deliveries) >= MOST_DELIVERIES
+        if passes.begun == 0 or now.backwards or now.trained or too_many or not torch.is_grad_enabled():
             with session.looking():
                 session.tripwires.next_pass()
         passes.deliver(batch, data)
