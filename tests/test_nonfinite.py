@@ -13,8 +13,8 @@ from torch import nn
 
 import whence.watching.pacing
 from whence.repro import safetensors
+from whence.tape.finite import all_finite
 from whence.tape.portions import Portions
-from whence.watching.tripwires import all_finite
 
 
 def run(folder: Path, text: str, *options: str) -> Ran:

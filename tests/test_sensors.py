@@ -213,7 +213,7 @@ def test_a_result_that_is_still_in_use_keeps_its_pass_on_the_tape(session: Sessi
         ("calls", "tape.tape", "Tape.begin"),
         ("modules", "tape.scopes", "ModuleBook.note_construction"),
         ("loader", "tape.batches", "LoaderBook.deliver"),
-        ("optimizer", "watching.session", "Session.step_ended"),
+        ("optimizer", "watching.listeners.optimizers", "OptimizerListener.step_ended"),
     ],
 )
 def test_a_sensor_that_fails_switches_itself_off_once_and_the_program_goes_on(

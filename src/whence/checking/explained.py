@@ -72,7 +72,7 @@ def watch_step(model: nn.Module, step: Callable[[], Any]) -> Watched:
     session = Session(Config(select=FAMILIES), Record(), Silence())
     usual = session.explainer
     session.explainer = Plainly(session.tape, session.modules, session.loaders, usual.record, usual.watch)
-    session.watchdog = Asleep(session, session.config.hang_after)
+    session.watchdog = Asleep(session.watchdog.listener, session.config.hang_after)
     raised: Exception | None = None
     session.start()
     for module, site in built_at(model):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -12,7 +14,7 @@ from whence.tape.tape import flatten
 
 
 class Listener(Complaints, Protocol):
-    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool) -> None: ...
+    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> None: ...
     def graph_kept(self) -> None: ...
     def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None: ...
@@ -76,7 +78,7 @@ class BackwardSensor(Sensor):
         result = None
         raised = True
         try:
-            self._guarded(self.listener.backward_began, losses, bool(keeps_graph))
+            self._guarded(self.listener.backward_began, losses, bool(keeps_graph), sys._getframe(1))
             result = original(*args, **kwargs)
             raised = False
         except BaseException as exception:

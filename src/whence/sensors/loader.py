@@ -47,7 +47,18 @@ class Listener(Complaints, Protocol):
 class Round:
     """One iterator over a loader, from its start to its end: what was asked for and has not come yet."""
 
-    __slots__ = ("arrived", "brought", "info", "is_plain", "iterator", "sent", "streams", "tasks", "workers")
+    __slots__ = (
+        "arrived",
+        "brought",
+        "info",
+        "is_plain",
+        "is_quick",
+        "iterator",
+        "sent",
+        "streams",
+        "tasks",
+        "workers",
+    )
 
     def __init__(self, iterator: Any, info: LoaderInfo, forget: Callable[[Any], None]) -> None:
         self.iterator = weakref.ref(iterator, forget)
@@ -64,7 +75,13 @@ class Round:
         self.tasks: dict[int, Any] = {}
         """The iterator's own account of what its workers owe it."""
         self.is_plain = info.gives_fresh_lists and not info.workers and not info.is_iterable
-        """Nothing is to be known of a batch of it but the list of its indices."""
+        """Its indices come as a list for each batch, and the batch at once."""
+        self.is_quick = False
+        """And there is nothing else to be known of a batch: its samples draw no random numbers."""
+        self.judge()
+
+    def judge(self) -> None:
+        self.is_quick = self.is_plain and self.info.draws is not None and self.info.draws.are_none
 
 
 class LoaderSensor(Sensor):
@@ -123,8 +140,8 @@ class LoaderSensor(Sensor):
         def _next_index(iterator: Any) -> Any:
             indices = original(iterator)
             now = rounds.get(id(iterator))
-            if now is not None and now.is_plain and now.info.draws is not None and now.info.draws.are_none:
-                now.sent[0], now.streams = indices, ()
+            if now is not None and now.is_quick:
+                now.sent[0] = indices
             else:
                 self._guarded(self._note_sent, iterator, indices)
             return indices
@@ -215,11 +232,16 @@ class LoaderSensor(Sensor):
         if listener.calls.on:
             listener.fetch_ended()
         now = self._rounds.get(id(iterator))
-        if now is not None:
-            indices, worker = self._taken(now, iterator)
-            if now.info.draws is not None:
-                now.info.draws.after(now.streams)
-            listener.batch_arrived(listener.loaders.deliver(now.info, indices, worker, now.streams, data), data)
+        if now is None:
+            return
+        if now.is_quick:
+            listener.batch_arrived(listener.loaders.deliver(now.info, now.sent.pop(0, None), None, (), data), data)
+            return
+        indices, worker = self._taken(now, iterator)
+        if now.info.draws is not None:
+            now.info.draws.after(now.streams)
+        listener.batch_arrived(listener.loaders.deliver(now.info, indices, worker, now.streams, data), data)
+        now.judge()
 
     def _note_end(self, iterator: Any) -> None:
         if (now := self._rounds.get(id(iterator))) is not None:

@@ -47,6 +47,8 @@ class ModuleSensor(Sensor):
         self._root: nn.Module | None = None
         self._aside: tuple[nn.Module, OrderedDict[int, Any]] | None = None
         """The outermost module while it runs alone with a hook, and its hooks as they were before."""
+        self._usual: Scope | None = None
+        """Of the module that was the outermost last, while nothing was recorded."""
         self._hooks: tuple[tuple[dict[int, Any], int, Any], ...] = ()
         self.calls = 0
         """Module calls since somebody set this to 0."""
@@ -126,9 +128,22 @@ class ModuleSensor(Sensor):
             self._guarded(self._enter, module, args)
         elif self._root is None:
             self._root = module
-            self._guarded(self._enter, module, args)
-            if not self.listener.recording() and self.on:
-                self._guarded(self._step_aside, module)
+            self._guarded(self._enter_alone, module, args)
+
+    def _enter_alone(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """The outermost module, while nothing is recorded: what it is given may change that."""
+        listener, usual = self.listener, self._usual
+        if listener.scope is not None:
+            # Recording has ended within another one.
+            self._enter(module, args)
+        elif usual is not None and usual.module is module and usual.training is module.training:
+            listener.scope = usual
+            self._announce(module, args)
+        else:
+            self._enter(module, args)
+            self._usual = listener.scope
+        if self.on and not listener.recording():
+            self._step_aside(module)
 
     def _step_aside(self, module: nn.Module) -> None:
         """With a global hook every module takes the long way through its call. What is within the outermost one is of no interest
@@ -190,9 +205,12 @@ class ModuleSensor(Sensor):
         stack = listener.modules.built_at(module)
         built = stack[0] if stack and listener.modules.times_built_inside(stack[0]) else None
         listener.scope = Scope(weakref.ref(module), type(module).__name__, outer, module.training, built, called_from)
-        listener.module_entered(module, args)
+        self._announce(module, args)
+
+    def _announce(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        self.listener.module_entered(module, args)
         fast = isinstance(module, FAST_PATHS) and not module.training
-        if fast and self._paused_by is None and listener.pause_calls():
+        if fast and self._paused_by is None and self.listener.pause_calls():
             self._paused_by = module
 
     def _leave(self, module: nn.Module, args: tuple[Any, ...], raised: Exception | None) -> None:
@@ -207,6 +225,9 @@ class ModuleSensor(Sensor):
 
     def _pop(self, module: nn.Module) -> None:
         scope = self.listener.scope
+        if scope is not None and scope.module is module:
+            self.listener.scope = scope.parent
+            return
         for each in scope.lineage() if scope is not None else ():
             if each.module is module:
                 self.listener.scope = each.parent

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sized
-from types import GeneratorType
+from types import FrameType, GeneratorType
 from typing import Any, Protocol
 
 from torch.optim import Optimizer
@@ -21,7 +22,7 @@ class Listener(Complaints, Protocol):
     def step_began(self, optimizer: Optimizer, evaluates: bool) -> None: ...
     def evaluation_began(self, optimizer: Optimizer) -> None: ...
     def evaluation_ended(self, optimizer: Optimizer) -> None: ...
-    def step_ended(self, optimizer: Optimizer, steps: int) -> None: ...
+    def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> None: ...
 
 
 class OptimizerSensor(Sensor):
@@ -106,9 +107,9 @@ class OptimizerSensor(Sensor):
         return evaluate
 
     def _after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        self._guarded(self._count, optimizer)
+        self._guarded(self._count, optimizer, sys._getframe(1))
 
-    def _count(self, optimizer: Optimizer) -> None:
+    def _count(self, optimizer: Optimizer, frame: FrameType | None) -> None:
         """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together."""
         ref, count = self._last
         if ref is None or ref() is not optimizer:
@@ -116,8 +117,9 @@ class OptimizerSensor(Sensor):
             count = self._counts.setdefault(optimizer, [0])
             self._last = weakref.ref(optimizer), count
         count[0] += 1
-        self.steps = max(self.steps, count[0])
-        self.listener.step_ended(optimizer, self.steps)
+        if count[0] > self.steps:
+            self.steps = count[0]
+        self.listener.step_ended(optimizer, self.steps, frame)
 
 
 def _is_at_end(thing: Any, depth: int = 3) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import BatchSampler, IterableDataset
 from torch.utils.data._utils import signal_handling
 
@@ -37,8 +38,8 @@ class Form:
         """The short way for nearly all data: tensors in a row, like those before."""
         if type(data) is not self._flat or len(data) != len(self.signature):
             return False
-        for leaf, (_, shape, dtype) in zip(data, self.signature, strict=True):
-            if type(leaf) is not torch.Tensor or leaf.shape != shape or leaf.dtype is not dtype:
+        for leaf, (_, shape, dtype) in zip(data, self.signature):  # noqa: B905 (as long as each other: see above)
+            if type(leaf) is not Tensor or leaf.shape != shape or leaf.dtype is not dtype:
                 return False
         return True
 
@@ -53,7 +54,7 @@ class Form:
 
     def leaves(self, data: Any) -> Iterable[tuple[str, Any]]:
         """The leaves of the data that it was shown last."""
-        return leaves_of(data) if self._flat is None else zip(self._paths, data, strict=True)
+        return leaves_of(data) if self._flat is None else zip(self._paths, data)  # noqa: B905 (known to be as long)
 
 
 class LoaderInfo:

@@ -10,8 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from types import FrameType
 
 import torch
 from torch.optim import Optimizer
@@ -22,15 +21,8 @@ from whence.tape.tape import next_node_number, storage_of
 MOST_BEATS = 256
 
 
-class _Kept(NamedTuple):
-    """As little as can be: this is done in every step."""
-
-    before: int
-    optimizer: weakref.ref[Optimizer] | None
-    code: CodeType
-    lasti: int
-    line: int
-    names: dict[str, Any]
+_Kept = tuple[int, "weakref.ref[Optimizer] | None", Site]
+"""As little as can be: this is done in every step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +44,8 @@ class Beats:
         self._backwards: deque[_Kept] = deque(maxlen=MOST_BEATS)
         """Those that freed their graphs."""
         self._is_running = False
+        self._sites: dict[tuple[int, int], Site] = {}
+        """By code and instruction: which line that is takes long to find out, and it is the same in each step."""
 
     def stepped(self, optimizer: Optimizer, frame: FrameType | None) -> None:
         self._keep(self._steps, frame, weakref.ref(optimizer))
@@ -68,14 +62,20 @@ class Beats:
     def _keep(self, kept: deque[_Kept], frame: FrameType | None, optimizer: weakref.ref[Optimizer] | None) -> None:
         while frame is not None and is_library(frame.f_code.co_filename):
             frame = frame.f_back
-        if frame is not None:
-            kept.append(
-                _Kept(next_node_number(), optimizer, frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals)
-            )
+        if frame is None:
+            return
+        # No other code can come to have this number: the site keeps it alive.
+        key = id(frame.f_code), frame.f_lasti
+        site = self._sites.get(key)
+        if site is None or site.f_globals is not frame.f_globals:
+            if len(self._sites) >= MOST_BEATS:
+                self._sites.clear()
+            site = self._sites[key] = Site.of(frame)
+        kept.append((next_node_number(), optimizer, site))
 
     def steps_since(self, number: int) -> Iterator[Beat]:
         """The steps that were made after a node, the first one first."""
-        return (_shown(each) for each in self._steps if each.before > number)
+        return (_shown(each) for each in self._steps if each[0] > number)
 
     def step_of(self, weight: torch.Tensor, number: int) -> Beat | None:
         """The first step after a node of an optimizer that owns a weight, or the memory behind it."""
@@ -93,9 +93,9 @@ class Beats:
     def backward_since(self, number: int) -> Beat | None:
         """The first backward that freed its graph and began after a node was made; not the one that is running."""
         begun = list(self._backwards)[: -1 if self._is_running else None]
-        return next((_shown(each) for each in begun if each.before > number), None)
+        return next((_shown(each) for each in begun if each[0] > number), None)
 
 
 def _shown(kept: _Kept) -> Beat:
-    optimizer = kept.optimizer() if kept.optimizer is not None else None
-    return Beat(kept.before, Site(kept.code, kept.lasti, kept.line, kept.names), optimizer)
+    before, optimizer, site = kept
+    return Beat(before, site, optimizer() if optimizer is not None else None)

@@ -108,6 +108,8 @@ class PassBook:
         self.current = Pass(0, 0, True)
         self.begun = 0
         self._draws = False
+        self._most_batches = 1
+        """That a pass was seen to take."""
         self.hand = Hand()
         self._after_backward: torch.Tensor | None = None
         self.watched = False
@@ -171,8 +173,12 @@ class PassBook:
             self._after_backward = torch.get_rng_state()
 
     def deliver(self, batch: Batch, data: Any) -> None:
-        self.current.deliveries.append((batch, data))
-        if self.current.recorded or self._draws:
+        """Of batches that nothing came of no more are kept than a recorded pass has, as it is for its replay that they are."""
+        now = self.current
+        if len(now.deliveries) >= self._most_batches and not now.recorded:
+            self.renew(now.step)
+        now.deliveries.append((batch, data))
+        if now.recorded or self._draws:
             self.mark("batch")
 
     def enter(self, args: tuple[Any, ...]) -> None:
@@ -243,6 +249,7 @@ class PassBook:
             [value for value, _ in _changed_from_outside(_deciding(calls, ended), ended.first)],
         )
         self.watched = self.watched or bool(score.changed)
+        self._most_batches = max(self._most_batches, len(score.batches))
         self._draws = self._draws or any(may_draw(call) for call in calls if call.phase != "optimizer")
         self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
 

@@ -212,7 +212,7 @@ class Auditor:
 
     # before an update
 
-    def step_began(self, optimizer: Optimizer) -> None:
+    def count_step(self, optimizer: Optimizer) -> OptimizerEntry:
         entry = self._entry(optimizer)
         entry.steps += 1
         if len(optimizer.param_groups) != entry.groups:
@@ -223,6 +223,10 @@ class Auditor:
             entry.climb.note(rate)
             if rate not in entry.rates:
                 entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
+        return entry
+
+    def step_began(self, optimizer: Optimizer) -> None:
+        entry = self.count_step(optimizer)
         now = self.passes.current
         is_early = self.host.step < LEDGER_STEPS
         if self.rounds.open:

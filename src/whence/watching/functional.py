@@ -101,7 +101,7 @@ class _Watch:
 
     def begins(self, weights: dict[str, torch.Tensor]) -> None:
         self._tripwires.next_pass()
-        self._tripwires.labels = {id(each): name for name, each in weights.items()}
+        self._tripwires.telling.labels = {id(each): name for name, each in weights.items()}
         self._passes.begin(self._step, recording=True)
 
     def has_loss(self, loss: torch.Tensor) -> None:

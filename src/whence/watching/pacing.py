@@ -69,7 +69,7 @@ class Pace:
         self._dear_steps = 0
         self._last_node = self._nodes = 0
         """Autograd's number of the last loss's node, and how many were made since the loss before."""
-        self._has_new_loss = False
+        self.has_new_loss = False
         self._hooks_off = False
         """The module sensor is on for one pass only."""
 
@@ -78,9 +78,13 @@ class Pace:
 
     # steps
 
-    def is_due(self, step: int) -> bool:
-        """Whether something is to be looked at when this step ends."""
-        return self.calls.on or self.order.on or step in AUDITS or self._has_new_loss
+    def is_settled(self) -> bool:
+        """Nothing is recorded, and the order of the loop is known."""
+        return not self.calls.on and not self.order.on
+
+    def is_quiet(self) -> bool:
+        """And nothing is to be."""
+        return self.is_settled() and not self.has_new_loss
 
     def step_made(self) -> None:
         """Is the next one to be recorded?"""
@@ -90,7 +94,7 @@ class Pace:
         elif not self.calls.on:
             self.judge_hooks()
         self._hooks_off = False
-        wanted, self._has_new_loss = self.host.step in AUDITS or self._has_new_loss, False
+        wanted, self.has_new_loss = self.host.step in AUDITS or self.has_new_loss, False
         if wanted and not self.calls.on and self.host.scope is None:
             # What this pass looks like is of interest, whatever it costs: there are few of these.
             self._hooks_off = not self.modules.on
@@ -171,7 +175,7 @@ class Pace:
             # As many nodes as in the step before: nothing has joined.
             return
         if self._is_new(("loss", structure_of(loss))):
-            self._has_new_loss = not self.calls.on
+            self.has_new_loss = not self.calls.on
 
     def _is_new(self, signature: Any) -> bool:
         """Whether a signature is unlike all before, and there have not been too many."""

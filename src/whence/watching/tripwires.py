@@ -7,13 +7,11 @@ bad point, and a gradient that nobody uses have none.
 
 from __future__ import annotations
 
-import functools
 import math
 import sys
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
@@ -22,13 +20,13 @@ from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
-from whence.finding import Finding, Severity
+from whence.finding import Finding
 from whence.lineage.births import mended
 from whence.lineage.live import LiveBirth, live_birth
-from whence.lineage.looking import names_of
 from whence.lineage.updating import made_again
 from whence.repro import Repro
 from whence.source.sites import Site, is_library, user_frames, user_stack, variables
+from whence.tape.finite import all_finite, gradients_of, weights_of
 from whence.tape.handles import handles_in
 from whence.tape.passes import PassBook
 from whence.tape.portions import Portions
@@ -36,22 +34,11 @@ from whence.tape.replay import Plan, leaving_no_trace, trouble_in
 from whence.tape.tape import Call, Value, flatten
 from whence.tape.trial import try_values
 from whence.tape.trip import BadState, BadUpdate, Consequence, Notice, ScaleFall, Trip
+from whence.watching.course import Course
 from whence.watching.diagnosing import Diagnoser
-from whence.watching.updates import (
-    ABSURD,
-    SUDDEN,
-    RateProbe,
-    bad_state,
-    dry_run,
-    is_out_of_bounds,
-    is_torchs,
-    rounds_eps,
-)
+from whence.watching.telling import Telling, as_known, as_skipped
+from whence.watching.updates import RateProbe, bad_state, dry_run, is_torchs, rounds_eps
 
-MOST_LOSSES = 256
-MOST_RATE_TRIALS = 4
-JUMP = 2.0
-MOST_DIAGNOSES = 12
 SMALL_SCALE = 128.0
 MOST_SKIPPED = 10
 MOST_THROWN_AWAY = 3
@@ -98,7 +85,8 @@ class Tripwires:
         self.host = host
         self.passes = passes
         self.diagnoser = diagnoser
-        self.losses: deque[float] = deque(maxlen=MOST_LOSSES)
+        self.telling = Telling(host, diagnoser)
+        self.course = Course()
         self.trained = False
         self._bad_loss: tuple[torch.Tensor, tuple[Site, ...]] | None = None
         self._loss: torch.Tensor | None = None
@@ -107,24 +95,15 @@ class Tripwires:
         """What is known of a bad loss's step at the moment of its backward."""
         self._diagnosed: list[Finding] | None = None
         self._pending: Bad | None = None
-        self._count = 0
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._weights: list[weakref.ref[torch.Tensor]] = []
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
-        self._poisoned: list[weakref.ref[torch.Tensor]] = []
-        """Weights that a bad gradient was applied to: what follows from that is not told again."""
         self._got_over_it = False
         """Whether there were losses that are finite after the one that is not."""
-        self._told_update = self._told_state = self._told_end = self._told_scale = False
-        self._cause: Finding | None = None
-        """What was told already, and ends in something that is not finite: an explosion, memory that nobody wrote."""
-        self._rates_tried: list[float] = []
+        self._told_update = self._told_state = self._told_scale = False
         self._test_exploded = False
         """That the loss explodes, and what comes of it, is what a range test of rates is made for."""
         self._scales: weakref.WeakKeyDictionary[GradScaler, ScaleFall] = weakref.WeakKeyDictionary()
-        self._start: float | None = None
-        """The loss that the run began with, without its sign."""
-        self._jumped = False
         self._rate: RateProbe | None = None
         self._stepping: weakref.ref[Optimizer] | None = None
         self._rounds_eps = self._is_own = self._may_spoil = False
@@ -141,8 +120,6 @@ class Tripwires:
         """The same in a program that has not trained."""
         self._left_out: list[Finding] = []
         """Data that the program's own check leaves out, before a step went well."""
-        self.labels: dict[int, str] = {}
-        """Names of weights that no module has, by identity."""
         self.manner = ""
         """How the step under way differs from the program's."""
 
@@ -162,8 +139,8 @@ class Tripwires:
         """For a child process, which asks about what it does itself."""
         self.forget()
         self._is_aside, self._used_loss = True, None
-        self._count, self._poisoned, self._cause = 0, [], None
-        self._told_update = self._told_state = self._told_end = self._told_scale = False
+        self.telling.begin_anew()
+        self._told_update = self._told_state = self._told_scale = False
 
     @property
     def loss(self) -> torch.Tensor | None:
@@ -181,20 +158,24 @@ class Tripwires:
                 "optimizer": trip.optimizer,
                 "built": trip.built,
             }
-            return self._ask(self._trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more))
+            return self.telling.ask(self._trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more))
         return []
 
-    def is_idle(self) -> bool:
-        """Nothing was noticed in this pass that its end could settle."""
+    def is_quiet(self, optimizer: Optimizer) -> bool:
+        """It is the only optimizer, one of torch's, for whose steps one backward is made; and nothing was noticed that the
+        next step could settle."""
         return (
-            self._pending is None
+            self._stepping is not None
+            and self._stepping() is optimizer
+            and not (self._is_own or self._rounds_eps or self.course.jumped or self._may_spoil)
+            and self.host.optimizer_count() == 1
+            and self.portions.are_single
+            and self._pending is None
             and self._bad_loss is None
             and self._held is None
             and self._rate is None
-            and not self._may_spoil
             and self._diagnosed is None
-            and bool(self.losses)
-            and -ABSURD < self.losses[-1] < ABSURD
+            and self.course.is_usual()
             and not self.passes.watched
         )
 
@@ -210,7 +191,7 @@ class Tripwires:
         if told or not self._healthy_buffers:
             pass
         elif held is not None and not self.passes.current.backwards:
-            self._say_skipped(self._as_skipped(held))
+            self._say_skipped(self.telling.milder(as_skipped, held))
         elif bad is not None and self._diagnosed is None:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
@@ -223,7 +204,7 @@ class Tripwires:
 
     def _look_at_buffers(self) -> bool:
         """Running statistics that the pass has made not finite: they outlive it, whatever becomes of its loss."""
-        if not self._healthy_buffers or self._poisoned:
+        if not self._healthy_buffers or self.telling.has_lost:
             return False
         changed = [each for each in self.passes.changed_leaves() if self._is_buffer(each[1])]
         if not changed or all_finite([tensor for _, tensor in changed]):
@@ -231,7 +212,7 @@ class Tripwires:
         self._healthy_buffers = False
         for value, tensor in changed:
             if trouble_in(tensor):
-                name = self._names([tensor])[0]
+                name = self.telling.names([tensor])[0]
                 trip = self._trip(
                     Notice.STATE,
                     Consequence.SKIPPED,
@@ -255,7 +236,7 @@ class Tripwires:
         """Look at what the program left behind."""
         self._say_left_out()
         if self._pending is not None and self._pending.is_functional:
-            found, self._pending = self._as_skipped(self._pending.findings), None
+            found, self._pending = self.telling.milder(as_skipped, self._pending.findings), None
             self.host.say(found)
             return found
         self._settle()
@@ -276,32 +257,27 @@ class Tripwires:
         if not self.trained:
             found = self._untrained(frames)
             if not found and self._read:
-                found = self._as_skipped(self._read)
+                found = self.telling.milder(as_skipped, self._read)
                 self.host.say(found)
             return found
         return []
 
     # the loss
 
-    def glance_at_loss(self, losses: list[torch.Tensor]) -> bool:
-        """The short way for a step like all others: one loss, finite, and no larger than it may be. False if it is not."""
-        if len(losses) != 1 or self._pending is not None or self._bad_loss is not None or not self.losses:
-            return False
-        number = _number(losses[0])
-        if number is None or number - number != 0 or self._jumps(number):
+    def is_as_expected(self, loss: torch.Tensor) -> bool:
+        """The short way for a step like all others: a loss that is finite, and no larger than it may be. It is noted then."""
+        number = _number(loss)
+        if number is None or not self.course.goes_on(number):
             return False
         self.passes.current.backwards += 1
         self.portions.made += 1
-        self._loss = losses[0]
-        self._jumped = False
-        self.losses.append(number)
+        self._loss = loss
+        self.course.losses.append(number)
         return True
 
-    def _jumps(self, number: float) -> bool:
-        """Whether a loss is well above the one before, or out of all proportion."""
-        if not self.losses or self._start is None:
-            return False
-        return abs(number) > JUMP * abs(self.losses[-1]) or abs(number) > SUDDEN * self._start
+    def used(self) -> None:
+        """Such a step is over: its loss, and the graph under it, are let go."""
+        self._loss = None
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         self.trained = True
@@ -316,13 +292,11 @@ class Tripwires:
             self._loss = loss
             if number is not None:
                 self._got_over_it = self._got_over_it or number - number == 0
-                self._jumped = self._jumps(number)
-                self.losses.append(number)
-                self._start = abs(number) if self._start is None else self._start
+                self.course.note(number)
             # A number minus itself is zero unless it is NaN or Inf.
             if (number is None or number - number != 0) and self._bad_loss is None and trouble_in(loss):
                 self._bad_loss, self._got_over_it = (loss, user_stack(sys._getframe(1))), False
-                if not now.recorded and not self._poisoned and self._count < MOST_DIAGNOSES:
+                if not now.recorded and not self.telling.has_lost and self.telling.may_ask():
                     self._live = live_birth(loss)
                     self._prepared = self.diagnoser.prepare(loss, user_frames(sys._getframe(1)))
         if now.recorded:
@@ -341,8 +315,14 @@ class Tripwires:
                 hand.before.keep(inputs, given)
 
     def _look_after_backward(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
-        if self._jumped and self.passes.hand.on and not self._poisoned and self._cause is None and self._explodes():
-            self._rates_tried.append(self.losses[-1])
+        if (
+            self.course.jumped
+            and self.passes.hand.on
+            and not self.telling.has_lost
+            and self.telling.cause is None
+            and self.course.explodes()
+        ):
+            self.course.tried()
             self._rate = self._rate_probe(None, self.passes.hand.weights())
         weights = [each for each in inputs if each.is_leaf and each.requires_grad]
         if inputs and len(weights) == len(inputs):
@@ -359,7 +339,7 @@ class Tripwires:
             # Whatever the gradients are: the update before has spoilt the weights, and what it was made of may still be there.
             bad_loss, self._bad_loss = self._bad_loss, None
             self._tell(self._trip(Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))))
-            self._mark_lost(lost)
+            self.telling.mark_lost(lost)
 
     def portion_added(self) -> None:
         """More will be added to the gradients before an optimizer uses them: now it is known which backward has spoilt them."""
@@ -396,7 +376,7 @@ class Tripwires:
                 self._loss,
                 user_stack(sys._getframe(1)),
                 user_frames(sys._getframe(1)),
-                weights=self._names(weights),
+                weights=self.telling.names(weights),
                 bad_gradients=gradients,
                 by_last_backward=by_last_backward,
                 **self._used_by(waits_for),
@@ -407,9 +387,9 @@ class Tripwires:
                 Consequence.APPLIED,
                 *self._bad_loss,
                 user_frames(sys._getframe(1)),
-                weights=self._names(weights),
+                weights=self.telling.names(weights),
             )
-        self._diagnosed = self._ask(trip)
+        self._diagnosed = self.telling.ask(trip)
         self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights], waits_for)
 
     def _used_by(self, waits_for: weakref.ref[Optimizer] | None) -> dict[str, Any]:
@@ -422,10 +402,10 @@ class Tripwires:
             pending, self._pending = self._pending, None
             weights = [each for ref in pending.weights if (each := ref()) is not None]
             if spoilt or any(trouble_in(each) for each in weights):
-                self._poisoned = pending.weights
+                self.telling.mark_lost(weights)
                 self.host.say(pending.findings)
                 if spoilt and pending.findings:
-                    self._cause, self._told_end = pending.findings[0], True
+                    self.telling.cause, self.telling.is_over = pending.findings[0], True
             elif pending.waits_for is not None:
                 self._thrown_away += 1
 
@@ -439,51 +419,40 @@ class Tripwires:
             trip = self._trip(
                 Notice.RATE, Consequence.APPLIED, probe.observed, made_at, frames, built=made_at, evidence=trial
             )
-            self._cause = next(iter(self._tell(trip)), None)
+            self.telling.cause = next(iter(self._tell(trip)), None)
 
     # what torch.func computes
 
     def may_ask(self) -> bool:
-        return self._pending is None and self._count < MOST_DIAGNOSES and not self._told_end
+        return self._pending is None and self.telling.may_ask()
 
     def suspected(self) -> list[Finding]:
         return self._pending.findings if self._pending is not None else []
 
     def hold(self, findings: list[Finding], repros: list[Repro | None]) -> None:
         """What was found out about results that are not finite. It is told if the next step has them in its weights."""
-        self._count += 1
+        self.telling.asked_elsewhere()
         if findings:
             self._diagnosed, self._pending = findings, Bad(findings, is_functional=True)
         self.diagnoser.repros.update(zip(findings, repros, strict=True))
 
     def spoilt(self, tensor: torch.Tensor) -> list[Finding]:
         """Gradients are about to be computed for weights, or from data, that are not finite: where does that come from?"""
-        if self._pending is not None or self._told_end:
+        if self._pending is not None or self.telling.is_over:
             return []
         frames, stack = user_frames(sys._getframe(1)), user_stack(sys._getframe(1))
         names = [handle.text for frame in frames for handle, each in handles_in(frame) if each is tensor]
-        return self._ask(self._trip(Notice.INPUT, Consequence.APPLIED, tensor, stack, frames, weights=names[:1]))
+        return self.telling.ask(self._trip(Notice.INPUT, Consequence.APPLIED, tensor, stack, frames, weights=names[:1]))
 
     def input_spoilt(self, findings: list[Finding]) -> None:
         """And now what was computed is not finite either."""
         if self._pending is not None:
             self._settle(spoilt=True)
-        elif not self._told_end:
+        elif not self.telling.is_over:
             self.host.say(findings)
-            self._told_end = bool(findings)
+            self.telling.is_over = bool(findings)
 
     # the gradients
-
-    def glance(self, optimizer: Optimizer) -> bool:
-        """The short way for a step like all others: the only optimizer, one of torch's, all gradients finite."""
-        return (
-            self._stepping is not None
-            and self._stepping() is optimizer
-            and not (self._is_own or self._rounds_eps or self._jumped)
-            and self._bad_loss is None
-            and self.host.optimizer_count() == 1
-            and all_finite([each.grad for group in optimizer.param_groups for each in group["params"]])
-        )
 
     def step_began(self, optimizer: Optimizer) -> None:
         """An optimizer is about to use its gradients."""
@@ -494,11 +463,11 @@ class Tripwires:
             self._is_own = not is_torchs(optimizer)
         weights = weights_of(optimizer)
         fine = all_finite([each.grad for each in weights])
-        self._may_spoil = fine and self._is_own and not self._poisoned and not self._told_update
+        self._may_spoil = fine and self._is_own and not self.telling.has_lost and not self._told_update
         if fine:
             if self.host.optimizer_count() > 1:
                 self._look_at_others(optimizer)
-            if self._rounds_eps or self._jumped:
+            if self._rounds_eps or self.course.jumped:
                 self._before_update(optimizer, weights)
             if self._bad_loss is not None and self._diagnosed is None and self._pending is None:
                 loss, stack = self._bad_loss
@@ -535,24 +504,19 @@ class Tripwires:
 
     def _before_update(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
         """Gradients are finite. Is the update?"""
-        if self._poisoned or self._told_update:
+        if self.telling.has_lost or self._told_update:
             return
-        update = dry_run(optimizer, lambda each: self._names([each])[0]) if self._rounds_eps else None
+        update = dry_run(optimizer, lambda each: self.telling.names([each])[0]) if self._rounds_eps else None
         if update is not None:
             self._told_update = True
             self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
-            self._mark_lost(weights)
-        elif self._jumped and self._cause is None and self._explodes():
+            self.telling.mark_lost(weights)
+        elif self.course.jumped and self.telling.cause is None and self.course.explodes():
             if self.host.tests_rates(optimizer):
                 self._test_exploded = True
                 return
-            self._rates_tried.append(self.losses[-1])
+            self.course.tried()
             self._rate = self._rate_probe(float(optimizer.param_groups[0]["lr"]), weights)
-
-    def _explodes(self) -> bool:
-        """Whether the rate is to be tried. What grows without end is tried again, ten times further up."""
-        is_due = len(self._rates_tried) < MOST_RATE_TRIALS or self.losses[-1] > 10 * max(self._rates_tried)
-        return is_due and is_out_of_bounds(self.losses, self._start or 0.0)
 
     def _rate_probe(self, rate: float | None, weights: list[torch.Tensor]) -> RateProbe | None:
         loss = self._loss
@@ -561,8 +525,7 @@ class Tripwires:
             return None
         target, plan = found
         copies = [(each, each.detach().clone()) for each in weights]
-        start = self._start or 0.0
-        return RateProbe(rate, plan, target, loss.detach().clone(), copies, start)
+        return RateProbe(rate, plan, target, loss.detach().clone(), copies, self.course.start or 0.0)
 
     def _update_trip(self, optimizer: Optimizer, notice: Notice, evidence: Any) -> Trip:
         return self._trip(
@@ -582,13 +545,13 @@ class Tripwires:
             pending = Bad(self._held)
         if pending is not None and pending.findings and is_torchs(optimizer):
             self.host.say(pending.findings)
-            self._mark_lost(weights)
+            self.telling.mark_lost(weights)
             return
         if pending is not None and pending.findings:
             self._pending = Bad(pending.findings, [weakref.ref(each) for each in weights])
             return
         more = {
-            "weights": self._names(weights),
+            "weights": self.telling.names(weights),
             "bad_gradients": [each.grad for each in weights],
             "optimizer": optimizer,
             "built": self.host.built_at(optimizer),
@@ -602,10 +565,10 @@ class Tripwires:
             trip = self._trip(Notice.GRADIENT, Consequence.APPLIED, self._loss, stack, frames, **more)
         if is_torchs(optimizer):
             self._tell(trip)
-            self._mark_lost(weights)
+            self.telling.mark_lost(weights)
         else:
             # Somebody's own optimizer may know what to do with it.
-            self._diagnosed = self._ask(trip)
+            self._diagnosed = self.telling.ask(trip)
             self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights])
 
     def scale_ends(self, scaler: GradScaler, stack: tuple[Site, ...]) -> None:
@@ -623,7 +586,7 @@ class Tripwires:
             return
         weights = [each for one in self.host.known_optimizers() for each in weights_of(one) if trouble_in(each.grad)]
         notice, loss = (Notice.LOSS, self._bad_loss[0]) if self._bad_loss is not None else (Notice.GRADIENT, self._loss)
-        more = {"weights": self._names(weights), "bad_gradients": gradients_of(weights), "evidence": fall}
+        more = {"weights": self.telling.names(weights), "bad_gradients": gradients_of(weights), "evidence": fall}
         trip = self._trip(notice, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(1)), **more)
         if self._tell(trip):
             self._told_scale = True
@@ -632,17 +595,17 @@ class Tripwires:
         self._settle(everything=False)
         if self._may_spoil and not all_finite(weights := weights_of(optimizer)):
             self._may_spoil, self._told_update = False, True
-            names = tuple(self._names([each for each in weights if trouble_in(each)]))
+            names = tuple(self.telling.names([each for each in weights if trouble_in(each)]))
             remade = self.host.diagnose(lambda: made_again(optimizer))
             spoilt = BadUpdate(type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade)
             self._tell(self._update_trip(optimizer, Notice.UPDATE, spoilt))
-            self._mark_lost(weights)
+            self.telling.mark_lost(weights)
         probe, self._rate = self._rate, None
         trial = probe.settle() if probe is not None else None
         if trial is not None:
             # Whatever overflows from here on follows from it.
-            self._cause = next(iter(self._tell(self._update_trip(optimizer, Notice.RATE, trial))), None)
-        elif self.losses and abs(self.losses[-1]) > ABSURD and not self._poisoned and not self._told_state:
+            self.telling.cause = next(iter(self._tell(self._update_trip(optimizer, Notice.RATE, trial))), None)
+        elif self.course.is_absurd() and not self.telling.has_lost and not self._told_state:
             state = bad_state(optimizer)
             if state is not None and all_finite(weights_of(optimizer)):
                 self._told_state = True
@@ -659,7 +622,7 @@ class Tripwires:
 
     def _skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
         trip = self._trip(Notice.LOSS, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(2)))
-        self._diagnosed = self._ask(trip)
+        self._diagnosed = self.telling.ask(trip)
         if self._scales:
             # A GradScaler leaves out what overflows, and says nothing of it.
             self.host.say(self._diagnosed)
@@ -676,10 +639,10 @@ class Tripwires:
 
     def _say_left_out(self) -> None:
         left_out, self._left_out = self._left_out, []
-        self.host.say(self._as(as_known, left_out) if self._has_trained_well() else left_out[:1])
+        self.host.say(self.telling.milder(as_known, left_out) if self._has_trained_well() else left_out[:1])
 
     def _has_trained_well(self) -> bool:
-        return any(math.isfinite(each) for each in self.losses)
+        return any(math.isfinite(each) for each in self.course.losses)
 
     def _abandoned(
         self, consequence: Consequence, frames: list[FrameType], exception: BaseException | None = None
@@ -694,7 +657,7 @@ class Tripwires:
                     trip = self._trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception)
                     if consequence is not Consequence.SKIPPED:
                         return self._tell(trip)
-                    self._diagnosed = self._ask(trip)
+                    self._diagnosed = self.telling.ask(trip)
                     self._say_skipped(self._diagnosed)
                     return self._diagnosed
         now = self.passes.current
@@ -717,9 +680,9 @@ class Tripwires:
         frames = user_frames(sys._getframe(1))
         trip = self._trip(Notice.LOSS, Consequence.ENDED, tensor, call.stack, frames)
         if trained:
-            self._diagnosed = self._held = self._ask(trip)
+            self._diagnosed = self._held = self.telling.ask(trip)
         else:
-            self._read = self._ask(trip)
+            self._read = self.telling.ask(trip)
 
     # validators
 
@@ -735,7 +698,7 @@ class Tripwires:
         for tensor in tensors if tensors is not None else _in_library(frames):
             if trouble_in(tensor):
                 trip = self._trip(Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception)
-                found = self._diagnosed = self._ask(trip)
+                found = self._diagnosed = self.telling.ask(trip)
                 if found:
                     return found
         return []
@@ -782,82 +745,18 @@ class Tripwires:
             live=self._live if notice is Notice.LOSS else None,
             prepared=self._prepared if notice is Notice.LOSS else (),
             manner=self.manner,
-            losses=tuple(self.losses),
+            losses=tuple(self.course.losses),
             backwards=self.portions.of_this_step,
             **more,
         )
-
-    def _names(self, weights: list[torch.Tensor]) -> list[str]:
-        """Weights as the user knows them: by their place in a model, or by a variable."""
-        frames = user_frames(sys._getframe(1))
-        return [
-            self.labels.get(id(each))
-            or self.diagnoser.modules.name_of(each)
-            or next((name for name, _ in names_of(each, frames)), "")
-            or next((handle.text for frame in frames for handle, held in handles_in(frame) if held is each), "")
-            or f"a weight of shape {tuple(each.shape)}"
-            for each in weights
-        ]
-
-    def _ask(self, trip: Trip) -> list[Finding]:
-        self._count += 1
-        if self._count > MOST_DIAGNOSES or self._told_end or self._is_poisoned():
-            return []
-        found = self.host.diagnose(lambda: self.diagnoser.diagnose(trip))
-        if self._cause is not None and found and not found[0].rule.startswith("data/"):
-            self._told_end = True
-            return [follows(each, self._cause) for each in found]
-        if not found and trip.could_not and not trip.now.recorded and trip.observed is not None:
-            self.host.record_next_step(trip.could_not)
-        return found
-
-    def expect(self, cause: Finding) -> None:
-        self._cause = self._cause or cause
-
-    def _mark_lost(self, weights: Iterable[torch.Tensor]) -> None:
-        self._poisoned = [weakref.ref(each) for each in weights]
-
-    def _is_poisoned(self) -> bool:
-        """Whether weights that were told to be lost still are: a program may load better ones."""
-        lost = any(trouble_in(each) for ref in self._poisoned if (each := ref()) is not None)
-        if not lost:
-            self._poisoned = []
-        return lost
-
-    def _as_skipped(self, findings: list[Finding]) -> list[Finding]:
-        return self._as(as_skipped, findings)
-
-    def _as(self, milder: Callable[[Finding], Finding], findings: list[Finding]) -> list[Finding]:
-        repros = self.diagnoser.repros
-        told = [(milder(each), each) for each in findings]
-        for mild, each in told:
-            repros[mild] = repros.pop(each, None)
-        return [mild for mild, _ in told]
 
     def _tell(self, trip: Trip) -> list[Finding]:
         if self._test_exploded and trip.optimizer is not None and self.host.tests_rates(trip.optimizer):
             self._diagnosed = []
             return []
-        found = self._diagnosed = self._ask(trip)
+        found = self._diagnosed = self.telling.ask(trip)
         self.host.say(found)
         return found
-
-
-def follows(finding: Finding, cause: Finding) -> Finding:
-    """What comes of something that was told already is said once, and quietly."""
-    why = f"It follows from {cause.rule} ({cause.verdict}). {finding.why}"
-    return replace(finding, severity=Severity.INFO, why=why, fix=f"Mend {cause.rule} first.", patch=None)
-
-
-def as_skipped(finding: Finding) -> Finding:
-    """The program saw it and went on without it: no weight was harmed."""
-    severity = Severity.INFO if finding.rule == "nonfinite/overflow" else Severity.WARNING
-    return replace(finding, severity=min(severity, finding.severity, key=lambda each: each.rank))
-
-
-def as_known(finding: Finding) -> Finding:
-    """The program looks for it itself, and trains on what is left."""
-    return replace(finding, severity=Severity.INFO)
 
 
 def _in_library(frames: list[FrameType]) -> Iterable[torch.Tensor]:
@@ -896,41 +795,3 @@ def _number(loss: torch.Tensor) -> float | None:
         return float(loss.item())
     except (RuntimeError, TypeError):
         return None
-
-
-def weights_of(optimizer: Optimizer) -> list[torch.Tensor]:
-    """The weights that an optimizer is about to change."""
-    return [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
-
-
-def gradients_of(weights: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    return [each.grad for each in weights if each.grad is not None]
-
-
-@functools.cache
-def _signal(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """A zero that becomes one if something is not finite, and a scale of one."""
-    with torch.inference_mode(mode=False):
-        return torch.zeros((), device=device), torch.ones((), device=device)
-
-
-def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
-    """One fused look at many tensors.
-
-    torch's own check for loss scaling reads each tensor once and writes back what it read: with a scale of one that
-    changes no bit, and on `.data` it counts as no change. Where it cannot look, each tensor is looked at by itself.
-    """
-    plain = [each.data for each in tensors if each is not None]
-    if not plain:
-        return True
-    found, one = _signal(plain[0].device)
-    try:
-        torch._amp_foreach_non_finite_check_and_unscale_(plain, found, one)
-        if found.item():
-            _signal.cache_clear()
-            return False
-        return True
-    except (RuntimeError, NotImplementedError):
-        # Sparse or complex ones, several devices, an expanded gradient that shares its memory. Some may have been read already.
-        _signal.cache_clear()
-        return not any(trouble_in(each) for each in plain)

@@ -1,0 +1,52 @@
+"""The course of the loss: what it was in the last steps, whether it jumps, and whether it explodes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from whence.watching.updates import ABSURD, SUDDEN, is_out_of_bounds
+
+MOST_LOSSES = 256
+MOST_RATE_TRIALS = 4
+JUMP = 2.0
+
+
+class Course:
+    def __init__(self) -> None:
+        self.losses: deque[float] = deque(maxlen=MOST_LOSSES)
+        self.start: float | None = None
+        """The loss that the run began with, without its sign."""
+        self.jumped = False
+        """Whether the last one did."""
+        self._tried: list[float] = []
+        """The losses at which the rate was tried."""
+
+    def note(self, number: float) -> None:
+        self.jumped = self.jumps(number)
+        self.losses.append(number)
+        self.start = abs(number) if self.start is None else self.start
+
+    def jumps(self, number: float) -> bool:
+        """Whether a loss is well above the one before, or out of all proportion."""
+        if not self.losses or self.start is None:
+            return False
+        return abs(number) > JUMP * abs(self.losses[-1]) or abs(number) > SUDDEN * self.start
+
+    def goes_on(self, number: float) -> bool:
+        """Whether a loss is finite, as large as a loss may be, and no jump."""
+        return number - number == 0 and abs(number) < ABSURD and not self.jumps(number)
+
+    def is_usual(self) -> bool:
+        """Whether the last one is of a size that losses have."""
+        return bool(self.losses) and abs(self.losses[-1]) < ABSURD
+
+    def is_absurd(self) -> bool:
+        return bool(self.losses) and abs(self.losses[-1]) > ABSURD
+
+    def explodes(self) -> bool:
+        """Whether the rate is to be tried. What grows without end is tried again, ten times further up."""
+        is_due = len(self._tried) < MOST_RATE_TRIALS or self.losses[-1] > 10 * max(self._tried)
+        return is_due and is_out_of_bounds(self.losses, self.start or 0.0)
+
+    def tried(self) -> None:
+        self._tried.append(self.losses[-1])

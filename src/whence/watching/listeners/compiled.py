@@ -1,0 +1,71 @@
+"""What the compile sensor reports: compiled code about to run. Everything that dynamo would see is off meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from whence.source.sites import user_stack
+from whence.tape.tape import Call, CompiledRegion, flatten
+from whence.watching.listeners.listener import Listener
+from whence.watching.listeners.modules import ModuleListener
+
+if TYPE_CHECKING:
+    from whence.watching.session import Session
+
+
+class CompileListener(Listener):
+    def __init__(self, session: Session, modules: ModuleListener) -> None:
+        super().__init__(session)
+        self._modules = modules
+
+    def region_began(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        session = self.session
+        hooks, calls = session.module_sensor.on, session.calls.on
+        call = None
+        if calls:
+            with session.looking():
+                call = self._put_on_tape(target, args, kwargs)
+        if isinstance(target, nn.Module) and session.scope is None and hooks:
+            session.modules.note_root(target)
+            self._modules.module_entered(target, args, outermost=True)
+            calls = calls or session.calls.on
+        session.module_sensor.stop()
+        session.calls.stop()
+        # A compiled function may be a whole step, with zero_grad and all; a compiled model has none of that in it.
+        of_the_loop = () if isinstance(target, nn.Module) else (session.loop_sensor, session.order)
+        taken_off = [each for each in (session.transforms, *of_the_loop) if each.on]
+        for sensor in taken_off:
+            sensor.stop()
+        return call, hooks, calls, taken_off
+
+    def _put_on_tape(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """It is one call there, of the module's weights and what it is given."""
+        session = self.session
+        weights = (
+            dict(nn.Module.named_parameters(target)) | dict(nn.Module.named_buffers(target))
+            if isinstance(target, nn.Module)
+            else {}
+        )
+        given = (weights, args, kwargs)
+        stack = user_stack(sys._getframe(2))
+        call = session.tape.begin(CompiledRegion(target), given, {}, stack=stack, **session.call_listener.current())
+        call.phase = "forward"
+        session.passes.note_operands(call, [each for each in flatten(given) if isinstance(each, torch.Tensor)])
+        return call
+
+    def region_ended(self, region: Any, result: Any) -> None:
+        call, hooks, calls, taken_off = region
+        session = self.session
+        for sensor in taken_off:
+            sensor.start()
+        if hooks:
+            session.module_sensor.start()
+        if calls:
+            session.calls.start()
+        if call is not None and result is not None:
+            with session.looking():
+                session.tape.finish(call, result, [])

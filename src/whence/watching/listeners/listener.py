@@ -1,0 +1,23 @@
+"""What all listeners share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from whence.watching.session import Session
+
+
+class Listener:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def sensor_failed(self, sensor: str, error: BaseException) -> None:
+        self.session.sensor_failed(sensor, error)
+
+
+def transforming() -> bool:
+    """Within `torch.func`: tensors have no values of their own there."""
+    return bool(torch._C._are_functorch_transforms_active())

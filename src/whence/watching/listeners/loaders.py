@@ -1,0 +1,115 @@
+"""What the loader sensor reports: epochs, batches, and fetches that fail; and what the watchdog does where no batch comes."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import dataloader
+
+from whence.sensors.calls import CallSensor
+from whence.source.sites import frames_from, frames_outside, user_frames, user_stack
+from whence.tape.batches import Batch, LoaderInfo, Lost
+from whence.tape.passes import MOST_DELIVERIES
+from whence.tape.randomness import Kept
+from whence.watching.listeners.listener import Listener
+
+if TYPE_CHECKING:
+    from whence.watching.session import Session
+
+RECORDED_FETCHES = 12
+
+
+class LoaderListener(Listener):
+    def __init__(self, session: Session, calls: CallSensor) -> None:
+        super().__init__(session)
+        self.loaders = session.loaders
+        self.calls = calls
+        self._fetches = 0
+
+    def looking(self) -> AbstractContextManager[None]:
+        return self.session.looking()
+
+    def sensor_failed(self, sensor: str, error: BaseException) -> None:
+        # It will not tell of the end of the fetch that it is in.
+        self.fetch_ended()
+        super().sensor_failed(sensor, error)
+
+    def fetch_began(self) -> None:
+        """What a dataset does is the same for every sample: after some batches it is looked at only if it fails."""
+        self.session.phases.append("data")
+        self._fetches += 1
+        self.session.calls.only_failures = self._fetches > RECORDED_FETCHES
+
+    def fetch_ended(self) -> None:
+        phases = self.session.phases
+        if phases and phases[-1] == "data":
+            phases.pop()
+        self.session.calls.only_failures = False
+
+    def batch_arrived(self, batch: Batch, data: Any) -> None:
+        """Where a loader is known and nothing is recorded, little is done here: it is done for every batch."""
+        session = self.session
+        passes, info = session.passes, batch.info
+        now = passes.current
+        too_many = now.recorded and len(now.deliveries) >= MOST_DELIVERIES
+        if passes.begun == 0 or now.backwards or now.trained or too_many or not torch.is_grad_enabled():
+            with session.looking():
+                session.tripwires.next_pass()
+        passes.deliver(batch, data)
+        session.tape.mark_leaves(batch, info.form.leaves(data))
+        if session.auditor.batches.count(info):
+            with session.looking():
+                session.auditor.batches.note(batch, data)
+        if batch.signature is not info.noted:
+            info.noted = batch.signature
+            session.pace.note_signature(("batch", id(info), batch.signature))
+
+    def epoch_began(self, info: LoaderInfo) -> None:
+        session = self.session
+        with session.looking():
+            session.audited(session.auditor.epoch_began, info, user_stack(sys._getframe(1)))
+
+    def epoch_ended(self, info: LoaderInfo) -> None:
+        session = self.session
+        with session.looking():
+            epoch = session.auditor.epoch_ended(info)
+            if epoch is not None and not epoch.batches:
+                frame = sys._getframe(1)
+                session.audited(session.auditor.audit, user_stack(frame), user_frames(frame), False)
+
+    def fetch_failed(
+        self,
+        info: LoaderInfo,
+        indices: list[Any] | None,
+        worker: int | None,
+        streams: Kept,
+        exception: Exception,
+        lost: list[Lost],
+    ) -> None:
+        session, explainer = self.session, self.session.explainer
+        outer = frames_outside(exception)
+        if lost:
+            session.explain(exception, lambda: explainer.lost_worker(info, lost, exception, outer, session.step))
+        elif indices is not None or info.is_iterable:
+            session.explain(
+                exception, lambda: explainer.fetch(info, indices, worker, streams, exception, outer, session.step)
+            )
+
+    def stands_still(self, thread: int, seconds: float) -> None:
+        """The watchdog calls this from a thread of its own, while the program waits."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            # Another process may be at work that is none of this one's.
+            return
+        session = self.session
+        frame = sys._current_frames().get(thread)
+        frames = list(frames_from(frame))
+        waits_for_data = any(each.f_code.co_filename == dataloader.__file__ for each in frames)
+        lost = session.loader_sensor.lost(only_dead=False) if waits_for_data else None
+        if lost is not None:
+            waiting = TimeoutError(f"no batch for {seconds:.0f} seconds")
+            session.say(session.explainer.lost_worker(*lost, waiting, frames, session.step))
+        else:
+            session.auditor.stands_still(user_stack(frame), user_frames(frame), seconds)

@@ -1,0 +1,41 @@
+"""What the loop sensors report: clearing, clipping, scheduling, switching modes, keeping and loading weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whence.ledgers.loop import Kind
+from whence.source.sites import Site, frames_outside
+from whence.tape.batches import is_from_a_signal
+from whence.watching.listeners.listener import Listener, transforming
+
+
+class LoopListener(Listener):
+    def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
+        session = self.session
+        if session.is_looking or transforming():
+            return
+        with session.looking():
+            if session.auditor.rounds.open:
+                session.goes_by()
+            if kind is Kind.CLEAR:
+                # The update was made before this, and nobody said so.
+                session.hand.look()
+            if kind is Kind.RESCALE:
+                session.tripwires.scale_ends(args[0], stack)
+            elif kind is Kind.SCHEDULE:
+                session.auditor.scheduled(args[0], stack)
+            else:
+                session.auditor.event(kind, stack, args, kwargs, result)
+            if kind is Kind.SCHEDULE and getattr(args[0], "last_epoch", None) == 0:
+                # A schedule makes its first step while it is built.
+                session.explainer.builds.note(args[0], stack)
+
+    def refused(self, exception: Exception) -> None:
+        """A method of torch's, written in Python, does not take what it is given."""
+        if is_from_a_signal(exception) or transforming():
+            return
+        session = self.session
+        outer = frames_outside(exception)
+        state: dict[str, Any] = {"scope": None, "step": session.step, "phase": "program"}
+        session.explain(exception, lambda: session.explainer.traceback(exception, outer, **state))

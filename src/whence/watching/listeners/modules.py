@@ -1,0 +1,92 @@
+"""What the module sensor reports: the outermost module being entered, and one that raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from whence.source.sites import frames_outside
+from whence.tape.batches import is_from_a_signal
+from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES
+from whence.tape.scopes import Scope
+from whence.watching.listeners.listener import Listener, transforming
+
+if TYPE_CHECKING:
+    from whence.watching.session import Session
+
+
+class ModuleListener(Listener):
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.modules = session.modules
+
+    @property
+    def scope(self) -> Scope | None:
+        return self.session.scope
+
+    @scope.setter
+    def scope(self, scope: Scope | None) -> None:
+        self.session.scope = scope
+
+    def recording(self) -> bool:
+        return self.session.pace.recording()
+
+    def module_entered(self, module: nn.Module, args: tuple[Any, ...], outermost: bool = False) -> None:
+        session = self.session
+        outermost = outermost or (session.scope is not None and session.scope.parent is None)
+        if not outermost or transforming():
+            return
+        if self._enters_as_ever():
+            session.passes.enter(args)
+        else:
+            with session.looking():
+                self._note_entry(module, args)
+        session.pace.note_inputs(module, args)
+
+    def _enters_as_ever(self) -> bool:
+        """The short way for a step like all others: it trains, nothing is recorded, and nothing is to be found out any more."""
+        session = self.session
+        return (
+            torch.is_grad_enabled()
+            and session.pace.is_settled()
+            and session.tripwires.trained
+            and not session.tripwires.asked
+            and not session.passes.hand.on
+            and not session.auditor.rounds.open
+            and len(session.passes.current.entries) < MOST_ENTRIES
+        )
+
+    def _note_entry(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        session = self.session
+        session.hand.look()
+        entries = len(session.passes.current.entries)
+        trial = not torch.is_grad_enabled() and entries >= MOST_DELIVERIES
+        if session.tripwires.asked or session.passes.begun == 0 or trial or entries >= MOST_ENTRIES:
+            session.tripwires.next_pass()
+        if session.auditor.rounds.open:
+            session.goes_by()
+        session.passes.enter(args)
+        session.tripwires.module_given(args)
+        current = session.loaders.current
+        session.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
+
+    def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
+        if is_from_a_signal(exception):
+            return
+        session = self.session
+        outer = frames_outside(exception)
+        state: dict[str, Any] = {"scope": session.scope, "step": session.step, "phase": "forward"}
+        session.explain(
+            exception, lambda: session.bad_operand(exception) or session.explainer.traceback(exception, outer, **state)
+        )
+
+    def pause_calls(self) -> bool:
+        calls = self.session.calls
+        was_on = calls.on
+        calls.stop()
+        return was_on and not calls.on
+
+    def resume_calls(self) -> None:
+        self.session.calls.start()

@@ -1,0 +1,127 @@
+"""What the optimizer sensor reports: optimizers being built, and their steps from just before to just after the update."""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from torch.optim import Optimizer
+
+from whence.source.sites import Site, user_stack
+from whence.tape.finite import weights_of
+from whence.watching.listeners.calls import EVALUATION
+from whence.watching.listeners.listener import Listener
+from whence.watching.listeners.loop import LoopListener
+from whence.watching.updates import evaluates_once, is_torchs
+
+if TYPE_CHECKING:
+    from whence.watching.session import Session
+
+
+class OptimizerListener(Listener):
+    def __init__(self, session: Session, loop: LoopListener) -> None:
+        super().__init__(session)
+        self._loop = loop
+
+    def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
+        session = self.session
+        if not session.is_looking:
+            session.passes.hand.on = session.routine.on = False
+            session.auditor.forget_hand()
+            session.auditor.optimizer_built(optimizer, stack)
+            sizes = tuple(len(group["params"]) for group in optimizer.param_groups)
+            session.explainer.builds.note(optimizer, stack, sizes)
+
+    def optimizer_refused(self, exception: Exception, used_up: bool) -> None:
+        self.session.explainer.builds.given_used_up = used_up
+        self._loop.refused(exception)
+
+    def step_began(self, optimizer: Optimizer, evaluates: bool) -> None:
+        session = self.session
+        if session.is_looking or session.is_over:
+            return
+        if session.routine.on and not evaluates and session.routine.step_began(optimizer):
+            return
+        session.tripwires.portions.stepped()
+        if not evaluates:
+            self._before_update(optimizer)
+        elif not evaluates_once(optimizer):
+            session.auditor.evaluates(optimizer)
+        session.phases.append("optimizer")
+        if session.calls.on:
+            session.calls.only_failures = is_torchs(optimizer)
+        session.stop_if_asked()
+
+    def _before_update(self, optimizer: Optimizer) -> None:
+        """Its gradients are there, and used next."""
+        session = self.session
+        with session.looking():
+            if session.passes.hand.on:
+                # Built before the watch began.
+                session.passes.hand.on = False
+                session.auditor.forget_hand()
+            session.tripwires.step_began(optimizer)
+            if session.pace.is_settled():
+                session.auditor.step_began(optimizer)
+            else:
+                session.audited(session.auditor.step_began, optimizer)
+
+    def evaluation_began(self, optimizer: Optimizer) -> None:
+        session = self.session
+        if not evaluates_once(optimizer):
+            with session.looking():
+                session.tripwires.next_pass()
+                session.auditor.evaluation_began(optimizer)
+        session.phases.append(EVALUATION)
+        session.calls.only_failures = False
+
+    def evaluation_ended(self, optimizer: Optimizer) -> None:
+        session = self.session
+        if session.phases and session.phases[-1] == EVALUATION:
+            session.phases.pop()
+        if not evaluates_once(optimizer):
+            with session.looking():
+                session.tripwires.evaluation_ended(optimizer)
+                session.auditor.evaluation_ended(optimizer)
+        elif not session.is_over:
+            self._before_update(optimizer)
+            session.stop_if_asked()
+        session.calls.only_failures = is_torchs(optimizer)
+
+    def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> None:
+        session = self.session
+        if session.is_looking or session.is_over:
+            return
+        if session.routine.on and session.routine.step_ended(optimizer, steps, frame):
+            session.step = steps
+            return
+        session.explainer.beats.stepped(optimizer, frame)
+        if session.calls.only_failures and session.recording() and not session.calls.failed:
+            with session.looking():
+                self._note_update(optimizer, frame)
+        session.calls.only_failures = False
+        while session.phases:
+            if session.phases.pop() == "optimizer":
+                break
+        self._end_step(optimizer, steps)
+
+    def _note_update(self, optimizer: Optimizer, frame: FrameType | None) -> None:
+        """An optimizer of torch's own is one entry of the tape: it changed its weights."""
+        tape, weights = self.session.tape, weights_of(optimizer)
+        now = self.session.call_listener.current()
+        call = tape.begin(type(optimizer).step, (weights,), {}, stack=user_stack(frame), **now)
+        tape.finish(call, None, weights)
+
+    def _end_step(self, optimizer: Optimizer, steps: int) -> None:
+        session = self.session
+        with session.looking():
+            session.tripwires.step_ended(optimizer)
+            session.step = steps
+            session.audited(session.auditor.step_ended, optimizer, steps)
+            session.pace.step_made()
+            session.tripwires.next_pass()
+        session.stop_if_asked()
+        if session.config.steps is None:
+            session.routine.judge(optimizer)
+        elif steps >= session.config.steps:
+            session.retire()

@@ -1,0 +1,81 @@
+"""A step like all others: one backward, one optimizer of torch's own, nothing recorded and nothing amiss.
+
+Nearly all steps are, and caches are cold when one is looked at. So there is a way for them that asks of each step only what may
+differ: a look at the loss, a look at the gradients, and a note of when and where. Whatever is out of the ordinary ends it, as
+does every other look: the step goes the long way then, at whose end the routine may begin again.
+"""
+
+from __future__ import annotations
+
+import weakref
+from types import FrameType
+
+import torch
+from torch.optim import Optimizer
+
+from whence.tape.batches import LoaderBook
+from whence.tape.beats import Beats
+from whence.tape.finite import are_finite
+from whence.tape.passes import PassBook
+from whence.watching.auditing import AUDITS, Auditor
+from whence.watching.pacing import Pace
+from whence.watching.tripwires import Tripwires
+
+
+class Routine:
+    """Each method answers whether that was all there is to do."""
+
+    def __init__(
+        self, loaders: LoaderBook, passes: PassBook, beats: Beats, tripwires: Tripwires, auditor: Auditor, pace: Pace
+    ) -> None:
+        self.on = False
+        self._loaders = loaders
+        self._passes = passes
+        self._beats = beats
+        self._tripwires = tripwires
+        self._auditor = auditor
+        self._pace = pace
+        self._optimizer: weakref.ref[Optimizer] | None = None
+
+    def judge(self, optimizer: Optimizer) -> None:
+        """A step has gone the long way: may the next one go the short one?"""
+        self.on = (
+            self._pace.is_quiet()
+            and self._tripwires.is_quiet(optimizer)
+            and not self._passes.hand.on
+            and not self._auditor.rounds.open
+        )
+        if self.on:
+            self._optimizer = weakref.ref(optimizer)
+
+    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool:
+        batch = self._loaders.current
+        is_new = self._pace.calls.on or (batch is not None and not batch.info.trained)
+        if is_new or keeps_graph or len(losses) != 1 or not self._tripwires.is_as_expected(losses[0]):
+            return False
+        self._beats.backward_began(frame, keeps_graph)
+        self._pace.note_loss(losses[0])
+        return True
+
+    def backward_ended(self) -> None:
+        self._beats.backward_ended()
+
+    def step_began(self, optimizer: Optimizer) -> bool:
+        if self._optimizer is None or self._optimizer() is not optimizer:
+            return False
+        groups = optimizer.param_groups
+        if not are_finite([it.data for group in groups for each in group["params"] if (it := each.grad) is not None]):
+            return False
+        self._tripwires.portions.stepped()
+        self._auditor.count_step(optimizer)
+        return True
+
+    def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool:
+        if steps in AUDITS or self._pace.has_new_loss:
+            return False
+        self._beats.stepped(optimizer, frame)
+        self._passes.renew(steps)
+        self._tripwires.used()
+        if self._pace.modules.on:
+            self._pace.judge_hooks()
+        return True

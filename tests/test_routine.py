@@ -1,0 +1,146 @@
+"""Steps like all others go a short way; what is out of the ordinary ends it, and is seen as if there were none."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from forking import in_child
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from whence.config import Config
+from whence.record import Record
+from whence.report.live import LiveReport
+from whence.watching.session import Session
+
+MOST_STEPS = 2000
+
+
+class Loop:
+    """A watched loop, some way into its run."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.session = Session(Config(), Record(), LiveReport(quiet=True, folder=None))
+        self.session.start()
+        self.net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.optimizer = torch.optim.SGD(self.net.parameters(), 0.01)
+        self.inputs = torch.randn(16, 4)
+
+    def settled(self, step: Callable[[Loop], None] | None = None) -> Loop:
+        """Go on until nothing is recorded any more, and a little further."""
+        while not self.session.pace.is_quiet() and self.session.step < MOST_STEPS:
+            (step or Loop.step)(self)
+        for _ in range(8):
+            (step or Loop.step)(self)
+        return self
+
+    def loss(self) -> torch.Tensor:
+        return (self.net(self.inputs) - self.inputs[:, :1]).square().mean()
+
+    def step(self, loss: torch.Tensor | None = None, **backward: Any) -> None:
+        self.optimizer.zero_grad()
+        (self.loss() if loss is None else loss).backward(**backward)
+        self.optimizer.step()
+
+    @property
+    def goes_on(self) -> bool:
+        return self.session.routine.on
+
+
+def in_fork(body: Callable[[], None], folder: Path) -> None:
+    ran = in_child(body, cwd=folder)
+    assert ran.code == 0, ran.stderr
+
+
+def test_most_steps_go_the_short_way_and_are_counted(tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop().settled()
+        before = loop.session.step
+        assert loop.goes_on
+        for _ in range(20):
+            loop.step()
+        assert loop.goes_on
+        assert loop.session.step == before + 20
+        assert loop.session.auditor.built[-1].steps == loop.session.step
+
+    in_fork(body, tmp_path)
+
+
+def build_another(loop: Loop) -> None:
+    torch.optim.Adam(loop.net.parameters())
+
+
+def go_on_with_the_graph(loop: Loop) -> None:
+    loop.step(retain_graph=True)
+
+
+def explode(loop: Loop) -> None:
+    loop.step(loop.loss() * 1e6)
+
+
+def accumulate(loop: Loop) -> None:
+    loop.optimizer.zero_grad()
+    for _ in range(2):
+        loop.loss().backward()
+    loop.optimizer.step()
+
+
+def begin_to_record(loop: Loop) -> None:
+    loop.session.pace.record()
+    loop.step()
+
+
+@pytest.mark.parametrize(
+    "departure", [build_another, go_on_with_the_graph, explode, begin_to_record], ids=lambda each: each.__name__
+)
+def test_what_is_out_of_the_ordinary_ends_it(departure: Callable[[Loop], None], tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop().settled()
+        loop.session.routine.judge = lambda optimizer: None  # type: ignore[method-assign]
+        departure(loop)
+        assert not loop.goes_on
+
+    in_fork(body, tmp_path)
+
+
+def test_gradients_that_are_added_up_are_looked_at_one_by_one(tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop().settled(accumulate)
+        assert loop.session.pace.is_quiet()
+        assert not loop.goes_on
+
+    in_fork(body, tmp_path)
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_what_is_not_finite_is_told_in_its_step(where: str, tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop().settled()
+        assert loop.goes_on
+        zero = torch.zeros(1)
+        loss = loop.loss() / zero if where == "loss" else loop.loss() + (loop.net[0].weight.sum() * zero).sqrt().sum()
+        at = loop.session.step
+        loop.step(loss)
+        found = loop.session.record.report.findings
+        assert [each.origin.step for each in found if each.rule.startswith("nonfinite/")][:1] == [at]
+
+    in_fork(body, tmp_path)
+
+
+def test_batches_that_nothing_comes_of_are_let_go(tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop().settled()
+        loader = DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=4)
+        list(loader)
+        loop.settled()
+        seen = [weakref.ref(inputs) for (inputs,) in loader]
+        assert sum(each() is not None for each in seen) <= 1
+        assert len(loop.session.passes.current.deliveries) == 1
+
+    in_fork(body, tmp_path)
