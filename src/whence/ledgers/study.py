@@ -22,6 +22,9 @@ from whence.tape.tape import Call, Value
 A_FEW = 8
 MOST_BYTES = 256 * 2**20
 """What the results of a pass may take: larger passes are not run again for a look."""
+SMALL = 16 * 2**20
+MOST_PIECES = 3
+"""So many values are computed one by one. A small pass is then run whole, and all that it makes is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Study(Scene):
     _runs: list[Run | None] = field(default_factory=list)
     _contents: dict[Value, torch.Tensor] = field(default_factory=dict)
     _plan: Plan | None = None
+    _pieces: int = 0
 
     def path(self, value: Value) -> tuple[Call, ...]:
         """The calls of the pass that a value depends on, in order."""
@@ -177,6 +181,9 @@ class Study(Scene):
             # Labels are mostly a view of what the loader gave: no need to run the model for these.
             with contextlib.suppress(Unreplayable, RuntimeError):
                 return replay(plan, only={value}, gradients=False).contents.get(value)
+        if self._pieces >= MOST_PIECES and self._bytes() < SMALL:
+            return None
+        self._pieces += 1
         run = self.again(value, *(each.value for each in self.losses))
         return run.contents.get(value) if run is not None and self._is_faithful(run) else None
 

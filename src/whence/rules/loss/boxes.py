@@ -40,10 +40,13 @@ MOST_WRONG = 0.05
 
 @study_rule("loss/degenerate-box", Rank.CAUSE)
 def degenerate_box(study: Study) -> Finding | None:
-    calls = [call for _, call in study.loss_calls()]
-    for call in calls:
-        boxes = _boxes(study, call) if call.name in DIFFERENCES and len(call.operands) == 2 else None
-        if boxes is None or boxes.requires_grad or not _makes_area(call, calls):
+    calls = sorted((call for _, call in study.loss_calls()), key=lambda each: each.number)
+    for call in reversed(calls):
+        table = _table(call) if call.name in DIFFERENCES and len(call.operands) == 2 else None
+        if table is None or table.requires_grad or not _makes_area(call, calls):
+            continue
+        boxes = _boxes(study, call, table)
+        if boxes is None:
             continue
         content = study.content(boxes)
         share = _share_out_of_order(content) if content is not None else 0.0
@@ -70,26 +73,29 @@ def degenerate_box(study: Study) -> Finding | None:
     return None
 
 
-def _boxes(study: Study, call: Call) -> Value | None:
-    """The table whose columns two apart are subtracted from each other."""
-    right, left = (study.content(each) for each in call.operands)
-    if right is None or left is None or right.shape != left.shape or right.stride() != left.stride():
-        return None
-    same = right.untyped_storage().data_ptr() == left.untyped_storage().data_ptr()
-    value: Value | None = call.operands[0]
+def _table(call: Call) -> Value | None:
+    """The table that a difference may be one of two columns of."""
+    value: Value | None = call.operands[0] if call.operands[0].shape == call.operands[1].shape else None
     while value is not None and value.call is not None and value.call.name not in ("stack", "cat"):
         value = value.call.operands[0] if value.call.operands else None
         if value is not None and value.shape and value.shape[-1] in COLUMNS:
-            whole = study.content(value)
-            apart = 2 * whole.stride(-1) if whole is not None else 0
-            return value if same and apart and right.storage_offset() - left.storage_offset() == apart else None
+            return value
     return None
+
+
+def _boxes(study: Study, call: Call, table: Value) -> Value | None:
+    """The table, if it is columns two apart that are subtracted from each other."""
+    right, left, whole = (study.content(each) for each in (*call.operands, table))
+    if right is None or left is None or whole is None or right.stride() != left.stride():
+        return None
+    same = right.untyped_storage().data_ptr() == left.untyped_storage().data_ptr()
+    return table if same and right.storage_offset() - left.storage_offset() == 2 * whole.stride(-1) else None
 
 
 def _makes_area(call: Call, calls: list[Call]) -> bool:
     """Whether a difference is multiplied with another one, clamped or not."""
     made = {id(each) for each in call.outputs}
-    for each in sorted(calls, key=lambda one: one.number):
+    for each in calls:
         if made & {id(value) for value in each.operands}:
             if each.name in PRODUCTS:
                 return True
