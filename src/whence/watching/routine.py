@@ -73,6 +73,8 @@ class Routine:
     def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool:
         if steps in AUDITS or self._pace.has_new_loss:
             return False
+        if self._passes.watched and not self._tripwires.has_healthy_buffers():
+            return False
         self._beats.stepped(optimizer, frame)
         self._passes.renew(steps)
         self._tripwires.used()
