@@ -102,7 +102,7 @@ def begin_to_record(loop: Loop) -> None:
 def test_what_is_out_of_the_ordinary_ends_it(departure: Callable[[Loop], None], tmp_path: Path) -> None:
     def body() -> None:
         loop = Loop().settled()
-        loop.session.routine.judge = lambda optimizer: None  # type: ignore[method-assign]
+        loop.session.routine.judge = lambda: None  # type: ignore[method-assign]
         departure(loop)
         assert not loop.goes_on
 
@@ -112,7 +112,29 @@ def test_what_is_out_of_the_ordinary_ends_it(departure: Callable[[Loop], None], 
 def test_gradients_that_are_added_up_are_looked_at_one_by_one(tmp_path: Path) -> None:
     def body() -> None:
         loop = Loop().settled(accumulate)
-        assert loop.session.pace.is_quiet()
+        assert loop.goes_on
+        loop.optimizer.zero_grad()
+        (loop.loss() + (loop.net[0].weight.sum() * torch.zeros(1)).sqrt().sum()).backward()
+        assert not loop.goes_on
+
+    in_fork(body, tmp_path)
+
+
+def test_several_optimizers_take_turns(tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop()
+        other = torch.optim.Adam([extra := nn.Parameter(torch.ones(3))])
+
+        def turn(loop: Loop) -> None:
+            loop.step()
+            other.zero_grad()
+            (loop.loss().detach() + 1e-3 * extra.sum()).backward()
+            other.step()
+
+        loop.settled(turn)
+        assert loop.goes_on
+        extra.data.fill_(float("inf"))
+        turn(loop)
         assert not loop.goes_on
 
     in_fork(body, tmp_path)

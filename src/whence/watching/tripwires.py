@@ -162,15 +162,15 @@ class Tripwires:
             return self.telling.ask(self._trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more))
         return []
 
-    def is_quiet(self, optimizer: Optimizer) -> bool:
-        """It is the only optimizer, one of torch's, for whose steps one backward is made; and nothing was noticed that the
-        next step could settle."""
+    def stepping(self) -> list[Optimizer]:
+        return list(self._optimizers)
+
+    def is_quiet(self) -> bool:
+        """All optimizers have stepped and are torch's own, and nothing was noticed that the next step could settle."""
         return (
-            self._stepping is not None
-            and self._stepping() is optimizer
-            and not (self._is_own or self._rounds_eps or self.course.jumped or self._may_spoil)
-            and self.host.optimizer_count() == 1
-            and self.portions.are_single
+            self.host.optimizer_count() == len(self._optimizers)
+            and not any(rounds_eps or is_own for rounds_eps, is_own in self._optimizers.values())
+            and not (self.course.jumped or self._may_spoil)
             and self._pending is None
             and self._bad_loss is None
             and self._held is None
