@@ -24,11 +24,11 @@ MOST_STEPS = 2000
 class Loop:
     """A watched loop, some way into its run."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: nn.Module) -> None:
         torch.manual_seed(0)
         self.session = Session(Config(), Record(), LiveReport(quiet=True, folder=None))
         self.session.start()
-        self.net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.net = nn.Sequential(nn.Linear(4, 8), *more, nn.Tanh(), nn.Linear(8, 1))
         self.optimizer = torch.optim.SGD(self.net.parameters(), 0.01)
         self.inputs = torch.randn(16, 4)
 
@@ -102,7 +102,7 @@ def begin_to_record(loop: Loop) -> None:
 def test_what_is_out_of_the_ordinary_ends_it(departure: Callable[[Loop], None], tmp_path: Path) -> None:
     def body() -> None:
         loop = Loop().settled()
-        loop.session.routine.judge = lambda optimizer: None  # type: ignore[method-assign]
+        loop.session.routine.judge = lambda: None  # type: ignore[method-assign]
         departure(loop)
         assert not loop.goes_on
 
@@ -112,7 +112,29 @@ def test_what_is_out_of_the_ordinary_ends_it(departure: Callable[[Loop], None], 
 def test_gradients_that_are_added_up_are_looked_at_one_by_one(tmp_path: Path) -> None:
     def body() -> None:
         loop = Loop().settled(accumulate)
-        assert loop.session.pace.is_quiet()
+        assert loop.goes_on
+        loop.optimizer.zero_grad()
+        (loop.loss() + (loop.net[0].weight.sum() * torch.zeros(1)).sqrt().sum()).backward()
+        assert not loop.goes_on
+
+    in_fork(body, tmp_path)
+
+
+def test_several_optimizers_take_turns(tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop()
+        other = torch.optim.Adam([extra := nn.Parameter(torch.ones(3))])
+
+        def turn(loop: Loop) -> None:
+            loop.step()
+            other.zero_grad()
+            (loop.loss().detach() + 1e-3 * extra.sum()).backward()
+            other.step()
+
+        loop.settled(turn)
+        assert loop.goes_on
+        extra.data.fill_(float("inf"))
+        turn(loop)
         assert not loop.goes_on
 
     in_fork(body, tmp_path)
@@ -142,5 +164,36 @@ def test_batches_that_nothing_comes_of_are_let_go(tmp_path: Path) -> None:
         seen = [weakref.ref(inputs) for (inputs,) in loader]
         assert sum(each() is not None for each in seen) <= 1
         assert len(loop.session.passes.current.deliveries) == 1
+
+    in_fork(body, tmp_path)
+
+
+def test_a_schedule_is_noted_and_does_not_end_it(tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop()
+        scheduler = torch.optim.lr_scheduler.StepLR(loop.optimizer, 50)
+        loop.settled(lambda loop: (loop.step(), scheduler.step()))
+        assert loop.goes_on
+        assert loop.session.auditor.schedules.known[-1].steps == loop.session.step
+
+    in_fork(body, tmp_path)
+
+
+def test_running_statistics_are_looked_at_and_kept_from_before_each_step(tmp_path: Path) -> None:
+    def body() -> None:
+        norm = nn.BatchNorm1d(8)
+        loop = Loop(norm).settled()
+        assert loop.goes_on
+        mean = norm.running_mean
+        assert mean is not None
+        before = mean.clone()
+        copies = loop.session.passes.current.copies
+        assert torch.equal(copies[id(mean)], before)
+        loop.loss()
+        assert not torch.equal(mean, before)
+        assert torch.equal(copies[id(mean)], before)
+        mean.fill_(float("nan"))
+        loop.step(loop.net[0].weight.sum())
+        assert not loop.goes_on
 
     in_fork(body, tmp_path)

@@ -111,10 +111,18 @@ class ScheduleLedger:
             found._epoch = epoch
         found.note(rate, step)
 
+    def is_under_way(self, scheduler: Any) -> bool:
+        """Whether it has been stepped before."""
+        known = self._known(scheduler)
+        return known is not None and known.steps > 0
+
+    def _known(self, scheduler: Any) -> Schedule | None:
+        return next((each for each in reversed(self.known) if each.ref() is scheduler), None)
+
     def _of(self, scheduler: Any) -> Schedule:
-        for each in reversed(self.known):
-            if each.ref() is scheduler:
-                return each
+        known = self._known(scheduler)
+        if known is not None:
+            return known
         made = Schedule(weakref.ref(scheduler), type(scheduler).__name__, _planned(scheduler))
         self.known.append(made)
         del self.known[:-MOST_SCHEDULES]

@@ -21,7 +21,7 @@ from torch.optim.lr_scheduler import (
 
 from whence.ledgers.loop import Kind
 from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
-from whence.source.sites import Site, caller_frame, user_stack
+from whence.source.sites import Site, Stacks, caller_frame
 
 SCHEDULERS = (LRScheduler, ReduceLROnPlateau, SequentialLR, ChainedScheduler, CosineAnnealingWarmRestarts)
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
@@ -45,6 +45,7 @@ class LoopSensor(Sensor):
         super().__init__(listener)
         self.listener = listener
         self._inside = False
+        self._stacks = Stacks()
 
     def _attach(self) -> None:
         self._wrap(nn.Module, "train", self._reporting(Kind.MODE))
@@ -64,7 +65,8 @@ class LoopSensor(Sensor):
             def announced(*args: Any, **kwargs: Any) -> Any:
                 outermost, self._inside = not self._inside, True
                 if outermost:
-                    self._guarded(self.listener.loop_event, kind, user_stack(caller_frame()), args, kwargs, None)
+                    stack = self._stacks.of(caller_frame())
+                    self._guarded(self.listener.loop_event, kind, stack, args, kwargs, None)
                 try:
                     return original(*args, **kwargs)
                 except BaseException as exception:
@@ -91,7 +93,7 @@ class LoopSensor(Sensor):
                 finally:
                     self._inside = not outermost
                 if outermost and not torch.compiler.is_compiling():
-                    stack = user_stack(caller_frame())
+                    stack = self._stacks.of(caller_frame())
                     self._guarded(self.listener.loop_event, kind, stack, args, kwargs, result)
                 return result
 
@@ -127,7 +129,7 @@ class OrderSensor(LoopSensor):
             except BaseException as exception:
                 hide_this_frame(exception)
                 raise
-            stack = user_stack(caller_frame())
+            stack = self._stacks.of(caller_frame())
             self._guarded(self.listener.loop_event, Kind.CLIP, stack, (parameters, seen, *args), kwargs, result)
             return result
 

@@ -39,10 +39,10 @@ class Before:
             return
         slopes = [each.grad for each in weights]
         with torch.no_grad():
-            self.contents = _copied(weights, self.contents)
+            self.contents = copied(weights, self.contents)
             given = [each for each in slopes if each is not None]
-            made = _copied(given, [each for each in self.gradients if each is not None])
-            self.results = _copied(results, self.results) if results else []
+            made = copied(given, [each for each in self.gradients if each is not None])
+            self.results = copied(results, self.results) if results else []
         if len(given) == len(slopes):
             self.gradients = list(made)
         else:
@@ -51,7 +51,7 @@ class Before:
         self.weights = list(map(weakref.ref, weights))
 
 
-def _copied(tensors: Sequence[torch.Tensor], room: list[torch.Tensor]) -> list[torch.Tensor]:
+def copied(tensors: Sequence[torch.Tensor], room: list[torch.Tensor]) -> list[torch.Tensor]:
     """In one call, where there are copies of such tensors already."""
     if (
         tensors

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from whence.tape.batches import Batch, BatchLeaf, leaves_of
-from whence.tape.hand import Hand
+from whence.tape.hand import Hand, copied
 from whence.tape.handles import Handle, handles_in
 from whence.tape.slices import BACKWARDS, may_draw, needed_calls
 from whence.tape.tape import Call, Tape, Value, flatten
@@ -114,6 +114,8 @@ class PassBook:
         self._after_backward: torch.Tensor | None = None
         self.watched = False
         """Whether recorded passes change tensors from outside, such as running statistics."""
+        self._changed: list[Value] = []
+        """What they change."""
         self._handles: dict[Value, Handle] = {}
         self._alike: dict[int, tuple[int, int]] = {}
         """By the structure of passes up to a backward: how many were kept, and the length of the tape at the last."""
@@ -131,18 +133,14 @@ class PassBook:
         self._handles = {}
         self.begun += 1
         self.current = Pass(step, self.tape.count, recording)
-        if not recording:
-            self.current.copies = {
-                id(tensor): tensor.detach().clone()
-                for _, tensor in self.changed_leaves()
-                if _bytes(tensor) < LARGEST_COPY
-            }
+        if not recording and self.watched:
+            self.current.copies = self._copies({})
         self.mark("start", self._after_backward if late else None)
         return self.current
 
     def forget(self) -> None:
         """Let go of everything of the program's."""
-        self.scores = []
+        self.scores, self._changed = [], []
         self._handles = {}
         self.current = Pass(0, self.tape.count, False)
 
@@ -150,9 +148,22 @@ class PassBook:
         """The same for a pass that is not recorded after another that was not: what was kept of that is let go."""
         now = self.current
         now.step, now.backwards, now.trained = step, 0, False
+        if self.watched:
+            with torch.no_grad():
+                now.copies = self._copies(now.copies)
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        now = self.current
         if now.deliveries or now.entries or now.marks:
             now.deliveries, now.entries, now.marks = [], [], []
         self.mark("start")
+
+    def _copies(self, room: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
+        """Of what passes change in place, where there is room for it."""
+        changed = {id(tensor): tensor for _, tensor in self.changed_leaves() if _bytes(tensor) < LARGEST_COPY}
+        spare = list(room.values()) if room.keys() == changed.keys() else []
+        return dict(zip(changed, copied(list(changed.values()), spare), strict=True))
 
     def record_from_here(self) -> None:
         """Recording has begun within a pass: what was made in it before now is given to the rest."""
@@ -176,7 +187,7 @@ class PassBook:
         """Of batches that nothing came of no more are kept than a recorded pass has, as it is for its replay that they are."""
         now = self.current
         if len(now.deliveries) >= self._most_batches and not now.recorded:
-            self.renew(now.step)
+            self._begin_again()
         now.deliveries.append((batch, data))
         if now.recorded or self._draws:
             self.mark("batch")
@@ -252,6 +263,9 @@ class PassBook:
         self._most_batches = max(self._most_batches, len(score.batches))
         self._draws = self._draws or any(may_draw(call) for call in calls if call.phase != "optimizer")
         self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
+        # The newest value of each.
+        changed = {id(each.tensor): each for score in reversed(self.scores) for each in score.changed}
+        self._changed = [each for each in changed.values() if each.tensor is not None]
 
     def _thin_out(self, ended: Pass) -> None:
         """Of passes that tell nothing new only the last few stay on the tape."""
@@ -265,9 +279,7 @@ class PassBook:
         if now.recorded:
             calls, first = self.calls() if now.before else [], now.first
             return _changed_from_outside(calls, first)
-        return [
-            (each, tensor) for score in self.scores for each in score.changed if (tensor := each.tensor) is not None
-        ]
+        return [(each, tensor) for each in self._changed if (tensor := each.tensor) is not None]
 
 
 def _deciding(calls: Sequence[Call], ended: Pass) -> Sequence[Call]:

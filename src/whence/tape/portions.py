@@ -16,11 +16,6 @@ class Portions:
         self.made = 0
 
     @property
-    def are_single(self) -> bool:
-        """One backward for each step."""
-        return self._usual == (1, 1)
-
-    @property
     def of_this_step(self) -> int:
         """Also while the step is being made."""
         return self.made or self._usual[1]

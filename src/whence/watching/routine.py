@@ -1,4 +1,4 @@
-"""A step like all others: one backward, one optimizer of torch's own, nothing recorded and nothing amiss.
+"""A step like all others: optimizers of torch's own, nothing recorded and nothing amiss.
 
 Nearly all steps are, and caches are cold when one is looked at. So there is a way for them that asks of each step only what may
 differ: a look at the loss, a look at the gradients, and a note of when and where. Whatever is out of the ordinary ends it, as
@@ -35,18 +35,26 @@ class Routine:
         self._tripwires = tripwires
         self._auditor = auditor
         self._pace = pace
-        self._optimizer: weakref.ref[Optimizer] | None = None
+        self._optimizers: list[weakref.ref[Optimizer]] = []
 
-    def judge(self, optimizer: Optimizer) -> None:
+    def judge(self) -> None:
         """A step has gone the long way: may the next one go the short one?"""
         self.on = (
             self._pace.is_quiet()
-            and self._tripwires.is_quiet(optimizer)
+            and self._tripwires.is_quiet()
             and not self._passes.hand.on
             and not self._auditor.rounds.open
         )
         if self.on:
-            self._optimizer = weakref.ref(optimizer)
+            self._optimizers = [weakref.ref(each) for each in self._tripwires.stepping()]
+
+    def batch_arrived(self) -> bool:
+        """After a backward: one more portion of the same step."""
+        now = self._passes.current
+        if not now.backwards or self._pace.calls.on or not torch.is_grad_enabled() or not self._are_buffers_healthy():
+            return False
+        self._begin_pass(now.step)
+        return True
 
     def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool:
         batch = self._loaders.current
@@ -57,25 +65,37 @@ class Routine:
         self._pace.note_loss(losses[0])
         return True
 
-    def backward_ended(self) -> None:
+    def backward_ended(self) -> bool:
+        if self._tripwires.portions.more_to_come and not self._are_gradients_finite():
+            return False
         self._beats.backward_ended()
+        return True
 
     def step_began(self, optimizer: Optimizer) -> bool:
-        if self._optimizer is None or self._optimizer() is not optimizer:
-            return False
-        groups = optimizer.param_groups
-        if not are_finite([it.data for group in groups for each in group["params"] if (it := each.grad) is not None]):
+        if all(each() is not optimizer for each in self._optimizers) or not self._are_gradients_finite():
             return False
         self._tripwires.portions.stepped()
         self._auditor.count_step(optimizer)
         return True
 
     def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool:
-        if steps in AUDITS or self._pace.has_new_loss:
+        if steps in AUDITS or self._pace.has_new_loss or not self._are_buffers_healthy():
             return False
         self._beats.stepped(optimizer, frame)
-        self._passes.renew(steps)
-        self._tripwires.used()
+        self._begin_pass(steps)
         if self._pace.modules.on:
             self._pace.judge_hooks()
         return True
+
+    def _begin_pass(self, step: int) -> None:
+        self._passes.renew(step)
+        self._tripwires.used()
+
+    def _are_gradients_finite(self) -> bool:
+        """Those of all optimizers: before the first of them changes anything it may be another's that are not."""
+        known = [each for ref in self._optimizers if (each := ref()) is not None]
+        weights = [each for one in known for group in one.param_groups for each in group["params"]]
+        return are_finite([slope.data for each in weights if (slope := each.grad) is not None])
+
+    def _are_buffers_healthy(self) -> bool:
+        return not self._passes.watched or self._tripwires.has_healthy_buffers()

@@ -95,7 +95,8 @@ class Tripwires:
         """What is known of a bad loss's step at the moment of its backward."""
         self._diagnosed: list[Finding] | None = None
         self._pending: Bad | None = None
-        self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._optimizers: weakref.WeakKeyDictionary[Optimizer, tuple[bool, bool]] = weakref.WeakKeyDictionary()
+        """Those that have stepped: whether eps is zero in the type of their weights, and whether they are the program's own."""
         self._weights: list[weakref.ref[torch.Tensor]] = []
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
         self._got_over_it = False
@@ -161,22 +162,22 @@ class Tripwires:
             return self.telling.ask(self._trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more))
         return []
 
-    def is_quiet(self, optimizer: Optimizer) -> bool:
-        """It is the only optimizer, one of torch's, for whose steps one backward is made; and nothing was noticed that the
-        next step could settle."""
+    def stepping(self) -> list[Optimizer]:
+        return list(self._optimizers)
+
+    def is_quiet(self) -> bool:
+        """All optimizers have stepped and are torch's own, and nothing was noticed that the next step could settle."""
         return (
-            self._stepping is not None
-            and self._stepping() is optimizer
-            and not (self._is_own or self._rounds_eps or self.course.jumped or self._may_spoil)
-            and self.host.optimizer_count() == 1
-            and self.portions.are_single
+            self.host.optimizer_count() == len(self._optimizers)
+            and not any(rounds_eps or is_own for rounds_eps, is_own in self._optimizers.values())
+            and not (self.course.jumped or self._may_spoil)
             and self._pending is None
             and self._bad_loss is None
             and self._held is None
             and self._rate is None
             and self._diagnosed is None
             and self.course.is_usual()
-            and not self.passes.watched
+            and self._healthy_buffers
         )
 
     # passes
@@ -204,13 +205,10 @@ class Tripwires:
 
     def _look_at_buffers(self) -> bool:
         """Running statistics that the pass has made not finite: they outlive it, whatever becomes of its loss."""
-        if not self._healthy_buffers or self.telling.has_lost:
-            return False
-        changed = [each for each in self.passes.changed_leaves() if self._is_buffer(each[1])]
-        if not changed or all_finite([tensor for _, tensor in changed]):
+        if not self._healthy_buffers or self.telling.has_lost or self.has_healthy_buffers():
             return False
         self._healthy_buffers = False
-        for value, tensor in changed:
+        for value, tensor in self._changed_buffers():
             if trouble_in(tensor):
                 name = self.telling.names([tensor])[0]
                 trip = self._trip(
@@ -224,6 +222,12 @@ class Tripwires:
                 )
                 return bool(self._tell(trip))
         return False
+
+    def has_healthy_buffers(self) -> bool:
+        return all_finite([tensor for _, tensor in self._changed_buffers()])
+
+    def _changed_buffers(self) -> list[tuple[Value, torch.Tensor]]:
+        return [each for each in self.passes.changed_leaves() if self._is_buffer(each[1])]
 
     def _is_buffer(self, tensor: torch.Tensor) -> bool:
         """Registered by a module: what is no buffer may hold whatever the program likes."""
@@ -457,10 +461,10 @@ class Tripwires:
     def step_began(self, optimizer: Optimizer) -> None:
         """An optimizer is about to use its gradients."""
         if self._stepping is None or self._stepping() is not optimizer:
-            self._optimizers.add(optimizer)
             self._stepping = weakref.ref(optimizer)
-            self._rounds_eps = rounds_eps(optimizer)
-            self._is_own = not is_torchs(optimizer)
+            if optimizer not in self._optimizers:
+                self._optimizers[optimizer] = rounds_eps(optimizer), not is_torchs(optimizer)
+            self._rounds_eps, self._is_own = self._optimizers[optimizer]
         weights = weights_of(optimizer)
         fine = all_finite([each.grad for each in weights])
         self._may_spoil = fine and self._is_own and not self.telling.has_lost and not self._told_update

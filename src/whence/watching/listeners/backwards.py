@@ -82,8 +82,7 @@ class BackwardListener(Listener):
         session = self.session
         if session.is_looking or transforming():
             return
-        if session.routine.on and not inputs and not raised:
-            session.routine.backward_ended()
+        if session.routine.on and not inputs and not raised and session.routine.backward_ended():
             return
         session.explainer.beats.backward_ended()
         if session.phases and session.phases[-1] == "backward":

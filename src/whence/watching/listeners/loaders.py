@@ -55,7 +55,8 @@ class LoaderListener(Listener):
         passes, info = session.passes, batch.info
         now = passes.current
         too_many = now.recorded and len(now.deliveries) >= MOST_DELIVERIES
-        if passes.begun == 0 or now.backwards or now.trained or too_many or not torch.is_grad_enabled():
+        is_next = passes.begun == 0 or now.backwards or now.trained or too_many or not torch.is_grad_enabled()
+        if is_next and not (session.routine.on and session.routine.batch_arrived()):
             with session.looking():
                 session.tripwires.next_pass()
         passes.deliver(batch, data)

@@ -15,6 +15,9 @@ class LoopListener(Listener):
         session = self.session
         if session.is_looking or transforming():
             return
+        if session.routine.on and kind is Kind.SCHEDULE and session.auditor.schedules.is_under_way(args[0]):
+            session.auditor.scheduled(args[0], stack)
+            return
         with session.looking():
             if session.auditor.rounds.open:
                 session.goes_by()

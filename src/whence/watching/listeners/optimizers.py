@@ -122,6 +122,6 @@ class OptimizerListener(Listener):
             session.tripwires.next_pass()
         session.stop_if_asked()
         if session.config.steps is None:
-            session.routine.judge(optimizer)
+            session.routine.judge()
         elif steps >= session.config.steps:
             session.retire()
