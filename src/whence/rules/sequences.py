@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from whence.ledgers.study import Loss, Study
-from whence.rules.loss.probabilities import argument
+from whence.rules.loss.probabilities import SAME_NUMBERS, argument
 from whence.tape.tape import Call, Value
 
 FEWEST = 64
@@ -33,6 +33,25 @@ class Shift:
     batch: int
     supervised: tuple[int, ...]
     """Places of the first sample that have a label."""
+    time: int = 1
+    """The axis of the tokens on which places stand; samples stand on the other one."""
+
+    @property
+    def width(self) -> int:
+        return embedded(self).shape[self.time]
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """What a model predicts for each place of each sample, and which axis is which."""
+
+    value: Value
+    sample: int
+    time: int
+
+    def at(self, step: int) -> dict[int, int]:
+        """One place of the first sample."""
+        return {self.sample: 0, self.time: step}
 
 
 def shifts(study: Study) -> list[Shift]:
@@ -49,11 +68,35 @@ def shifts(study: Study) -> list[Shift]:
             if labels is None or tokens is None or labels.is_floating_point() or tokens.dim() != 2:
                 continue
             shift = _aligned(tokens, labels, _ignored(call))
+            time = 1
+            if shift is None and tokens.shape[0] != tokens.shape[1]:
+                shift, time = _aligned(tokens.T, _turned(labels, tokens.shape[1]), _ignored(call)), 0
             if shift is not None:
                 by, length, supervised = shift
-                found.append(Shift(loss, call, embedding, by, length, tokens.shape[0], supervised))
+                found.append(Shift(loss, call, embedding, by, length, tokens.shape[1 - time], supervised, time))
                 break
     return found
+
+
+def _turned(labels: torch.Tensor, batch: int) -> torch.Tensor:
+    """Labels that stand place by place as they would stand sample by sample."""
+    return labels.reshape(-1, batch).T if labels.numel() % batch == 0 else labels
+
+
+def by_time(shift: Shift) -> Predictions | None:
+    """The predictions of a token loss, before they were flattened."""
+    logits = argument(shift.call, 0, "input")
+    value = logits
+    for _ in range(20):
+        if value is None:
+            return None
+        # A loss takes (batch, classes, time); before that they stand as the tokens do.
+        sample, time = (0, 2) if value is logits else (1 - shift.time, shift.time)
+        if len(value.shape) == 3 and 0 <= value.shape[time] - shift.length <= 2 and value.shape[sample] == shift.batch:
+            return Predictions(value, sample, time)
+        call = value.call
+        value = call.operands[0] if call is not None and call.operands and call.name in SAME_NUMBERS else None
+    return None
 
 
 def _ignored(call: Call) -> int:
