@@ -676,13 +676,13 @@ class HasRank(Property):
 class IsCount(Property):
     """A number that the program works out: it is born where it is computed, written down or asked for."""
 
-    number: int | None = None
+    number: int | float | None = None
 
     def carrier(self, _call: Call, _value: Value) -> tuple[Value, Property] | None:
         return None
 
     def holds(self, thing: Any) -> bool | None:
-        return thing == self.number if type(thing) is int and self.number is not None else None
+        return thing == self.number if type(thing) in (int, float) and self.number is not None else None
 
     def is_set_by(self, node: ast.expr) -> bool:
         return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Constant | ast.Call)
