@@ -109,10 +109,12 @@ def evaluating_in_training_mode(audit: Audit) -> Finding | None:
     given = {key: _given_to(calls, scopes[key]) for key, calls in random.items()}
     inputs = Counter(given.values())
     trained = {id(value) for call in audit.tape.calls if call.number in used_by_loss for value in call.operands}
+    # Of the passes that are kept some have lost the one that trained on the same batch.
+    metrics = {scopes[key].called_from for key in random if given[key] in trained}
     for key, calls in random.items():
         last = calls[-1]
         effect = next(call for call in calls if _depends_on_mode(call))
-        if given[key] is None or inputs[given[key]] >= SEVERAL or given[key] in trained:
+        if given[key] is None or inputs[given[key]] >= SEVERAL or scopes[key].called_from in metrics:
             continue
         # Without gradients a loss is a number to read, whoever adds it up and prints it.
         if any(call.number in used_by_loss for call in calls) or not _comes_to(last, audit, NUMBERS):
