@@ -23,7 +23,7 @@ from whence.ledgers.study import Study
 from whence.lineage.dependence import depends_on_later, part_at, reach
 from whence.rules.loss.probabilities import SAME_NUMBERS, argument
 from whence.rules.rule import Rank, study_rule
-from whence.rules.sequences import Shift, by_time, embedded, repeats_its_input, shifts
+from whence.rules.sequences import Shift, by_time, repeats_its_input, shifts
 from whence.rules.telling import tell_silent
 from whence.source.spots import Spot
 from whence.tape.tape import Call
@@ -70,7 +70,7 @@ def _is_causal(study: Study, shift: Shift) -> bool:
     made = by_time(shift)
     if run is None or made is None or made.value not in run.contents:
         return False
-    step, source = shift.length // 2, embedded(shift)
+    step, source = shift.length // 2, shift.source
     if depends_on_later(run, made.value, source, index=made.at(step), step=step, time=shift.time):
         return False
     # With a start token in front, a prediction sees only what comes before its own place.
