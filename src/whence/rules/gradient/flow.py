@@ -163,8 +163,8 @@ def detached(audit: Audit) -> Finding | None:
             spot=spot or Spot.of_site(cut.site),
             step=cut.step,
             call=cut,
-            verdict=f"{len(names)} weights never get a gradient: {_reason(cut)}",
-            what=f"{', '.join(names[:2])}{' ...' if len(names) > 2 else ''} is bit for bit what it was at first",
+            verdict=f"{_weights(names)} never {'gets' if len(names) == 1 else 'get'} a gradient: {_reason(cut)}",
+            what=_unmoved(names),
             why="What went in had a gradient, what came out has none: to everything behind it the weights before it are constants."
             if cut.grad_mode
             else "It ran with gradients switched off, so that the weights in it are constants to the loss.",
@@ -175,6 +175,16 @@ def detached(audit: Audit) -> Finding | None:
             confidence=Confidence.LIKELY if meant else Confidence.PROVEN,
         )
     return None
+
+
+def _weights(names: list[str]) -> str:
+    return "1 weight" if len(names) == 1 else f"{len(names)} weights"
+
+
+def _unmoved(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} is bit for bit what it was at first"
+    return f"{', '.join(names[:2])}{' ...' if len(names) > 2 else ''} are bit for bit what they were at first"
 
 
 def _leaves_torch(cut: Call, audit: Audit) -> bool:
@@ -338,8 +348,8 @@ def zero_derivative(audit: Audit) -> Finding | None:
                     spot=Spot.of_site(call.site),
                     step=call.step,
                     call=call,
-                    verdict=f"{len(names)} weights get gradients of exactly zero: {call.name} has no derivative but zero",
-                    what=f"{', '.join(names[:2])} is bit for bit what it was at first",
+                    verdict=f"the gradients of {_weights(names)} are exactly zero: {call.name} has no derivative but zero",
+                    what=_unmoved(names),
                     why=f"{call.name} is flat everywhere and jumps in between; nothing of the loss's gradient passes it.",
                     fix=f"Let the gradient pass: x + (torch.{call.name}(x) - x).detach(); or use a smooth function there.",
                 )
