@@ -23,19 +23,18 @@ def reach(run: Run, result: Value, index: tuple[slice, ...], source: Value) -> t
     return gradient.detach().abs() if gradient is not None else None
 
 
-def depends_on_later(
-    run: Run, result: Value, source: Value, *, batch: int, step: int, axis: int, source_axis: int
-) -> bool:
-    """Whether a result at one time depends on the source at later times, for one sample."""
+def depends_on_later(run: Run, result: Value, source: Value, *, index: dict[int, int], step: int, time: int) -> bool:
+    """Whether one part of a result, given as places on its axes, depends on what comes after a step in the source."""
     made = run.contents.get(result)
     if made is None:
         return False
-    index = [slice(None)] * made.dim()
-    if made.dim() > 1:
-        index[0] = slice(batch, batch + 1)
-    index[axis] = slice(step, step + 1)
-    size = reach(run, result, tuple(index), source)
-    if size is None or size.dim() <= source_axis:
+    size = reach(run, result, part_at(index, made.dim()), source)
+    if size is None or size.dim() <= time:
         return False
-    later = size.narrow(source_axis, step + 1, size.shape[source_axis] - step - 1)
+    later = size.narrow(time, step + 1, size.shape[time] - step - 1)
     return bool(later.numel()) and float(later.max()) > TINY * max(1.0, float(size.max()))
+
+
+def part_at(index: dict[int, int], axes: int) -> tuple[slice, ...]:
+    """One place on some axes, and all of the others."""
+    return tuple(slice(index[axis], index[axis] + 1) if axis in index else slice(None) for axis in range(axes))

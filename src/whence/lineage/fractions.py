@@ -16,6 +16,7 @@ import torch
 
 from whence.lineage.births import UNINITIALISED
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.looking import is_array
 from whence.lineage.postmortem import evaluated
 from whence.lineage.properties import BLANKS, Property, called_name
 from whence.lineage.rerunning import run_again
@@ -49,7 +50,8 @@ class Suspect:
         if self.cut.seen >= MOST_NUMBERS:
             return
         if self.call is None:
-            self.cut.count(_numbers(evaluated(self.statement.value, frame)))  # type: ignore[attr-defined]
+            if _has_whole_numbers_only(self.statement, frame):
+                self.cut.count(_numbers(evaluated(self.statement.value, frame)))  # type: ignore[attr-defined]
             return
         made = _numbers(evaluated(self.call, frame))
         for given in _given(self.call):
@@ -139,6 +141,16 @@ def _writes_into(made: ast.stmt) -> Iterator[ast.stmt]:
             isinstance(each, ast.Subscript) and ast.unparse(each.value) in names for each in node.targets
         ):
             yield node
+
+
+def _has_whole_numbers_only(write: ast.stmt, frame: FrameType) -> bool:
+    """Whether what is written into is of an integer type: a dict takes whatever it is given, and so does a table."""
+    targets = write.targets if isinstance(write, ast.Assign) else []
+    held = [evaluated(each.value, frame) for each in targets if isinstance(each, ast.Subscript)]
+    return any(
+        not each.is_floating_point() if isinstance(each, torch.Tensor) else is_array(each) and each.dtype.kind in "iu"
+        for each in held
+    )
 
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:

@@ -99,7 +99,11 @@ METHOD_DTYPES = {"double": "float64", "float": "float32", "half": "float16", "lo
                  "randperm": "int64", "arange": "int64", "argmax": "int64", "argsort": "int64", "permutation": "int64"}  # fmt: skip
 # numpy's numbers are made by their type: np.float32(0.5).
 SCALARS = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"}
-METHOD_DTYPES |= {each: each for each in SCALARS}
+# torch's oldest constructors have the type in their name.
+CONSTRUCTORS = {"DoubleTensor": "float64", "FloatTensor": "float32", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
+                "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8",
+                "BoolTensor": "bool"}  # fmt: skip
+METHOD_DTYPES |= {each: each for each in SCALARS} | CONSTRUCTORS
 
 
 def named_dtype(node: ast.expr) -> str | None:
@@ -161,7 +165,8 @@ class HasDtype(Property):
     def is_set_by(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call):
             return False
-        return called_name(node) in CASTS | SCALARS or any(keyword.arg == "dtype" for keyword in node.keywords)
+        names = CASTS | SCALARS | CONSTRUCTORS.keys()
+        return called_name(node) in names or any(keyword.arg == "dtype" for keyword in node.keywords)
 
     def contradicts(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Constant):
@@ -671,13 +676,13 @@ class HasRank(Property):
 class IsCount(Property):
     """A number that the program works out: it is born where it is computed, written down or asked for."""
 
-    number: int | None = None
+    number: int | float | None = None
 
     def carrier(self, _call: Call, _value: Value) -> tuple[Value, Property] | None:
         return None
 
     def holds(self, thing: Any) -> bool | None:
-        return thing == self.number if type(thing) is int and self.number is not None else None
+        return thing == self.number if type(thing) in (int, float) and self.number is not None else None
 
     def is_set_by(self, node: ast.expr) -> bool:
         return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Constant | ast.Call)

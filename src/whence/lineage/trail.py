@@ -69,16 +69,21 @@ def trace(value: Value, prop: Property, scene: Scene) -> Trail:
     """Walk back over the tape, then through the source or the loader, to where the property was born."""
     hops: list[Hop] = []
     last_line: tuple[str, int] | None = None
+    user: Call | None = None
     for _ in range(LONGEST_WALK):
         if isinstance(value.leaf, BatchLeaf):
             return _from_batch(value.leaf, value, prop, scene, hops)
         call = value.call
         if call is None:
-            return _from_leaf(value, prop, scene, hops)
+            return _from_leaf(value, prop, scene, hops, user)
         if call.forgotten:
             # Updates change neither the size nor the type of a weight: it is as it was made, however long ago.
             is_kept = isinstance(prop, HasAxis | HasDtype) and _owner_of(value, scene) is not None
-            return _from_leaf(value, prop, scene, hops) if is_kept else Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
+            return (
+                _from_leaf(value, prop, scene, hops, user)
+                if is_kept
+                else Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
+            )
         carried = prop.carrier(call, value)
         if carried is None:
             return _born_in(call, value, prop, scene, hops)
@@ -88,6 +93,7 @@ def trace(value: Value, prop: Property, scene: Scene) -> Trail:
                 hops.append(spot.hop(f"{call.name} gives {describe_value(value)}"))
                 last_line = (spot.file, spot.line)
         value, prop = carried
+        user = call
     return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
 
 
@@ -193,8 +199,8 @@ def _has_foreign(call: Call) -> bool:
     return any(isinstance(each, Foreign) for each in flatten((call.args, call.kwargs))) or not call.operands
 
 
-def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> Trail:
-    """A tensor that no call on the tape made: ask the source who holds it."""
+def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop], user: Call | None) -> Trail:
+    """A tensor that no call on the tape made: ask the source who holds it. `user` is the call that was given it."""
     tensor = value.tensor
     if tensor is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
@@ -207,10 +213,22 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> T
         )
         return Trail(Birth.LAYER if spot else Birth.UNKNOWN, spot, tuple(reversed(hops)), module=path, sized=sized)
     found = SourceTrace(prop, scene.frames, scene.worked_before).follow_object(tensor)
+    if found.spot is None and user is not None:
+        found = _from_attribute(user, prop, scene)
     if found.spot is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
     sized = size_passed(*found.made, prop.axis) if found.made is not None and isinstance(prop, HasAxis) else None
     return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)), sized=sized)
+
+
+def _from_attribute(user: Call, prop: Property, scene: Scene) -> Found:
+    """What an object of the program's holds, as it was read from it: `self.rows[pick]`."""
+    node = user.site.node() if user.site is not None else None
+    held = node.value if isinstance(node, ast.Subscript) else None
+    ground = ground_of(user.stack, scene.frames) if isinstance(held, ast.Attribute) else None
+    if held is None or ground is None:
+        return Found()
+    return SourceTrace(prop, scene.frames, scene.worked_before).follow(held, ground)
 
 
 def _owner_of(value: Value, scene: Scene) -> tuple[nn.Module, str] | None:

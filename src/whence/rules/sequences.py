@@ -1,6 +1,7 @@
-"""Language models in a recorded pass: which tokens go in, which are to come out, and by how much they are shifted.
+"""Models of sequences in a recorded pass: what goes in, what is to come out, and by how much that is shifted.
 
-Some are given a whole sequence at once. Others are run step by step, and are given one token of each sample in each step.
+Some are given a whole sequence at once, of tokens or of real numbers. Others are run step by step, and are given one token of each
+sample in each step.
 """
 
 from __future__ import annotations
@@ -10,29 +11,60 @@ from dataclasses import dataclass
 import torch
 
 from whence.ledgers.study import Loss, Study
-from whence.rules.loss.probabilities import argument
+from whence.rules.loss.probabilities import SAME_NUMBERS, argument
+from whence.rules.operations import SAME_SHAPE_LOSSES
 from whence.tape.tape import Call, Value
 
 FEWEST = 64
 ALIGNED = 0.999
 FEWEST_STEPS = 4
+SHORTEST = 8
+FEW = 3
+MEETING = SAME_SHAPE_LOSSES | {"sub", "__sub__", "__rsub__"}
 REPEATED = 0.4
 """A step that is given what the model itself has said, and not the true token, tells nothing."""
 
 
 @dataclass(frozen=True, slots=True)
+class Predictions:
+    """What a model predicts for each place of each sample, and which axis is which."""
+
+    value: Value
+    sample: int
+    time: int
+
+    def at(self, step: int) -> dict[int, int]:
+        """One place of the first sample."""
+        return {self.sample: 0, self.time: step}
+
+
+@dataclass(frozen=True, slots=True)
 class Shift:
-    """A loss over tokens: at each place the label is the token that stands `by` places later in the input."""
+    """A loss over sequences: at each place the label is what stands `by` places later in the input."""
 
     loss: Loss
     call: Call
-    """The cross entropy."""
-    embedding: Call
+    """The cross entropy, or where predictions meet their targets."""
+    source: Value
+    """The input: a series, or what the tokens were looked up as."""
     by: int
     length: int
     batch: int
     supervised: tuple[int, ...]
     """Places of the first sample that have a label."""
+    time: int = 1
+    """The axis of the input on which places stand."""
+    made: Predictions | None = None
+    """The predictions, where the loss has them as they were made."""
+
+    @property
+    def width(self) -> int:
+        return self.source.shape[self.time]
+
+    @property
+    def begins(self) -> int:
+        """The number of the last call before the model sees its input."""
+        return self.source.call.number if self.source.call is not None else -1
 
 
 def shifts(study: Study) -> list[Shift]:
@@ -49,11 +81,92 @@ def shifts(study: Study) -> list[Shift]:
             if labels is None or tokens is None or labels.is_floating_point() or tokens.dim() != 2:
                 continue
             shift = _aligned(tokens, labels, _ignored(call))
+            time = 1
+            if shift is None and tokens.shape[0] != tokens.shape[1]:
+                shift, time = _aligned(tokens.T, _turned(labels, tokens.shape[1]), _ignored(call)), 0
             if shift is not None:
                 by, length, supervised = shift
-                found.append(Shift(loss, call, embedding, by, length, tokens.shape[0], supervised))
+                source = embedding.outputs[0]
+                found.append(Shift(loss, call, source, by, length, tokens.shape[1 - time], supervised, time))
                 break
     return found
+
+
+def _turned(labels: torch.Tensor, batch: int) -> torch.Tensor:
+    """Labels that stand place by place as they would stand sample by sample."""
+    return labels.reshape(-1, batch).T if labels.numel() % batch == 0 else labels
+
+
+def series(study: Study) -> list[Shift]:
+    """Each loss over real numbers whose targets are the model's own input, one place on."""
+    found: list[Shift] = []
+    for loss, call in study.loss_calls():
+        made = next((each for each in call.operands[:2] if each.requires_grad), None)
+        target = next((each for each in call.operands[:2] if not each.requires_grad), None)
+        if call.name not in MEETING or made is None or target is None or made.shape != target.shape:
+            continue
+        if not target.dtype.is_floating_point or len(target.shape) < 2 or target.numel < FEWEST:
+            continue
+        wanted = study.content(target)
+        for source in _real_inputs(study, made, target):
+            given = study.content(source)
+            axes = _one_on(given, wanted) if given is not None and wanted is not None else None
+            if axes is not None:
+                length = target.shape[axes[1]]
+                places = tuple(range(length - 1))
+                predictions = Predictions(made, 0, axes[1])
+                found.append(Shift(loss, call, source, 1, length, target.shape[0], places, axes[0], predictions))
+                break
+    return found
+
+
+def _real_inputs(study: Study, made: Value, target: Value) -> list[Value]:
+    """Real numbers that predictions are made from, with no weight in them, that are as many and as long as the target."""
+    lengths = {size for size in target.shape[1:] if size >= SHORTEST}
+    found: dict[Value, None] = {}
+    for call in study.path(made):
+        for value in (*call.operands, *call.outputs):
+            is_data = not value.requires_grad and value.dtype.is_floating_point
+            if is_data and value.shape[:1] == target.shape[:1] and lengths & set(value.shape[1:]):
+                found[value] = None
+    return list(found)[:FEW]
+
+
+def _one_on(given: torch.Tensor, wanted: torch.Tensor) -> tuple[int, int] | None:
+    """The axes of time of an input and of a target that is the same, or one of its features, one place on."""
+    for here in range(1, given.dim()):
+        for there in range(1, wanted.dim()):
+            length = wanted.shape[there]
+            if given.shape[here] != length or length < SHORTEST:
+                continue
+            before = given.detach().movedim(here, 1).flatten(2) if given.dim() > 2 else given.detach()[:, :, None]
+            after = wanted.detach().movedim(there, 1).flatten(2) if wanted.dim() > 2 else wanted.detach()[:, :, None]
+            if before.shape[2] != after.shape[2] and after.shape[2] != 1:
+                continue
+            same = (before[:, 1:] == after[:, :-1]).all(0).all(0)
+            moves = (before[:, 1:] != before[:, :-1]).float().mean((0, 1)) > 0.5
+            alike = same & moves
+            if bool(alike.all() if before.shape[2] == after.shape[2] else alike.any()):
+                return here, there
+    return None
+
+
+def by_time(shift: Shift) -> Predictions | None:
+    """The predictions of a loss over sequences, before they were flattened."""
+    if shift.made is not None:
+        return shift.made
+    logits = argument(shift.call, 0, "input")
+    value = logits
+    for _ in range(20):
+        if value is None:
+            return None
+        # A loss takes (batch, classes, time); before that they stand as the tokens do.
+        sample, time = (0, 2) if value is logits else (1 - shift.time, shift.time)
+        if len(value.shape) == 3 and 0 <= value.shape[time] - shift.length <= 2 and value.shape[sample] == shift.batch:
+            return Predictions(value, sample, time)
+        call = value.call
+        value = call.operands[0] if call is not None and call.operands and call.name in SAME_NUMBERS else None
+    return None
 
 
 def _ignored(call: Call) -> int:
@@ -80,10 +193,6 @@ def _aligned(tokens: torch.Tensor, labels: torch.Tensor, ignored: int) -> tuple[
     if rates[best] < ALIGNED or sorted(rates.values())[-2] > 0.98:
         return None
     return best, length, tuple(torch.nonzero(kept[0]).flatten().tolist())
-
-
-def embedded(shift: Shift) -> Value:
-    return shift.embedding.outputs[0]
 
 
 def repeats_its_input(study: Study) -> Call | None:

@@ -50,6 +50,15 @@ class Spot:
     def code(self) -> str:
         return code_of(self.filename, self.span)
 
+    def is_within(self, other: Spot) -> bool:
+        """Whether it is part of the same piece of text."""
+        start, end = (self.span.line, self.span.column), (self.span.end_line, self.span.end_column)
+        return (
+            self.filename == other.filename
+            and (other.span.line, other.span.column) <= start
+            and end <= (other.span.end_line, other.span.end_column)
+        )
+
     def node(self) -> ast.AST | None:
         """The syntax node that has exactly this span; an expression rather than the statement around it."""
         source = source_of(self.filename)

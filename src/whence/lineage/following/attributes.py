@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import gc
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from whence.lineage.following.calls import follow_again
@@ -18,6 +20,7 @@ from whence.source.classes import class_node
 from whence.source.definitions import class_of_method, find_attribute, find_definition
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.text import last_name
 
 if TYPE_CHECKING:
     from whence.lineage.following.trace import SourceTrace
@@ -36,7 +39,7 @@ def follow_attribute(trace: SourceTrace, node: ast.Attribute, ground: Ground, pa
     if not settings:
         if find_attribute(node.attr, kind) is not None:
             return follow_filled(trace, node.attr, running_files(trace, filename), path) if path else None
-        return _field(node.attr, kind, filename)
+        return _given_field(trace, node.attr, owner) or _field(node.attr, kind, filename)
     if len(settings) == 1 and isinstance(settings[0].definition.value, ast.Name):
         with suppress(Unknown):
             held = value_of(trace, node, ground)
@@ -55,14 +58,32 @@ def _constructed_again(trace: SourceTrace, node: ast.expr, ground: Ground) -> Sp
         thing = look(node, ground.frame) if trace.prop.shows_in_lines and ground.frame is not None else None
     except Unknown:
         return None
-    for name, frame in names_of(thing, trace.frames) if thing is not None else ():
+    made = next(_constructions(trace, thing), None) if thing is not None else None
+    return follow_again(trace, *made) if made is not None else None
+
+
+def _constructions(trace: SourceTrace, thing: Any) -> Iterator[tuple[ast.Call, Ground]]:
+    """The calls whose result the variables that hold an object were given."""
+    for name, frame in names_of(thing, trace.frames):
         site = Site.of(frame)
         outside = ground_of((site, *outer_sites(frame)), trace.frames)
         if outside is not None and name not in frame.f_locals:
             outside = module_ground(outside, trace.frames)
         definition = find_definition(name, outside.scope, None) if outside is not None else None
         if outside is not None and definition is not None and isinstance(definition.value, ast.Call):
-            return follow_again(trace, definition.value, outside)
+            yield definition.value, outside
+
+
+def _given_field(trace: SourceTrace, name: str, thing: Any) -> Spot | None:
+    """What a dataclass was given for a field when it was made."""
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return None
+    order = [each.name for each in fields(thing) if each.init and not each.kw_only]
+    for call, ground in _constructions(trace, thing):
+        if last_name(call.func) != type(thing).__name__:
+            continue
+        given = dict(zip(order, call.args, strict=False)) | {each.arg: each.value for each in call.keywords if each.arg}
+        return trace.expression(given[name], ground) if name in given else None
     return None
 
 
@@ -83,8 +104,8 @@ def _class_of(trace: SourceTrace, node: ast.expr, ground: Ground) -> tuple[ast.C
     """The class of the program's that an expression's object is of, its file, and the object if it can be had."""
     with suppress(Unknown):
         thing = look_at(node, ground, trace.frames)
-        found, filename = class_node(type(thing))
-        return (found, filename, thing) if found is not None else None
+        found, filename = class_node(thing if isinstance(thing, type) else type(thing))
+        return (found, filename, None if isinstance(thing, type) else thing) if found is not None else None
     if isinstance(node, ast.Name) and node.id == "self":
         owner = class_of_method(ground.scope)
         return (owner, ground.filename, None) if owner is not None else None

@@ -14,14 +14,20 @@ from typing import Any
 from whence.finding import Hop
 from whence.lineage.following.attributes import follow_attribute
 from whence.lineage.following.calls import follow_returned
-from whence.lineage.following.carriers import is_carried_into, is_refuted_by_parts, live_carriers, silent_carriers
+from whence.lineage.following.carriers import (
+    is_carried_into,
+    is_known_not_to_hold,
+    is_refuted_by_parts,
+    live_carriers,
+    silent_carriers,
+)
 from whence.lineage.following.columns import column_of, table_behind
 from whence.lineage.following.containers import Path, follow_joined, part_given, whole_of
 from whence.lineage.following.files import follow_written
 from whence.lineage.following.found import Found, Refuted
 from whence.lineage.following.generators import follow_drawn
 from whence.lineage.following.names import follow_name, follow_variable
-from whence.lineage.following.passing import joins, only_passes
+from whence.lineage.following.passing import is_number, joins, only_passes
 from whence.lineage.grounds import Ground, ground_of_node
 from whence.lineage.looking import holders_of, names_of
 from whence.lineage.properties import Property
@@ -138,8 +144,17 @@ class SourceTrace:
         if isinstance(node, ast.Attribute) and (found := follow_attribute(self, node, ground, path)) is not None:
             return found
         for operand in live_carriers(self, node, ground):
-            return self.expression(operand, ground) or here
+            return self._through(node, operand, ground)
         return self._without_values(node, ground)
+
+    def _through(self, node: ast.expr, operand: ast.expr, ground: Ground) -> Spot:
+        """On to one operand; not where the other one brings a type as well, since of one alone it could not be changed."""
+        here = Spot.of_node(ground.filename, node)
+        found = self.expression(operand, ground) or here
+        if not self.prop.of_the_whole or not isinstance(node, ast.BinOp) or not found.is_within(here):
+            return found
+        other = node.right if operand is node.left else node.left
+        return found if is_number(other, ground.scope) or is_known_not_to_hold(self, other, ground) else here
 
     def _without_values(self, node: ast.expr, ground: Ground) -> Spot | None:
         """On to an operand that the property may come from by the syntax alone."""
@@ -147,7 +162,7 @@ class SourceTrace:
         refuted = is_refuted_by_parts(self, node, ground)
         for operand in silent_carriers(self, node, ground):
             try:
-                return self.expression(operand, ground) or here
+                return self._through(node, operand, ground)
             except Refuted:
                 refuted = True
                 if isinstance(node, ast.BinOp):

@@ -26,7 +26,7 @@ import torch
 from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.fractions import cut_on, leaf_behind
-from whence.lineage.properties import HasDtype, IsWhole, Property
+from whence.lineage.properties import CONSTRUCTORS, HasDtype, IsWhole, Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.loss.probabilities import SAME_NUMBERS
 from whence.rules.operations import SAME_SHAPE_LOSSES
@@ -137,7 +137,16 @@ def _matters(cut: Cut) -> bool:
 
 
 def _patch(spot: Spot) -> str | None:
+    """The same with a real type: of a cast, of one of torch's constructors, of what `dtype=torch.` names."""
     node = spot.node()
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in CASTS:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
-    return diff_of(replace_node(spot.filename, node, f"{ast.unparse(node.func.value)}.float()"))
+    owner = ast.unparse(node.func.value)
+    if node.func.attr in CASTS:
+        return diff_of(replace_node(spot.filename, node, f"{owner}.float()"))
+    if node.func.attr in CONSTRUCTORS:
+        return diff_of(replace_node(spot.filename, node.func, f"{owner}.FloatTensor"))
+    named = next((each.value for each in node.keywords if each.arg == "dtype"), None)
+    if isinstance(named, ast.Attribute) and ast.unparse(named.value) == "torch":
+        return diff_of(replace_node(spot.filename, named, "torch.float32"))
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -16,6 +16,7 @@ from whence.lineage.properties import Property
 from whence.lineage.switches import switch_around
 from whence.rules.gradient.no_graph import cut_text
 from whence.rules.gradient.sampled import drawn_without_way
+from whence.rules.loss.probabilities import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
@@ -148,7 +149,8 @@ def detached(audit: Audit) -> Finding | None:
         cut = _cut_after(audit.tape.calls, entry.call, entry.weight) if entry.call is not None else None
         if cut is None or cut.site is None:
             continue
-        meant = (cut.name in MEANT or not cut.grad_mode) and not _leaves_torch(cut, audit)
+        leaves = _leaves_torch(cut, audit)
+        meant = (cut.name in MEANT or not cut.grad_mode) and not leaves
         if meant and not audit.final:
             continue
         if meant and (not entry.training or audit.was_loaded(entry)):
@@ -161,18 +163,28 @@ def detached(audit: Audit) -> Finding | None:
             spot=spot or Spot.of_site(cut.site),
             step=cut.step,
             call=cut,
-            verdict=f"{len(names)} weights never get a gradient: {_reason(cut)}",
-            what=f"{', '.join(names[:2])}{' ...' if len(names) > 2 else ''} is bit for bit what it was at first",
+            verdict=f"{_weights(names)} never {'gets' if len(names) == 1 else 'get'} a gradient: {_reason(cut)}",
+            what=_unmoved(names),
             why="What went in had a gradient, what came out has none: to everything behind it the weights before it are constants."
             if cut.grad_mode
             else "It ran with gradients switched off, so that the weights in it are constants to the loss.",
             fix="Stay in torch there: torch has the same functions, with derivatives."
-            if cut.name in OUT_OF_TORCH | WRAPS
+            if leaves or cut.name in OUT_OF_TORCH | WRAPS
             else "Take the cut away; if these weights are not to learn, freeze them with requires_grad_(False).",
             severity=Severity.WARNING if meant else Severity.ERROR,
             confidence=Confidence.LIKELY if meant else Confidence.PROVEN,
         )
     return None
+
+
+def _weights(names: list[str]) -> str:
+    return "1 weight" if len(names) == 1 else f"{len(names)} weights"
+
+
+def _unmoved(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} is bit for bit what it was at first"
+    return f"{', '.join(names[:2])}{' ...' if len(names) > 2 else ''} are bit for bit what they were at first"
 
 
 def _leaves_torch(cut: Call, audit: Audit) -> bool:
@@ -254,6 +266,7 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
     """Forward over the tape from a weight, to the first call that made something without gradient of it."""
     calls = [call for call in tape if call.number >= first.number and call.step == first.step]
     reached = {id(value) for value in first.operands if value.tensor is weight}
+    found: Call | None = None
     for call in calls:
         if call.inner or call.phase in ("optimizer", "data", "backward") or call.name.startswith("grad."):
             # Who looks at a weight's gradient cuts nothing off.
@@ -266,21 +279,35 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
                 call, calls
             ):
                 continue
-            return call
+            if found is None or found.operands[0] in _parts(call.operands, calls)[len(call.operands) :]:
+                # What is cut as a whole explains more than a part of it that was cut before, to be looked at.
+                found = call
+            continue
         reached |= {id(value) for value in call.outputs}
-    return None
+    return found
 
 
 def _is_side(call: Call, calls: Iterable[Call]) -> bool:
     """Whether what is cut off is only looked at, and the way itself goes on: its operand is used with gradient as well."""
-    operands = {id(each) for each in call.operands if each.requires_grad}
+    whole = {id(each) for each in _parts([each for each in call.operands if each.requires_grad], calls)}
     return any(
         other is not call
-        and any(id(each) in operands for each in other.operands)
+        and other.name not in SAME_NUMBERS
+        and any(id(each) in whole for each in other.operands)
         and any(each.requires_grad for each in other.outputs)
         for other in calls
         if other.number > call.number
     )
+
+
+def _parts(values: Sequence[Value], calls: Iterable[Call]) -> list[Value]:
+    """These values, and behind them what was made of their own numbers."""
+    found, known = [*values], {id(each) for each in values}
+    for call in calls:
+        if call.name in SAME_NUMBERS and any(id(each) in known for each in call.operands):
+            found += call.outputs
+            known |= {id(each) for each in call.outputs}
+    return found
 
 
 @audit_rule("gradient/zero-derivative", Rank.CALL)
@@ -321,8 +348,8 @@ def zero_derivative(audit: Audit) -> Finding | None:
                     spot=Spot.of_site(call.site),
                     step=call.step,
                     call=call,
-                    verdict=f"{len(names)} weights get gradients of exactly zero: {call.name} has no derivative but zero",
-                    what=f"{', '.join(names[:2])} is bit for bit what it was at first",
+                    verdict=f"the gradients of {_weights(names)} are exactly zero: {call.name} has no derivative but zero",
+                    what=_unmoved(names),
                     why=f"{call.name} is flat everywhere and jumps in between; nothing of the loss's gradient passes it.",
                     fix=f"Let the gradient pass: x + (torch.{call.name}(x) - x).detach(); or use a smooth function there.",
                 )

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
-from whence.lineage.dependence import depends_on_later, reach
+from whence.lineage.dependence import depends_on_later, part_at, reach
 from whence.rules.loss.probabilities import SAME_NUMBERS, argument
 from whence.rules.rule import Rank, study_rule
-from whence.rules.sequences import Shift, embedded, repeats_its_input, shifts
+from whence.rules.sequences import Shift, by_time, repeats_its_input, shifts
 from whence.rules.telling import tell_silent
 from whence.source.spots import Spot
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call
 
 
 @study_rule("loss/label-shift", Rank.CAUSE)
@@ -35,8 +35,7 @@ def label_shift(study: Study) -> Finding | None:
     if any(each.by == 1 for each in found):
         return None
     for shift in found:
-        logits = argument(shift.call, 0, "input")
-        if logits is not None and study.run is not None and _is_causal(study, shift, logits):
+        if _is_causal(study, shift):
             return _tell(study, shift.call, shift.by)
     repeating = repeats_its_input(study) if not found else None
     return _tell(study, repeating, 0) if repeating is not None else None
@@ -65,36 +64,18 @@ def _tell(study: Study, loss: Call, by: int) -> Finding | None:
     )
 
 
-def _is_causal(study: Study, shift: Shift, logits: Value) -> bool:
+def _is_causal(study: Study, shift: Shift) -> bool:
     """The prediction in the middle depends on nothing later, and where labels are not shifted, on its own token."""
     run = study.run
-    content = run.contents.get(logits) if run is not None else None
-    if run is None or content is None:
+    made = by_time(shift)
+    if run is None or made is None or made.value not in run.contents:
         return False
-    value = by_time(logits, shift)
-    if value is None:
-        return False
-    step = shift.length // 2
-    if depends_on_later(run, value, embedded(shift), batch=0, step=step, axis=1, source_axis=1):
+    step, source = shift.length // 2, shift.source
+    if depends_on_later(run, made.value, source, index=made.at(step), step=step, time=shift.time):
         return False
     # With a start token in front, a prediction sees only what comes before its own place.
-    seen = reach(run, value, (slice(0, 1), slice(step, step + 1)), embedded(shift))
-    return shift.by != 0 or (seen is not None and bool(seen[0, step].any()))
-
-
-def by_time(logits: Value, shift: Shift) -> Value | None:
-    """The logits as (batch, time, classes), before they were flattened or their classes put first."""
-    value = logits
-    for _ in range(20):
-        # A loss takes (batch, classes, time): three axes at the loss itself are in another order.
-        later = value.shape[1] - shift.length if len(value.shape) == 3 and value is not logits else -1
-        if 0 <= later <= 2 and value.shape[0] == shift.batch:
-            return value
-        call = value.call
-        if call is None or not call.operands or call.name not in SAME_NUMBERS:
-            return None
-        value = call.operands[0]
-    return None
+    seen = reach(run, made.value, part_at(made.at(step), axes=3), source)
+    return shift.by != 0 or (seen is not None and bool(seen.select(shift.time, step).select(0, 0).any()))
 
 
 def _made(loss: Call) -> Call | None:

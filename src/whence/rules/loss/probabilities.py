@@ -12,7 +12,7 @@ from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import place_of, shape_text, tell_silent
+from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.replay import Run
@@ -167,13 +167,14 @@ def not_log_probabilities(study: Study) -> Finding | None:
         if bool(((total - 1).abs() < 0.02).float().mean() > 0.5):
             continue
         softmax = made_by(given, SOFTMAX | SIGMOID)
+        shared = _shared_with_target(softmax, call) if softmax is not None else None
         maker = softmax or given.call
         name = softmax.name if softmax is not None else "its input"
         value = study.content(loss.value)
         return tell_silent(
             study,
             "loss/not-log-probabilities",
-            spot=place_of(softmax, study) if softmax is not None else Spot.of_site(call.site) if call.site else None,
+            spot=shared or (place_of(softmax, study) if softmax is not None else spot_at(call.site)),
             call=softmax or call,
             step=study.step,
             symptom=Spot.of_site(call.site) if call.site is not None else None,
@@ -183,10 +184,12 @@ def not_log_probabilities(study: Study) -> Finding | None:
             else "the loss is made from it",
             why=f"{call.name} expects logarithms, whose exponentials add up to 1 for each sample; those of {name} add up to "
             f"{number_text(float(total.reshape(-1)[0]))}.",
-            fix="Use log_softmax where softmax stands."
+            fix=f"Use log_softmax for what is given to {call.name}; the target is made by the same line, and needs its {name}."
+            if shared is not None
+            else "Use log_softmax where softmax stands."
             if softmax is not None
             else "Apply log_softmax first, or use cross_entropy.",
-            patch=_as_log(softmax, study),
+            patch=_as_log(softmax, study) if shared is None else None,
             confidence=Confidence.PROVEN,
             replay="bit-identical",
             chain=()
@@ -239,13 +242,14 @@ def _tell_twice(
 ) -> Finding | None:
     # The loss itself, not the sum that it may be part of.
     made = call.outputs[0] if call.outputs else loss.value
+    shared = _shared_with_target(applied, call)
     without = study.again(made, amend=lambda each, run: _skip(each, run, applied))
     mended = without.contents.get(made) if without is not None else None
     before = study.content(made)
     return tell_silent(
         study,
         rule,
-        spot=place_of(applied, study),
+        spot=shared or place_of(applied, study),
         call=applied,
         step=study.step,
         symptom=Spot.of_site(call.site) if call.site is not None else None,
@@ -255,12 +259,22 @@ def _tell_twice(
         else "the loss is made from it",
         why=why,
         fix=fix,
-        patch=_without(applied, study),
+        patch=_without(applied, study) if shared is None else None,
         replay="bit-identical" if before is not None else None,
         counterfactual=f"without it {call.name} of the same batch is {number_text(float(mended.detach()))}"
         if mended is not None and mended.dim() == 0
         else None,
     )
+
+
+def _shared_with_target(applied: Call, loss: Call) -> Spot | None:
+    """Where only the loss's input is made, if the line that is wrong for it makes the target too: changed there, it would be wrong for that."""
+    target = argument(loss, 1, "target")
+    for other in ancestors(target) if target is not None else ():
+        if other.site == applied.site and other is not applied:
+            apart = (mine for mine, theirs in zip(applied.stack, other.stack, strict=False) if mine != theirs)
+            return spot_at(next(apart, None))
+    return None
 
 
 def _skip(each: Call, run: Run, applied: Call) -> None:

@@ -35,7 +35,7 @@ def missing_zero_grad(study: Study) -> Finding | None:
     How it is detected
         When backward begins again after a step, the gradients that the step has used are still there, and the step run again
         from cleared ones gives others.
-        It is told at the backward; where the program clears others just before it, at the line that leaves these out. In a closure that an
+        It is told at the backward; where the program clears others just before it, at the line that does so. In a closure that an
         optimizer calls several times a step: gradients of one call are there at the first backward of the next.
     How to fix it
         optimizer.zero_grad() before backward, in each step.
@@ -60,11 +60,12 @@ def missing_zero_grad(study: Study) -> Finding | None:
     if share is None or backward.site is None:
         return None
     partial = _clears_others(study, backwards[0])
+    mistaken = _clears_in_vain(study, backward) if partial is None else None
     whose = f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
     return tell_silent(
         study,
         "optimizer/missing-zero-grad",
-        spot=spot_at(partial.site if partial is not None else backward.site),
+        spot=spot_at((partial or mistaken or backward).site),
         symptom=spot_at(study.stack[0] if study.stack else None),
         step=study.step,
         op="backward" if partial is None else "zero_grad",
@@ -73,7 +74,9 @@ def missing_zero_grad(study: Study) -> Finding | None:
         if partial is None
         else f"only a part of the gradients is cleared: {_left_out(study, partial)} uses the sum of all of its own so far",
         what=f"what is left of earlier steps is {share:.2g} times this step's own gradient",
-        why="backward adds to .grad, and nothing cleared it after the last update."
+        why="What is cleared here belongs to weights that this backward gives nothing; those that it adds to were not cleared."
+        if mistaken is not None
+        else "backward adds to .grad, and nothing cleared it after the last update."
         if partial is None
         else "backward adds to the .grad of all weights behind the loss; those that are cleared here are not all of them.",
         fix="Clear all of them: zero_grad of every optimizer that steps after this backward, or of the whole model."
@@ -153,6 +156,17 @@ def _clears_others(study: Study, backward: Event) -> Event | None:
     left = study.entry.weights & backward.detail["kept"]
     for event in reversed(last):
         if event.kind is Kind.CLEAR and event.written & stepping & backward.written and left - event.written:
+            return event
+    return None
+
+
+def _clears_in_vain(study: Study, backward: Event) -> Event | None:
+    """What clears, in the same function and just before a backward, only gradients of weights that it does not reach: another's were meant."""
+    events = list(study.loop.of(Kind.BACKWARD, Kind.CLEAR))
+    for event in reversed(events[: events.index(backward)]):
+        if event.kind is Kind.BACKWARD or event.site is None or backward.site is None:
+            return None
+        if event.site.f_code is backward.site.f_code and event.written and not event.written & backward.written:
             return event
     return None
 

@@ -7,6 +7,9 @@ import math
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
+from whence.lineage.following.trace import SourceTrace
+from whence.lineage.grounds import ground_of
+from whence.lineage.properties import IsCount
 from whence.rules.nonfinite.telling import number_text, tell_trip
 from whence.rules.rule import Rank, audit_rule, trip_rule
 from whence.rules.telling import tell_silent
@@ -41,11 +44,15 @@ def learning_rate_high(trip: Trip) -> Finding | None:
     if trial.rate is None:
         return _by_hand(trip, trial)
     rate = float(f"{trial.rate * trial.factor:.3g}")
+    # A schedule has changed it since.
+    written = _written(
+        trip, trip.optimizer.defaults.get("lr", trial.rate) if trip.optimizer is not None else trial.rate
+    )
     after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
     return tell_trip(
         trip,
         "optimizer/learning-rate-high",
-        spot=Spot.of_site(trip.built[0]) if trip.built else None,
+        spot=written or (Spot.of_site(trip.built[0]) if trip.built else None),
         verdict=f"the learning rate {trial.rate:g} is too high: this step raises the loss from {number_text(trial.before)} to {after}",
         why=f"On the same batch, the same update at a rate of {rate:g} lowers the loss to {number_text(trial.smaller)}. "
         "Each step overshoots further than the one before.",
@@ -56,7 +63,7 @@ def learning_rate_high(trip: Trip) -> Finding | None:
         f"{number_text(trial.smaller)}, at {trial.rate:g} to {after}",
         confidence=Confidence.PROVEN,
         severity=Severity.ERROR,
-        patch=_patch(trip, rate),
+        patch=_patch(written, rate),
     )
 
 
@@ -80,14 +87,26 @@ def _by_hand(trip: Trip, trial: RateTrial) -> Finding | None:
     )
 
 
-def _patch(trip: Trip, rate: float) -> str | None:
-    """The rate as a literal in the optimizer's constructor, replaced."""
+def _written(trip: Trip, rate: float) -> Spot | None:
+    """The rate as a literal: in the optimizer's constructor, or where that has it from."""
     node = trip.built[0].node() if trip.built else None
     if not isinstance(node, ast.Call):
         return None
-    given = [each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]
-    literal = next((each for each in given if isinstance(each, ast.Constant)), None)
-    return diff_of(replace_node(trip.built[0].filename, literal, repr(rate))) if literal is not None else None
+    given = next(iter([each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]), None)
+    ground = ground_of(trip.built, trip.frames)
+    spot = SourceTrace(IsCount(rate), trip.frames).follow(given, ground).spot if given is not None else None
+    made = spot.node() if spot is not None else None
+    literal = made.value if isinstance(made, ast.Assign | ast.AnnAssign) else made
+    if spot is None or not isinstance(literal, ast.Constant) or literal.value != rate:
+        return None
+    return Spot.of_node(spot.filename, literal)
+
+
+def _patch(written: Spot | None, rate: float) -> str | None:
+    literal = written.node() if written is not None else None
+    if written is None or literal is None:
+        return None
+    return diff_of(replace_node(written.filename, literal, repr(rate)))
 
 
 @audit_rule("optimizer/learning-rate-low", Rank.GENERAL)

@@ -86,7 +86,8 @@ def frozen_moves(audit: Audit) -> Finding | None:
         step=moved.step,
         op="step",
         phase="optimizer",
-        verdict=f"{len(names)} frozen weights are still changed by the optimizer: {', '.join(names[:2])}",
+        verdict=f"{'a frozen weight is' if len(names) == 1 else f'{len(names)} frozen weights are'} still changed by the optimizer: "
+        f"{', '.join(names[:2])}",
         what=f"step {moved.step} changed them although requires_grad is False",
         why="Their gradients are still there (old ones or zeros), and momentum, moments and weight decay move every weight that has a gradient.",
         fix="Set their .grad to None after freezing (zero_grad() does so by default), or leave them out of the optimizer.",

@@ -13,7 +13,8 @@ How to fix it
     model.train() before training, model.eval() before evaluating; training=self.training for F.dropout.
 When it stays silent
     Models without dropout and batch normalisation, parts frozen in eval mode, several runs on one input (Monte Carlo
-    dropout), passes that recompute statistics, results that a loss uses (pseudo labels, momentum teachers).
+    dropout), a training metric of the batch that is trained on, passes that recompute statistics, results that a loss uses
+    (pseudo labels, momentum teachers).
 Cost
     A look at a few recorded passes.
 """
@@ -105,11 +106,15 @@ def evaluating_in_training_mode(audit: Audit) -> Finding | None:
     if len(random) < 2 or not any(entry.steps for entry in audit.built):
         return None
     used_by_loss = reach_a_loss(audit)
-    inputs = Counter(id(calls[0].operands[0]) for calls in random.values() if calls[0].operands)
+    given = {key: _given_to(calls, scopes[key]) for key, calls in random.items()}
+    inputs = Counter(given.values())
+    trained = {id(value) for call in audit.tape.calls if call.number in used_by_loss for value in call.operands}
+    # Of the passes that are kept some have lost the one that trained on the same batch.
+    metrics = {scopes[key].called_from for key in random if given[key] in trained}
     for key, calls in random.items():
         last = calls[-1]
         effect = next(call for call in calls if _depends_on_mode(call))
-        if inputs[id(calls[0].operands[0])] >= SEVERAL if calls[0].operands else True:
+        if given[key] is None or inputs[given[key]] >= SEVERAL or scopes[key].called_from in metrics:
             continue
         # Without gradients a loss is a number to read, whoever adds it up and prints it.
         if any(call.number in used_by_loss for call in calls) or not _comes_to(last, audit, NUMBERS):
@@ -139,6 +144,18 @@ def evaluating_in_training_mode(audit: Audit) -> Finding | None:
             why="Without model.eval() dropout is on and batch normalisation uses the batch at hand: the numbers are not those of the trained model.",
             fix="Call model.eval() before the evaluation and model.train() after it.",
         )
+    return None
+
+
+def _given_to(calls: list[Call], root: Scope) -> int | None:
+    """The first thing that a pass was given: neither the model's own nor made in the pass."""
+    model = root.module
+    own = {id(each) for each in (*model.parameters(), *model.buffers())} if model is not None else set()
+    within = {call.number for call in calls}
+    for call in calls:
+        for value in call.operands:
+            if id(value.tensor) not in own and (value.call is None or value.call.number not in within):
+                return id(value)
     return None
 
 
