@@ -200,3 +200,8 @@ def are_shares_of_bytes(content: torch.Tensor, times: int = 1) -> bool:
         and float((whole - whole.round()).abs().max()) < 1e-3
         and len(set(whole.round().flatten().tolist())) > SEVERAL
     )
+
+
+def are_bytes(content: torch.Tensor) -> bool:
+    """Whole numbers from 0 to 255, many different ones."""
+    return not content.is_complex() and are_shares_of_bytes(content.detach()[:4].double() / BYTE)
