@@ -187,13 +187,18 @@ def _listing(dataset: object, *paths: str) -> Spot | None:
     lists = {
         name: list(map(str, thing))
         for name, thing in (vars(dataset).items() if hasattr(dataset, "__dict__") else ())
-        if isinstance(thing, list | tuple) and any(path in map(str, thing) for path in paths)
+        if isinstance(thing, list | tuple) and any(_is_of(path, str(each)) for each in thing for path in paths)
     }
     for name, thing in lists.items():
         numbers = [int(number) for each in thing if (number := _number(each)) is not None]
         if numbers != sorted(numbers):
             return attribute_of(type(dataset), name)
     return attribute_of(type(dataset), next(iter(lists))) if lists else None
+
+
+def _is_of(path: str, listed: str) -> bool:
+    """Whether a path is one that is listed, or a file of that name in some folder."""
+    return bool(listed) and (path == listed or path.endswith(os.sep + listed))
 
 
 def _in_memory(audit: Audit) -> Finding | None:
