@@ -63,6 +63,8 @@ class ArrayWatch:
 
     wraps: Wrap | None = None
     reshapes: list[Reshape] = field(default_factory=list)
+    reaches: Callable[[Any], bool] | None = None
+    """Whether what comes of a sum is what is looked for: checksums wrap on purpose."""
     _nodes: dict[tuple[str, int], Nodes] = field(default_factory=dict)
     _events: int = 0
 
@@ -92,10 +94,17 @@ class ArrayWatch:
         sums, reshapes = self._nodes[key]
         for each in sums if self.wraps is None else ():
             with suppress(Exception):
-                self.wraps = self.wraps or _wrap(each, frame)
+                self.wraps = self.wraps or self._wrapped(each, frame)
         for call in reshapes if len(self.reshapes) < MOST_RESHAPES else ():
             with suppress(Exception):
                 self.reshapes += _reshaped(call, frame)
+
+    def _wrapped(self, node: ast.BinOp, frame: FrameType) -> Wrap | None:
+        found = _wrap(node, frame)
+        if found is None or self.reaches is None:
+            return found
+        made = evaluated(node, frame)
+        return found if self.reaches(made) else None
 
 
 def sums_of_program() -> Iterator[tuple[str, ast.stmt]]:
@@ -108,9 +117,11 @@ def reshapes_of_program() -> Iterator[tuple[str, ast.stmt]]:
     yield from _statements(_reshapes_in)
 
 
-def seen_before(wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]) -> ArrayWatch:
+def seen_before(
+    wanted: list[tuple[str, ast.stmt]], frames: list[FrameType], reaches: Callable[[Any], bool] | None = None
+) -> ArrayWatch:
     """What these statements do when the program's calls that lead to them are made again. Only ever in a child process."""
-    watch = ArrayWatch()
+    watch = ArrayWatch(reaches=reaches)
     look: Seen = watch.look
     with suppress(Exception):
         run_again(wanted, look, None, frames)

@@ -80,7 +80,7 @@ def _standing(wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]) -> It
                 yield frame, statement
 
 
-def _is_as_it_was(node: ast.stmt, scope: ast.AST) -> bool:
+def _is_as_it_was(node: ast.stmt | ast.expr, scope: ast.AST) -> bool:
     """Whether nothing that a statement reads has another value by now: by the statement itself, or after it."""
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     within = {each.id for each in names if isinstance(parent_of(each), ast.comprehension) and _is_bound(each)}
@@ -112,7 +112,10 @@ def _calls_into(wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]) -> 
 
 def _can_be_read(node: ast.Call, scope: ast.AST | None) -> bool:
     statement = statement_of(node)
-    return statement is not None and scope is not None and _is_as_it_was(statement, scope)
+    if statement is None or scope is None:
+        return False
+    # Of a loop or a block it is the head that has run: what it has in it comes after.
+    return _is_as_it_was(node if hasattr(statement, "body") else statement, scope)
 
 
 def _reached_from(target: Any) -> Iterator[CodeType]:

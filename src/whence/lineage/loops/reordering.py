@@ -186,6 +186,8 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
         _follow(inner, history, depth + 1)
     elif _is_variable(node):
         _follow_name(node, history, depth)
+    elif isinstance(node, ast.Subscript) and _is_columns(node.slice):
+        _follow(node.value, history, depth + 1)
     elif isinstance(node, ast.Subscript):
         change = _indexed(node, history)
         if change is not None:
@@ -194,6 +196,9 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
         if change is None and not _is_cut(node.slice):
             history.unknown = True
         _follow(node.value, history, depth + 1)
+    elif (taken := _taken_one_by_one(node)) is not None and (change := _indexed(taken, history)) is not None:
+        history.changes.append(replace(change, node=node))
+        _follow(taken.value, history, depth + 1)
     elif isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
         source = node.generators[0]
         if source.ifs:
@@ -202,6 +207,9 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
     elif isinstance(node, ast.Call) and (changed := _changed_by_call(node)) is not None:
         history.changes.append(changed[0])
         _follow(changed[1], history, depth + 1)
+    elif isinstance(node, ast.BinOp) and not history.names:
+        # `(x - mean) / std`: what is worked on stands in front.
+        _follow(node.left, history, depth + 1)
     elif not history.names:
         history.unknown = True
 
@@ -247,6 +255,8 @@ def _leads_to_a_name(node: ast.expr) -> bool:
             node = inner
         elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Tuple | ast.Constant):
             node = node.value
+        elif (taken := _taken_one_by_one(node)) is not None:
+            node = taken.value
         elif isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
             node = node.generators[0].iter
         elif isinstance(node, ast.Call) and (changed := _changed_by_call(node)) is not None:
@@ -373,6 +383,23 @@ def _changed_by_own(node: ast.Call) -> tuple[Change, ast.expr] | None:
 
 def _seeds(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) in SEEDING
+
+
+def _is_columns(index: ast.expr) -> bool:
+    """`frame[["height", "weight"]]`: all rows, and some columns."""
+    names = index.elts if isinstance(index, ast.List) else []
+    return bool(names) and all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
+
+
+def _taken_one_by_one(node: ast.expr) -> ast.Subscript | None:
+    """`[things[each] for each in order]` is `things[order]`."""
+    match node:
+        case ast.ListComp(
+            elt=ast.Subscript(value=things, slice=ast.Name(id=taken)),
+            generators=[ast.comprehension(target=ast.Name(id=each), iter=order, ifs=[])],
+        ) if taken == each and not isinstance(order, ast.Call):
+            return ast.copy_location(ast.Subscript(things, order, ast.Load()), node)
+    return None
 
 
 def _is_cut(index: ast.expr) -> bool:

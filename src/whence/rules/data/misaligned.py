@@ -265,7 +265,7 @@ def _has_labels(found: Apart, filename: str, audit: Audit, stacks: list[tuple[Si
     a random order, either is."""
     known = [*(variables(each) for each in audit.frames), *(site.f_globals for stack in stacks for site in stack)]
     thing = next((each[found.kept] for each in known if found.kept in each), None)
-    if thing is not None or not isinstance(found.pairing, ast.Tuple):
+    if _are_labels(thing) or not isinstance(found.pairing, ast.Tuple):
         return _are_labels(thing)
     return any(map(_are_labels, _seen_again(found.pairing, filename, audit)))
 

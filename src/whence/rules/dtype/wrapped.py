@@ -16,6 +16,9 @@ Cost
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 
 from whence.finding import Finding, Severity
@@ -35,6 +38,7 @@ NARROW = (torch.uint8, torch.int8)
 OTHER_END = "what is below 0 or above 255 comes out at the other end"
 ENOUGH = 0.01
 PATIENCE = 5.0
+FEW = 4
 
 
 @call_rule("dtype/uint8-wrap")
@@ -71,22 +75,34 @@ def wrapped(call: Call) -> Finding | None:
 
 @study_rule("dtype/uint8-wrap")
 def wrapped_before_training(study: Study) -> Finding | None:
-    """Unsigned arithmetic wrapped around, in numpy, in what the program ran before. It is asked if a batch is made of bytes."""
+    """Unsigned arithmetic wrapped around, in numpy, in what the program ran before. It is asked if a batch is made of bytes,
+    and told if the batch is what came of it."""
     question = "dtype/uint8-wrap"
     if question in study.asked or "dtype/uint8-wrap" in study.told or not study.now.deliveries:
         return None
     study.asked.add(question)
     leaves = (each for _, data in study.now.deliveries for _, each in leaves_of(data) if isinstance(each, torch.Tensor))
-    if not any(are_shares_of_bytes(each) or are_bytes(each) for each in leaves if each.dim() > 1 and each.numel()):
-        return None
-    wanted = list(sums_of_program())
+    samples = [sample for each in leaves if each.dim() > 1 and each.numel() for sample in _bytes_of(each)]
+    wanted = list(sums_of_program()) if samples else []
+
+    def reaches(made: Any) -> bool:
+        whole = made.tobytes()
+        return any(each in whole for each in samples)
+
     try:
-        found = run_elsewhere(lambda: seen_before(wanted, study.frames).wraps, PATIENCE) if wanted else None
+        found = run_elsewhere(lambda: seen_before(wanted, study.frames, reaches).wraps, PATIENCE) if wanted else None
     except NotPossible:
         return None
     if found is None or found.share < ENOUGH:
         return None
     return tell_wrapped(study, found, study.now.deliveries[0][0].info.built, OTHER_END)
+
+
+def _bytes_of(leaf: torch.Tensor) -> Iterator[bytes]:
+    """A few samples, as the bytes that they were before they were scaled, if they were any."""
+    scale = 255 if are_shares_of_bytes(leaf) else 1 if are_bytes(leaf) else None
+    for each in leaf[:FEW] if scale is not None else ():
+        yield bytes((each.double() * scale).round().to(torch.uint8).flatten().tolist())
 
 
 def tell_wrapped(facts: Study | Audit, found: Wrap, symptom: Spot | None, what: str) -> Finding | None:

@@ -22,6 +22,7 @@ from whence.rules.operations import RESHAPES
 from whence.rules.rule import audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
+from whence.tape.batches import leaves_of
 from whence.tape.tape import Call, Foreign, Value, flatten
 
 Shape = tuple[int, ...]
@@ -87,7 +88,20 @@ def _before_training(study: Study) -> Finding | None:
         found = run_elsewhere(lambda: seen_before(wanted, study.frames).reshapes, PATIENCE) if wanted else []
     except NotPossible:
         return None
-    return _tell_of_arrays(study, found, spot_at(study.losses[0].call.site))
+    given = {_sizes(each.shape[1:]) for each in _given(study)}
+    used = [each for each in found if any(size and size == _sizes(each.after)[-len(size) :] for size in given)]
+    return _tell_of_arrays(study, used, spot_at(study.losses[0].call.site))
+
+
+def _given(study: Study) -> Iterator[torch.Tensor]:
+    """What this step was given: the tensors of its batches, or what its models were called with."""
+    for _, data in study.now.deliveries:
+        yield from (each for _, each in leaves_of(data) if isinstance(each, torch.Tensor))
+    yield from (each for entry in study.now.entries for each in entry if each is not None)
+
+
+def _sizes(shape: tuple[int, ...]) -> Shape:
+    return tuple(each for each in shape if each != 1)
 
 
 def _lines(filename: str, statement: ast.stmt) -> Iterator[tuple[str, int]]:
@@ -109,7 +123,8 @@ def reshaped_in_samples(audit: Audit) -> Finding | None:
 def _tell_of_arrays(facts: Study | Audit, reshapes: list[Reshape], symptom: Spot | None) -> Finding | None:
     for number, each in enumerate(reshapes):
         crossed = _crossed(each.before, each.after)
-        if crossed is None or any(later.after == each.before for later in reshapes[number + 1 :]):
+        is_undone = any(later.after == each.before for later in reshapes[number + 1 :])
+        if crossed is None or is_undone or any(earlier.before == each.after for earlier in reshapes[:number]):
             continue
         return tell_silent(
             facts,
