@@ -132,14 +132,23 @@ class SourceTrace:
             return found
         if path and joins(node):
             return None
-        if self.prop.is_set_by(node) and not is_carried_into(self, node, ground):
+        of_column = self._of_column(path)
+        if self.prop.is_set_by(node) and not is_carried_into(of_column, node, ground):
             self.made = node, ground
             return here
         if isinstance(node, ast.Attribute) and (found := follow_attribute(self, node, ground, path)) is not None:
             return found
-        for operand in live_carriers(self, node, ground):
-            return self.expression(operand, ground) or here
+        for operand in live_carriers(of_column, node, ground):
+            # Tables are computed with column by column.
+            column = path if of_column is not self and isinstance(node, ast.BinOp) else ()
+            return self.expression(operand, ground, column) or here
         return self._without_values(node, ground)
+
+    def _of_column(self, path: Path) -> SourceTrace:
+        """The same question about one column of the tables that an expression is made of."""
+        if not path or not isinstance(path[0], str):
+            return self
+        return SourceTrace(self.prop.of_column(path[0]), self.frames, self.changed)
 
     def _without_values(self, node: ast.expr, ground: Ground) -> Spot | None:
         """On to an operand that the property may come from by the syntax alone."""
