@@ -1221,3 +1221,17 @@ def test_wrong_usage_says_what_was_expected(program: str, target: str, expected:
         main([f"{program}:parts", "--fail-on", "sometimes"])
     with pytest.raises(UsageError, match="cannot write --json"):
         main([f"{program}:parts", "--json", "no/such/folder.json"])
+
+
+def test_what_torch_itself_raises_is_explained_where_no_line_of_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "counts_from_one.py").write_text(
+        "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+        "def parts():\n"
+        "    data = TensorDataset(torch.randn(8, 4), torch.arange(8) % 3 + 1)\n"
+        "    return nn.Linear(4, 3), DataLoader(data, batch_size=8), nn.CrossEntropyLoss()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["counts_from_one:parts"]) == 1
+    assert "label 3 is out of range" in capsys.readouterr().out

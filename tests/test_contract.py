@@ -653,6 +653,23 @@ def test_what_could_not_be_checked_is_said(name: str) -> None:
     assert any(each.kind is Kind.UNCHECKED and "could not check" in each.message for each in result.departures)
 
 
+def test_gaps_are_not_counted_among_values_out_of_range() -> None:
+    ages = np.random.default_rng(0).integers(18, 90, 4000).astype(float)
+    contract = Contract.fit({"age": ages})
+    ages[3], ages[7], ages[9] = 9999, np.nan, np.inf
+    found = next(each for each in contract.check({"age": ages}).departures if each.kind is Kind.RANGE)
+    assert found.numbers["rows"] == 1
+    assert found.row == 3
+
+
+def test_the_name_of_a_file_is_no_data(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text("a,b\n1,2\n")
+    for given in (path, str(path)):
+        with pytest.raises(ContractError, match="name of a file"):
+            Contract.fit(given)
+
+
 # The program is left alone
 
 

@@ -31,6 +31,10 @@ class Readings(Dataset):
 
 loader = DataLoader(Readings(), batch_size=16)
 table = np.ones((20, 2))
+class Ragged(Readings):
+    def __getitem__(self, i):
+        return torch.zeros(4 if i == 21 else 3)
+ragged = DataLoader(Ragged(), batch_size=16)
 def fails():
     raise ValueError("mine")
 """
@@ -113,9 +117,23 @@ def test_data_that_raise_end_the_look_and_are_explained() -> None:
     assert [each.rule for each in report.findings] == ["data/ragged-samples"]
 
 
+def test_data_that_raise_are_explained_where_nothing_of_the_program_runs(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([f"{program}:ragged"]) == 1
+    assert "sample 21 is (4,), the others are (3,)" in capsys.readouterr().err
+
+
+def test_columns_of_words_are_in_the_table() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": [1.0, 2.0], "colour": ["red", None]})
+    row = whence.check_data(frame).rows[-1]
+    assert (row.column, row.kinds, row.missing) == ("colour", 1, 0.5)
+
+
 def test_first_batches_only(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"{program}:loader", "--batches", "1"]) == 0
-    assert "16 samples in 1 batches" in capsys.readouterr().err
+    assert "16 samples in 1 batch" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -123,7 +141,7 @@ def test_first_batches_only(program: str, capsys: pytest.CaptureFixture[str]) ->
     [
         ("nowhere", "expected module:name"),
         ("no_such_module:x", "no module is called"),
-        ("{}:nothing", "nothing called"),
+        ("{}:loder", "nothing called 'loder'; it has loader, "),
     ],
 )
 def test_wrong_usage_says_what_was_expected(program: str, target: str, expected: str) -> None:

@@ -47,6 +47,8 @@ class Row:
     spread: float | None
     missing: float
     """The share of NaN and the like."""
+    kinds: int | None = None
+    """How many different words there are, where they are words and not too many to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,8 @@ class DataReport:
 
     def __str__(self) -> str:
         found = [each for each in self.findings if each.severity is not Severity.INFO]
-        said = f"{len(found)} finding{'s' if len(found) != 1 else ''}" if found else "nothing found"
-        head = f"whence data: {self.samples} samples in {self.batches} batches, {said}"
+        said = counted(len(found), "finding") if found else "nothing found"
+        head = f"whence data: {counted(self.samples, 'sample')} in {counted(self.batches, 'batch', 'batches')}, {said}"
         if self.stopped_by is not None:
             head += f"; ended by {self.stopped_by}"
         told = [
@@ -78,6 +80,10 @@ class DataReport:
             for each in self.findings
         ]
         return "\n".join([head, *told])
+
+
+def counted(number: int, one: str, more: str = "") -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
 
 
 def check_data(data: Any, *, most_batches: int | None = None, progress: Progress | None = None) -> DataReport:
@@ -200,12 +206,22 @@ def _rows(summary: Summary) -> Iterator[Row]:
             spread=facts.std,
             missing=facts.missing / max(facts.values, 1),
         )
+    for path, leaf in summary.leaves.items():
+        arrays = [("", leaf.array), *((str(name), each) for name, each in (leaf.frame or {}).items())]
+        yield from (_words(path, name, each) for name, each in arrays if each is not None and each.numbers is None)
+
+
+def _words(path: str, column: str, array: ArraySummary) -> Row:
+    tally = array.tally
+    kinds = len(tally.counts) if tally is not None and not tally.overflowed else None
+    missing = array.missing_words / max(array.rows, 1)
+    return Row(path, column, next(iter(array.dtypes), ""), "(N,)", None, None, None, None, missing, kinds)
 
 
 def _judged(summary: Summary, here: Spot) -> Iterator[Finding]:
     """What a summary alone shows: numbers that are not finite, columns that do not vary."""
     for path, column, _, facts in _columns(summary):
-        name = f"{path or 'the data'}{f', column {column}' if column else ''}"
+        name = f"column {column} of {path or 'the data'}" if column else path or "the data"
         if facts.missing or facts.infinite:
             row = facts.first_missing if facts.missing else facts.first_infinite
             kind = "NaN" if facts.missing else "Inf"

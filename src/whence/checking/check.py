@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from torch import nn
+from torch.utils.data import DataLoader
 
 from whence.checking.axes import find_layout
 from whence.checking.calling import Choice, choose, ways
@@ -27,7 +28,7 @@ from whence.checking.schedule import check_schedule
 from whence.checking.sizes import check_sizes
 from whence.checking.subject import Given, Subject
 from whence.checking.types_and_devices import check_types
-from whence.checking.untouched import seed, untouched
+from whence.checking.untouched import random_states_kept, seed, untouched
 from whence.checking.verdict import Verdict, unchecked
 from whence.finding import described
 from whence.source.sites import user_stack
@@ -72,7 +73,7 @@ def check(
 ) -> CheckReport:
     """Look at a model before it is trained. Everything runs on copies; nothing that is given is changed.
 
-    `batch` is (inputs, targets), a dict, or any structure; `loss_fn` takes (output, targets), (output) or (model, batch).
+    `batch` is (inputs, targets), a dict, any structure, or a loader, of which the first is taken; `loss_fn` takes (output, targets), (output) or (model, batch).
     With `dataset_size` and `batch_size` the last batch of an epoch is tried, with `scheduler` and `planned_steps` the schedule
     is compared. `causal` asks whether predictions depend on later inputs; by default it is asked where the targets are the
     inputs shifted by one.
@@ -81,6 +82,9 @@ def check(
         raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
     if not callable(loss_fn):
         raise TypeError(f"loss_fn must be callable, got {type(loss_fn).__name__}")
+    if isinstance(batch, DataLoader):
+        with random_states_kept():
+            batch, dataset_size, batch_size = _first_of(batch, dataset_size, batch_size)
     given = Given(model, batch, loss_fn, optimizer, dataset_size, batch_size, planned_steps, scheduler, causal)
     callers = {place_of_site(each) for each in user_stack(sys._getframe(1))}
     with untouched(model, loss_fn, batch):
@@ -97,6 +101,20 @@ def check(
                 question.name == "runs" and done[-1].outcome == "failed" and not _backward_runs(subject)
             )
     return CheckReport(tuple(_elsewhere(each, callers) for each in done))
+
+
+def _first_of(loader: DataLoader[Any], dataset_size: int | None, batch_size: int | None) -> tuple[Any, Any, Any]:
+    """A loader's first batch, and the sizes that it knows. The last batch of an epoch comes unless it is dropped."""
+    own = loader.generator.get_state() if loader.generator is not None else None
+    batch = next(iter(loader), None)
+    if loader.generator is not None and own is not None:
+        loader.generator.set_state(own)
+    if batch is None:
+        raise TypeError("batch is a loader that gives no batch")
+    is_sized = hasattr(loader.dataset, "__len__") and loader.batch_size is not None and not loader.drop_last
+    if is_sized and dataset_size is None and batch_size is None:
+        return batch, len(loader.dataset), loader.batch_size  # type: ignore[arg-type]
+    return batch, dataset_size, batch_size
 
 
 def _elsewhere(done: Check, callers: set[Place | None]) -> Check:

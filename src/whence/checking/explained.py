@@ -13,16 +13,21 @@ from torch import nn
 from whence.checking.calling import Pass
 from whence.checking.constructors import built_at
 from whence.config import Config
-from whence.finding import Finding, Severity
+from whence.finding import Finding, Severity, Span
 from whence.record import Record
 from whence.sensors.watchdog import Watchdog
 from whence.source.handlers import Fate
+from whence.source.spots import Spot
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call
 from whence.watching.explaining import Explainer
 
 # What needs a loop to be known is not asked after one step.
 FAMILIES = ("shape", "dtype", "device", "data", "loss", "gradient", "nonfinite", "checkpoint")
+
+
+NOWHERE = Spot("", Span(0, 0, 0, 0), "")
+"""A model and a loss of torch's own, called by us: there is no line to be named."""
 
 
 class Silence:
@@ -44,7 +49,9 @@ class Plainly(Explainer):
     def failed_call(
         self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception, frames: list[FrameType]
     ) -> list[Finding]:
-        return self._asked(self._scene(call, func, args, kwargs, exception, frames, Fate.UNCAUGHT))
+        scene = self._scene(call, func, args, kwargs, exception, frames, Fate.UNCAUGHT)
+        scene.place = NOWHERE
+        return self._asked(scene)
 
     def traceback(
         self, exception: Exception, outer: list[FrameType], *, scope: Scope | None, step: int, phase: str

@@ -22,8 +22,10 @@ def place_of_site(site: Site | None) -> Place | None:
     return place_of_spot(Spot.of_site(site)) if site is not None else None
 
 
-def place_of_finding(finding: Finding) -> Place:
-    return Place(finding.origin.file, finding.origin.line, finding.origin.code)
+def place_of_finding(finding: Finding) -> Place | None:
+    """None where no line of the user's took part."""
+    origin = finding.origin
+    return Place(origin.file, origin.line, origin.code) if origin.line else None
 
 
 def place_of_exception(exception: BaseException) -> Place | None:

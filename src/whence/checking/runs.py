@@ -48,7 +48,7 @@ def _loud(subject: Subject, watched: Watched) -> Verdict:
     if finding is not None:
         return failed(
             finding.verdict,
-            why=f"{text}. {finding.why}",
+            why=f"{text.rstrip('.')}. {finding.why}",
             fix=finding.fix,
             place=place_of_finding(finding),
             notes=_called(subject),

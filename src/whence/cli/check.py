@@ -1,8 +1,8 @@
 """Look at model, batch and loss before training begins: one small step on copies, eleven checks.
 
 The function is called without arguments and returns (model, batch, loss_fn), (model, batch, loss_fn, optimizer), or a dict
-with these names and, if wanted, dataset_size, batch_size, planned_steps, scheduler and causal. Exit code: 0 if all is
-well, 1 if a check failed, 2 for wrong usage and where the function itself raises.
+with these names and, if wanted, dataset_size, batch_size, planned_steps, scheduler and causal. A loader will do for the
+batch. Exit code: 0 if all is well, 1 if a check failed, 2 for wrong usage and where the function itself raises.
 
 example: whence check train:parts
          whence check experiments/train.py:parts --fail-on warning --json check.json
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _arguments_of(function: Any, target: str) -> dict[str, Any]:
-    if not callable(function):
+    if not callable(function) or hasattr(function, "named_parameters"):
         raise UsageError(f"{target} is {_kind(function)}; expected a function without arguments, as in: {EXAMPLE}")
     try:
         inspect.signature(function).bind()

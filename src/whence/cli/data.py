@@ -81,11 +81,16 @@ def _show_table(report: DataReport) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in ("leaf", "column", "type", "shape", "low", "high", "mean", "spread", "missing"):
-        table.add_column(name, justify="left" if name in ("leaf", "column", "type", "shape") else "right")
+    has_words = any(each.kinds is not None for each in report.rows)
+    figures = ("low", "high", "mean", "spread", "missing", *(("kinds",) if has_words else ()))
+    for name in ("leaf", "column", "type", "shape"):
+        table.add_column(name)
+    for name in figures:
+        table.add_column(name, justify="right")
     for row in report.rows[:MOST_ROWS]:
         numbers = [f"{each:.4g}" if each is not None else "" for each in (row.low, row.high, row.mean, row.spread)]
-        table.add_row(row.leaf, row.column, row.dtype, row.shape, *numbers, f"{row.missing:.1%}" if row.missing else "")
+        rest = [f"{row.missing:.1%}" if row.missing else "", f"{row.kinds}" if row.kinds is not None else ""]
+        table.add_row(row.leaf, row.column, row.dtype, row.shape, *numbers, *rest[: len(figures) - 4])
     screen = console(stderr=False)
     screen.print(table)
     if len(report.rows) > MOST_ROWS:

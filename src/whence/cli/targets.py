@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 import traceback
@@ -17,6 +19,8 @@ from whence.sensors import program as programs
 from whence.source.definitions import find_definition, find_function
 from whence.source.spots import Spot
 from whence.source.text import tree_of
+
+MOST_NAMES = 8
 
 
 class UsersFault(Exception):
@@ -37,6 +41,14 @@ class UsersFault(Exception):
         print(f"whence: {self} raised {type(raised).__name__}, so that {consequence}", file=sys.stderr)
 
 
+def _is_own(name: str, thing: Any, module: ModuleType) -> bool:
+    """Whether a name is the module's: no module, function or class that it imports."""
+    if name.startswith("_") or isinstance(thing, ModuleType):
+        return False
+    is_code = isinstance(thing, type) or inspect.isroutine(thing)
+    return not is_code or getattr(thing, "__module__", "") == module.__name__
+
+
 def thing_at(target: str, example: str) -> Any:
     """Import the module or file, with the working directory on the path, and take what is named out of it."""
     expected = f"expected module:name or path/to/file.py:name, as in: {example}"
@@ -49,8 +61,11 @@ def thing_at(target: str, example: str) -> Any:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            own = [each for each, thing in vars(module).items() if getattr(thing, "__module__", "") == module.__name__]
-            there = f"; it has {', '.join(own[:6])}" if own else ""
+            own = [each for each, thing in vars(module).items() if _is_own(each, thing, module)]
+            # What is meant may be among many: the names that are most like it come first.
+            like = difflib.get_close_matches(part, own, n=3, cutoff=0.5)
+            known = list(dict.fromkeys([*like, *own]))
+            there = f"; it has {', '.join(known[:MOST_NAMES])}" if known else ""
             raise UsageError(f"{where} has nothing called {name!r}{there}")
         found = getattr(found, part)
     return found

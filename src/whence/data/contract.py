@@ -32,6 +32,7 @@ class Contract:
     @classmethod
     def fit(cls, data: Any) -> Self:
         """Learn from arrays, frames, structures of them, a dataset, a loader or any iterable of batches, gone through once."""
+        _refuse_a_path(data)
         summary = Summary()
         with random_streams_kept(data):
             for leaves in batches_of(data, _never if is_one_batch(data) else looks_like_sample):
@@ -61,6 +62,7 @@ class Contract:
 
     def check(self, data: Any) -> Result:
         """Hold data against the contract: what `fit` takes, and also one batch or one sample."""
+        _refuse_a_path(data)
         summary = self.summary()
         with random_streams_kept(data):
             row = row_by_name(data, self.terms)
@@ -84,6 +86,14 @@ class Contract:
 
     def __str__(self) -> str:
         return write(self.terms)
+
+
+def _refuse_a_path(data: Any) -> None:
+    """The name of a file is text, and would be taken for a column of one word."""
+    if isinstance(data, os.PathLike) or (isinstance(data, str) and os.path.exists(data)):
+        raise ContractError(
+            f"{os.fspath(data)!r} is the name of a file: give what is in it, as pandas.read_csv or numpy.load read it"
+        )
 
 
 def _never(_leaves: list[Leaf]) -> bool:

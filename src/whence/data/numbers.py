@@ -66,14 +66,14 @@ class Numbers:
             return
         if self.is_whole:
             count_all(self.tallies, block, self.rows)
-        lanes = lanes_of(block)
+        raw = lanes = lanes_of(block)
         self._take_sample(lanes)
         low, high = lanes.extremes()
         if not bool(torch.isfinite(high - low).all()):
             lanes, low, high = self._without_nonfinite(lanes, low, high, inner)
         low, high = low.to("cpu", torch.float64), high.to("cpu", torch.float64)
         if self.limits is not None:
-            self._count_outside(lanes, low, high, inner)
+            self._count_outside(raw, low, high, inner)
         torch.minimum(self.low, low, out=self.low)
         torch.maximum(self.high, high, out=self.high)
         self._add_moments(lanes)
@@ -142,6 +142,8 @@ class Numbers:
             if not len(where):
                 continue
             values = lanes.columns(where).to("cpu", torch.float64)
+            # What is not finite is counted for itself, and lies on neither side.
+            values = torch.where(torch.isfinite(values), values, -torch.inf if compare is torch.gt else torch.inf)
             by_row = compare(values, limit[where][:, None]).reshape(len(where), -1, inner).any(dim=2)
             count[where] += by_row.sum(1)
             firsts = first[where]

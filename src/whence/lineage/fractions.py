@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -21,9 +21,9 @@ from whence.lineage.postmortem import evaluated
 from whence.lineage.properties import BLANKS, Property, called_name
 from whence.lineage.rerunning import run_again
 from whence.lineage.trail import Trail
-from whence.source.definitions import find_definition, own_nodes
+from whence.source.definitions import attribute_definitions, find_definition, own_nodes, parameter_names
 from whence.source.spots import Spot
-from whence.source.text import enclosing, last_name, parent_of, statement_at, statement_of
+from whence.source.text import enclosing, last_name, parent_of, statement_at, statement_of, tree_of
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Cut, Value
 
@@ -100,22 +100,44 @@ def _suspects(trail: Trail) -> Iterator[Suspect]:
     for hop in reversed(trail.hops):
         filename = os.path.abspath(hop.file)
         statement = statement_at(filename, hop.line)
-        if statement is not None and _is_written_to(statement):
-            yield Suspect(Spot.of_node(filename, statement), statement, None, _buffer(statement, filename))
-        for each in ast.walk(statement) if statement is not None else ():
+        if statement is None:
+            continue
+        if _is_written_to(statement):
+            yield _writing(statement, filename)
+        for each in ast.walk(statement):
             if isinstance(each, ast.Call) and (spot := Spot.of_node(filename, each)).code == hop.code:
-                yield Suspect(spot, statement, each)  # type: ignore[arg-type]
+                yield from (_writing(write, filename) for write in _writes_within(each, filename))
+                yield Suspect(spot, statement, each)
+        if isinstance(statement, ast.Assign) and called_name(statement.value) in BUFFERS:
+            yield from (_writing(write, filename) for write in _writes_into(statement))
     node = trail.spot.node() if trail.spot is not None else None
     born = statement_of(node) if node is not None else None
     if trail.spot is None or born is None:
         return
     filename = trail.spot.filename
-    for statement in _writes_into(born):
-        yield Suspect(Spot.of_node(filename, statement), statement, None, _buffer(statement, filename))
+    yield from (_writing(write, filename) for write in _writes_into(born))
     while node is not None and node is not born and not isinstance(node, ast.Call):
         node = parent_of(node)
     if isinstance(node, ast.Call):
         yield Suspect(Spot.of_node(trail.spot.filename, node), born, node)
+
+
+def _writing(write: ast.stmt, filename: str) -> Suspect:
+    return Suspect(Spot.of_node(filename, write), write, None, _buffer(write, filename))
+
+
+def _writes_within(call: ast.Call, filename: str) -> Iterator[ast.stmt]:
+    """`ages[:] = ...` in a function of the same file that is given an array and hands it back."""
+    tree = tree_of(filename) if isinstance(call.func, ast.Name) else None
+    for function in ast.walk(tree) if tree is not None else ():
+        if isinstance(function, ast.FunctionDef) and function.name == last_name(call.func):
+            names = set(parameter_names(function))
+            yield from (each for each in own_nodes(function) if _is_write(each, names))
+
+
+def _is_write(node: ast.AST, names: set[str]) -> TypeGuard[ast.Assign]:
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return any(isinstance(each, ast.Subscript) and ast.unparse(each.value) in names for each in targets)
 
 
 def _is_written_to(statement: ast.stmt) -> bool:
@@ -127,7 +149,11 @@ def _buffer(write: ast.stmt, filename: str) -> Spot | None:
     target = write.targets[0] if isinstance(write, ast.Assign) else None
     scope = enclosing(write, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
     held = target.value if isinstance(target, ast.Subscript) else None
-    made = find_definition(held.id, scope, write) if isinstance(held, ast.Name) and scope is not None else None
+    if scope is None:
+        return None
+    made = find_definition(held.id, scope, write) if isinstance(held, ast.Name) else None
+    if isinstance(held, ast.Attribute):
+        made = next(iter(attribute_definitions(ast.unparse(held), scope)), None)
     value = made.value if made is not None and not made.path else None
     return Spot.of_node(filename, value) if value is not None and called_name(value) in BUFFERS else None
 
@@ -136,11 +162,7 @@ def _writes_into(made: ast.stmt) -> Iterator[ast.stmt]:
     """`y[i] = ...` in the function that has `y = np.zeros(n, dtype=int)`."""
     scope = enclosing(made, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
     names = {ast.unparse(each) for each in made.targets} if isinstance(made, ast.Assign) else set()
-    for node in own_nodes(scope) if scope is not None and names else ():
-        if isinstance(node, ast.Assign) and any(
-            isinstance(each, ast.Subscript) and ast.unparse(each.value) in names for each in node.targets
-        ):
-            yield node
+    yield from (each for each in (own_nodes(scope) if scope is not None else ()) if _is_write(each, names))
 
 
 def _has_whole_numbers_only(write: ast.stmt, frame: FrameType) -> bool:

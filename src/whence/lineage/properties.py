@@ -461,7 +461,9 @@ class Shows(Property):
 
     def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
         contents = Contents(self.tape)
-        known = [(each, contents.of(each)) for each in call.operands]
+        # What is written into a buffer says more than what the buffer was made with.
+        order = reversed(call.operands) if call.name == "__setitem__" else call.operands
+        known = [(each, contents.of(each)) for each in order]
         return next(((each, self) for each, content in known if content is not None and self.holds(content)), None)
 
     def holds(self, thing: Any) -> bool | None:

@@ -17,6 +17,7 @@ from whence.source.text import function_node, parent_of, statement_at, statement
 from whence.tape.batches import BatchLeaf
 
 MOST_EVENTS = 50_000
+DEEPEST_CALL = 3
 Seen = Callable[[ast.stmt, FrameType], None]
 
 
@@ -79,7 +80,7 @@ def _standing(wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]) -> It
                 yield frame, statement
 
 
-def _is_as_it_was(node: ast.stmt, scope: ast.AST) -> bool:
+def _is_as_it_was(node: ast.stmt | ast.expr, scope: ast.AST) -> bool:
     """Whether nothing that a statement reads has another value by now: by the statement itself, or after it."""
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     within = {each.id for each in names if isinstance(parent_of(each), ast.comprehension) and _is_bound(each)}
@@ -102,7 +103,7 @@ def _calls_into(wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]) -> 
             if not isinstance(node, ast.Call) or not _can_be_read(node, scope):
                 continue
             try:
-                codes = set(_codes_of(look(node.func, frame)))
+                codes = set(_reached_from(look(node.func, frame)))
             except Unknown:
                 continue
             if not codes & running and any(_has(code, *each) for code in codes for each in wanted):
@@ -111,18 +112,36 @@ def _calls_into(wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]) -> 
 
 def _can_be_read(node: ast.Call, scope: ast.AST | None) -> bool:
     statement = statement_of(node)
-    return statement is not None and scope is not None and _is_as_it_was(statement, scope)
+    if statement is None or scope is None:
+        return False
+    # Of a loop or a block it is the head that has run: what it has in it comes after.
+    return _is_as_it_was(node if hasattr(statement, "body") else statement, scope)
 
 
-def _codes_of(target: Any) -> Iterator[CodeType]:
-    """The code that a call may run first: a function's, or that of all methods of a class."""
+def _reached_from(target: Any) -> Iterator[CodeType]:
+    """The code that a call may run, with that of the functions and classes of the program's that it names in turn."""
+    pending, seen = [(target, 0)], set[int]()
+    while pending:
+        called, depth = pending.pop(0)
+        if id(called) in seen:
+            continue
+        seen.add(id(called))
+        for code, names in _codes_of(called):
+            yield code
+            known = [names[each] for each in code.co_names if each in names] if depth < DEEPEST_CALL else []
+            pending += [(each, depth + 1) for each in known if callable(each)]
+
+
+def _codes_of(target: Any) -> Iterator[tuple[CodeType, dict[str, Any]]]:
+    """The code that a call may run first, and the variables of its module: a function's, or that of all methods of a class."""
     methods = (
         [each for kind in target.__mro__ for each in vars(kind).values()] if isinstance(target, type) else [target]
     )
     for each in methods:
-        code = getattr(getattr(each, "__func__", each), "__code__", None)
+        function = getattr(each, "__func__", each)
+        code = getattr(function, "__code__", None)
         if isinstance(code, CodeType) and not is_library(code.co_filename):
-            yield code
+            yield code, getattr(function, "__globals__", {})
 
 
 def _has(code: CodeType, filename: str, statement: ast.stmt) -> bool:

@@ -83,6 +83,9 @@ def tell(
     """Make the finding of a failed call. Its origin is `spot`, else the trail's birth, else where the call stands."""
     surfaced = failed.surfaced or failed.site
     here = Spot.of_site(surfaced) if surfaced is not None else None
+    if here is None:
+        # Nothing of the program's runs: its data, or its model, are only looked at.
+        here = failed.place or (failed.fetching.info.built if failed.fetching is not None else None)
     trail = trail or Trail(Birth.UNKNOWN)
     born = spot or trail.spot or here
     if born is None or here is None:

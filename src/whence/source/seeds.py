@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 
 from whence.source.classes import method_of
 from whence.source.definitions import own_nodes
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
-from whence.source.text import enclosing, function_node, last_name
+from whence.source.text import enclosing, function_node, last_name, statement_of
 
 SEEDERS = frozenset({"manual_seed", "seed", "seed_everything", "set_seed"})
 MAKERS = frozenset({"default_rng", "RandomState", "Random"})
 """These make a generator, which begins alike if they are given a seed."""
+MIXING = frozenset(
+    {"shuffle", "permutation", "permuted", "randperm", "sample", "choice", "choices", "multinomial", "argsort"}
+)
+PICKING = frozenset({"randrange", "randint", "integers", "random"})
+"""What they draw is a place in a buffer, or a number of any other kind."""
 DEEPEST = 4
+Finder = Callable[[type, str], tuple[ast.FunctionDef | None, str]]
 
 
 def seeding_before(stack: tuple[Site, ...], *, makers: bool = False) -> Spot | None:
@@ -39,16 +46,55 @@ def seeding_before(stack: tuple[Site, ...], *, makers: bool = False) -> Spot | N
 
 def seeding_in(kind: type, name: str) -> Spot | None:
     """Where a method, or one of the same object that it calls, seeds or makes a generator."""
+    for call, filename in _calls_from(kind, name, method_of):
+        if (last_name(call.func) in SEEDERS and call.args) or _is_seeded_maker(call):
+            return Spot.of_node(filename, call)
+    return None
+
+
+def mixes(kind: type, name: str) -> bool:
+    """Whether a method, or what it calls, draws an order. A generator may be there to make up the samples themselves."""
+    return any(
+        (word := last_name(call.func)) in MIXING or word.endswith("Sampler") or (word in PICKING and _picks(call))
+        for call, _ in _calls_from(kind, name, method_of, _function_beside)
+    )
+
+
+def _calls_from(kind: type, name: str, *finders: Finder) -> Iterator[tuple[ast.Call, str]]:
+    """What a method calls, and what those call in turn that can be found."""
     pending, seen = [name], set[str]()
     while pending and len(seen) < DEEPEST:
-        seen.add(name := pending.pop(0))
-        method, filename = method_of(kind, name)
-        for call in _calls(method):
-            if (last_name(call.func) in SEEDERS and call.args) or _is_seeded_maker(call):
-                return Spot.of_node(filename, call)
-            if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "self":
-                pending += [call.func.attr] if call.func.attr not in seen else []
-    return None
+        name = pending.pop(0)
+        function, filename = next((each for find in finders if (each := find(kind, name))[0] is not None), (None, ""))
+        if function is None or name in seen:
+            continue
+        seen.add(name)
+        for call in _calls(function):
+            yield call, filename
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if owner is None or last_name(owner) == "self":
+                pending.append(last_name(call.func))
+
+
+def _function_beside(kind: type, name: str) -> tuple[ast.FunctionDef | None, str]:
+    code = getattr(getattr(sys.modules.get(kind.__module__), name, None), "__code__", None)
+    if code is None or is_library(code.co_filename):
+        return None, ""
+    function = function_node(Site(code, 0, code.co_firstlineno, {}))
+    return (function if isinstance(function, ast.FunctionDef) else None), code.co_filename
+
+
+def _picks(call: ast.Call) -> bool:
+    """`buffer[rng.randrange(n)]`, `at = rng.integers(n)` and later `buffer[at]`, `buffer.pop(at)`."""
+    statement, function = statement_of(call), enclosing(call, ast.FunctionDef)
+    if statement is None or function is None:
+        return False
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {each.id for each in targets if isinstance(each, ast.Name)}
+    places: list[ast.AST] = [each.slice for each in ast.walk(function) if isinstance(each, ast.Subscript)]
+    places += [each for each in ast.walk(function) if isinstance(each, ast.Call) and last_name(each.func) == "pop"]
+    used = [node for each in places for node in ast.walk(each)]
+    return any(node is call or (isinstance(node, ast.Name) and node.id in names) for node in used)
 
 
 def _calls(function: ast.FunctionDef | None) -> Iterator[ast.Call]:

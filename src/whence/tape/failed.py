@@ -13,6 +13,7 @@ from torch import nn
 
 from whence.source.handlers import Fate
 from whence.source.sites import Site
+from whence.source.spots import Spot
 from whence.tape.batches import LoaderInfo, Lost
 from whence.tape.beats import Beats
 from whence.tape.builds import BuildBook
@@ -88,6 +89,8 @@ class FailedCall(Scene):
     fetching: Fetching | None = None
     surfaced: Site | None = None
     """Where it surfaced, if not where the call stands."""
+    place: Spot | None = None
+    """Where it is told from if no line of the program is running."""
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from whence.lineage.datasets.asking import kept_leaves, print_of
 from whence.lineage.datasets.generators import generators_in
 from whence.lineage.datasets.workers import be_worker
 from whence.source.classes import attribute_of
-from whence.source.seeds import seeding_in
+from whence.source.seeds import mixes, seeding_in
 from whence.source.spots import Spot
 from whence.tape.batches import LoaderInfo
 from whence.tape.indices import listed
@@ -110,7 +110,8 @@ def _asked(ask: Callable[[], list[Any]], part: str, outermost: Any) -> Standing 
                 cause = Cause.SIGNAL if told_by in SIGNALS else Cause.NUMBER
                 return Standing(cause, part, depth, kind, told_by, number)
     for depth, carrier in enumerate(carriers):
-        if (spot := seeding_in(type(carrier), "__iter__")) is not None:
+        spot = seeding_in(type(carrier), "__iter__")
+        if spot is not None and (part != "dataset" or mixes(type(carrier), "__iter__")):
             return Standing(Cause.SEED, part, depth, type(carrier).__name__, spot=spot)
     return None
 

@@ -11,23 +11,21 @@ import builtins
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 import torch
 
-from whence.lineage.datasets.asking import MOST_ELEMENTS, MOST_EVENTS, alike, line_of, print_of, streams
+from whence.lineage.arrays import ArrayWatch, Reshape, Wrap
+from whence.lineage.datasets.asking import MOST_ELEMENTS, alike, line_of, print_of, streams
 from whence.lineage.datasets.generators import generators_in, made_at, reachable, state_of
 from whence.lineage.datasets.residue import residue_of
 from whence.lineage.datasets.seeding import fetched
 from whence.lineage.datasets.workers import alike_in_workers
-from whence.lineage.lines import operation_in
 from whence.lineage.looking import is_array
-from whence.source.sites import Site, is_library, user_stack
+from whence.source.sites import Site, user_stack
 from whence.source.spots import Spot
-from whence.source.text import statement_at
 from whence.tape.batches import LoaderInfo
 
 SAMPLES = 3
@@ -56,9 +54,8 @@ class Habits:
     """Where it draws from a stream of the whole program."""
     workers_seed: Spot | None = None
     """Where the function that each worker begins with seeds them all alike."""
-    wraps: Spot | None = None
-    wrapped: tuple[str, int] = ("", 0)
-    """The operator that wrapped around, and in how many elements."""
+    wraps: Wrap | None = None
+    reshapes: list[Reshape] = field(default_factory=list)
     files: list[list[str]] = field(default_factory=list)
     """For a few samples, the files that were read for it."""
     indices: list[Any] = field(default_factory=list)
@@ -95,10 +92,9 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     if found.is_random:
         found.draws_anew = line_of(lambda: dataset[index], streams)
     _ask_for_seeds(found, dataset, indices)
-    watch = WrapWatch()
-    watch.run(lambda: [dataset[each] for each in indices[:MORE_SAMPLES]])
-    if watch.found is not None:
-        found.wraps, found.wrapped = watch.found
+    watch = ArrayWatch()
+    watch.during(lambda: [dataset[each] for each in indices[:MORE_SAMPLES]])
+    found.wraps, found.reshapes = watch.wraps, watch.reshapes
     found.files = [_files(dataset, each) for each in found.indices]
     if info.worker_init is not None and info.workers > 1 and (found.is_random or found.generator):
         # The last question: this function may do whatever it likes to the dataset.
@@ -199,80 +195,3 @@ def _files(dataset: Any, index: Any) -> list[str]:
     finally:
         builtins.open = original
     return [each for each in opened if isinstance(each, str)]
-
-
-PLAIN = (
-    ast.Name,
-    ast.Attribute,
-    ast.Subscript,
-    ast.Constant,
-    ast.Slice,
-    ast.Tuple,
-    ast.UnaryOp,
-    ast.USub,
-    ast.expr_context,
-)
-
-
-def _value(node: ast.expr, frame: FrameType) -> Any:
-    """What an expression of names, attributes and subscripts is."""
-    if not all(isinstance(each, PLAIN) for each in ast.walk(node)):
-        raise ValueError
-    return eval(compile(ast.Expression(node), "<look>", "eval"), frame.f_globals, frame.f_locals)
-
-
-@dataclass(slots=True)
-class WrapWatch:
-    """A tracer. Before each line it tries the sums and differences of bytes that the line is about to make, in wide numbers."""
-
-    found: tuple[Spot, tuple[str, int]] | None = None
-    _events: int = 0
-
-    def run(self, ask: Callable[[], Any]) -> None:
-        before = sys.gettrace()
-        sys.settrace(self._entered)
-        try:
-            ask()
-        finally:
-            sys.settrace(before)
-
-    def _entered(self, frame: FrameType, event: str, value: Any) -> Any:
-        if is_library(frame.f_code.co_filename) or self.found is not None:
-            return None
-        return self._stepped(frame, event, value)
-
-    def _stepped(self, frame: FrameType, event: str, _value: Any) -> Any:
-        self._events += 1
-        if self.found is not None or self._events > MOST_EVENTS // 10:
-            return None
-        if event == "line":
-            statement = statement_at(frame.f_code.co_filename, frame.f_lineno)
-            for node in ast.walk(statement) if statement is not None and not hasattr(statement, "body") else ():
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
-                    self._try(node, frame)
-        return self._stepped
-
-    def _try(self, node: ast.BinOp, frame: FrameType) -> None:
-        try:
-            left, right = _value(node.left, frame), _value(node.right, frame)
-        except Exception:
-            return
-        small = [each for each in (left, right) if is_array(each) and str(each.dtype) == "uint8"]
-        if not small or any(
-            str(getattr(each, "dtype", "uint8")) != "uint8" or isinstance(each, float) for each in (left, right)
-        ):
-            return
-        wide = [each.astype("int64") if hasattr(each, "astype") else each for each in (left, right)]
-        if not all(hasattr(each, "dtype") or isinstance(each, int) for each in wide):
-            return
-        one, other = wide
-        result = (
-            one + other
-            if isinstance(node.op, ast.Add)
-            else one - other
-            if isinstance(node.op, ast.Sub)
-            else one * other
-        )
-        outside = int(((result < 0) | (result > 255)).sum())
-        if outside:
-            self.found = Spot.of_node(frame.f_code.co_filename, node), (operation_in(node) or "", outside)

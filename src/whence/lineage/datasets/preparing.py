@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from whence.source.definitions import find_definition
+from whence.source.definitions import find_definition, returns_of
+from whence.source.files import program_files
 from whence.source.sites import Site, is_library, variables
 from whence.source.spots import Spot
-from whence.source.text import function_node, tree_of
+from whence.source.text import function_node, last_name, tree_of
 
 DEEPEST = 4
 
@@ -23,6 +24,21 @@ def other_preparation(trained: Any, evaluated: Any, frames: list[FrameType]) -> 
     for name, thing in vars(other).items():
         if callable(thing) and vars(one).get(name) is not thing and callable(vars(one).get(name)):
             return next(_makers(thing, frames), None)
+    return None
+
+
+def prepared_alone(spot: Spot | None) -> Spot | None:
+    """What a function of the program's gives that is called in one place only: in the expression that makes these data."""
+    node = spot.node() if spot is not None else None
+    trees = {filename: tree for filename in program_files() if (tree := tree_of(filename)) is not None}
+    nodes = [(filename, each) for filename, tree in trees.items() for each in ast.walk(tree)]
+    for call in ast.walk(node) if node is not None else ():
+        name = last_name(call.func) if isinstance(call, ast.Call) else ""
+        calls = [each for _, each in nodes if isinstance(each, ast.Call) and last_name(each.func) == name]
+        made = [(file, each) for file, each in nodes if isinstance(each, ast.FunctionDef) and each.name == name]
+        results = returns_of(made[0][1]) if len(calls) == len(made) == 1 and name else []
+        if len(results) == 1 and isinstance(results[0], ast.BinOp | ast.Call):
+            return Spot.of_node(made[0][0], results[0])
     return None
 
 

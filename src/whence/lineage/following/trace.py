@@ -138,19 +138,28 @@ class SourceTrace:
             return found
         if path and joins(node):
             return None
-        if self.prop.is_set_by(node) and not is_carried_into(self, node, ground):
+        of_column = self._of_column(path)
+        if self.prop.is_set_by(node) and not is_carried_into(of_column, node, ground):
             self.made = node, ground
             return here
         if isinstance(node, ast.Attribute) and (found := follow_attribute(self, node, ground, path)) is not None:
             return found
-        for operand in live_carriers(self, node, ground):
-            return self._through(node, operand, ground)
+        for operand in live_carriers(of_column, node, ground):
+            # Tables are computed with column by column.
+            column = path if of_column is not self and isinstance(node, ast.BinOp) else ()
+            return self._through(node, operand, ground, column)
         return self._without_values(node, ground)
 
-    def _through(self, node: ast.expr, operand: ast.expr, ground: Ground) -> Spot:
+    def _of_column(self, path: Path) -> SourceTrace:
+        """The same question about one column of the tables that an expression is made of."""
+        if not path or not isinstance(path[0], str):
+            return self
+        return SourceTrace(self.prop.of_column(path[0]), self.frames, self.changed)
+
+    def _through(self, node: ast.expr, operand: ast.expr, ground: Ground, path: Path = ()) -> Spot:
         """On to one operand; not where the other one brings a type as well, since of one alone it could not be changed."""
         here = Spot.of_node(ground.filename, node)
-        found = self.expression(operand, ground) or here
+        found = self.expression(operand, ground, path) or here
         if not self.prop.of_the_whole or not isinstance(node, ast.BinOp) or not found.is_within(here):
             return found
         other = node.right if operand is node.left else node.left

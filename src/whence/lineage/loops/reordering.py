@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from whence.source.definitions import (
@@ -29,9 +29,10 @@ LAST = (1 << 30, 0)
 CONVERTING = {"from_numpy", "tensor", "as_tensor", "array", "asarray", "list", "tuple", "stack", "FloatTensor", "LongTensor",
               "Tensor", "ascontiguousarray", "deepcopy", "copy"}  # fmt: skip
 CONVERTING_METHODS = {"float", "long", "int", "double", "astype", "to", "copy", "clone", "numpy", "tolist", "unsqueeze",
-                      "contiguous", "type"}  # fmt: skip
+                      "contiguous", "type", "to_numpy"}  # fmt: skip
 DRAWING = {"randperm", "permutation", "sample"}
 SORTING = {"argsort", "lexsort"}
+DROPPING = {"dropna", "drop_duplicates"}
 REORDERING = ("shuffle", "sort", "perm", "sample", "filter", "select", "drop", "unique", "order", "split", "choice")
 SEEDING = {"seed", "manual_seed", "set_state", "setstate", "set_rng_state", "default_rng", "Random", "RandomState", "Generator"}  # fmt: skip
 
@@ -67,6 +68,8 @@ class History:
     root: Definition | None = None
     unknown: bool = False
     """Something else was done to it, too."""
+    is_cut: bool = False
+    """Only a stretch of it is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,9 @@ def apart(inputs: ast.expr, labels: ast.expr, pairing: ast.AST, scope: ast.AST) 
         found, moved, kept, twice = later.changes[0], later, one if later is other else other, True
     if found is None or not _is_certain(found, one, other) or found.drawn in roots:
         # Where the permutation is what is to be told, it is a label itself.
+        return None
+    if found.by in DROPPING and not kept.is_cut:
+        # It would be longer than the other: there were no gaps.
         return None
     return Apart(found, moved.names[-1], kept.names[-1], pairing, twice)
 
@@ -180,13 +186,19 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
         _follow(inner, history, depth + 1)
     elif _is_variable(node):
         _follow_name(node, history, depth)
+    elif isinstance(node, ast.Subscript) and _is_columns(node.slice):
+        _follow(node.value, history, depth + 1)
     elif isinstance(node, ast.Subscript):
         change = _indexed(node, history)
         if change is not None:
             history.changes.append(change)
+        history.is_cut |= _is_cut(node.slice)
         if change is None and not _is_cut(node.slice):
             history.unknown = True
         _follow(node.value, history, depth + 1)
+    elif (taken := _taken_one_by_one(node)) is not None and (change := _indexed(taken, history)) is not None:
+        history.changes.append(replace(change, node=node))
+        _follow(taken.value, history, depth + 1)
     elif isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
         source = node.generators[0]
         if source.ifs:
@@ -195,6 +207,9 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
     elif isinstance(node, ast.Call) and (changed := _changed_by_call(node)) is not None:
         history.changes.append(changed[0])
         _follow(changed[1], history, depth + 1)
+    elif isinstance(node, ast.BinOp) and not history.names:
+        # `(x - mean) / std`: what is worked on stands in front.
+        _follow(node.left, history, depth + 1)
     elif not history.names:
         history.unknown = True
 
@@ -240,6 +255,8 @@ def _leads_to_a_name(node: ast.expr) -> bool:
             node = inner
         elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Tuple | ast.Constant):
             node = node.value
+        elif (taken := _taken_one_by_one(node)) is not None:
+            node = taken.value
         elif isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
             node = node.generators[0].iter
         elif isinstance(node, ast.Call) and (changed := _changed_by_call(node)) is not None:
@@ -253,9 +270,14 @@ def _reworked(value: ast.expr | None, name: str) -> ast.expr | None:
     """What a variable was that is worked on under its own name: `x = scale(x)`, `x = (x - mean) / std`."""
     while isinstance(value, ast.BinOp) or (value is not None and _converted(value) is not None):
         value = value.left if isinstance(value, ast.BinOp) else _converted(value)
-    if isinstance(value, ast.Call) and not any(word in last_name(value.func).lower() for word in REORDERING):
+    if isinstance(value, ast.Call) and _changed_by_call(value) is None and not _says_so(value):
         value = next((each for each in value.args if _is_name(each, name)), None)
     return value if value is not None and _is_name(value, name) else None
+
+
+def _says_so(call: ast.Call) -> bool:
+    """Whether the name of a function says that it changes an order."""
+    return any(word in last_name(call.func).lower() for word in REORDERING)
 
 
 def _is_variable(node: ast.expr) -> bool:
@@ -326,6 +348,57 @@ def _changed_by_call(node: ast.Call) -> tuple[Change, ast.expr] | None:
         return Change(Manner.RANDOM, ast.unparse(node.func), node), node.args[0]
     if name == "filter" and len(node.args) == 2 and isinstance(node.func, ast.Name):
         return Change(Manner.FILTERED, ast.unparse(node.args[0]), node), node.args[1]
+    if name in DROPPING and isinstance(node.func, ast.Attribute) and not _drops_columns(node):
+        return Change(Manner.FILTERED, name, node), node.func.value
+    return _changed_by_own(node)
+
+
+def _drops_columns(call: ast.Call) -> bool:
+    return any(
+        each.arg == "axis" and ast.unparse(each.value) not in ("0", "'index'", "'rows'") for each in call.keywords
+    )
+
+
+def _changed_by_own(node: ast.Call) -> tuple[Change, ast.expr] | None:
+    """A function of the same file that gives what it is given in an order of its own, or a part of it."""
+    module = _module_of(node) if isinstance(node.func, ast.Name) else None
+    known = [each for each in getattr(module, "body", ()) if isinstance(each, ast.FunctionDef)]
+    function = next((each for each in known if each.name == last_name(node.func)), None)
+    results = returns_of(function) if function is not None else []
+    if function is None or len(results) != 1 or any(_seeds(each) for each in ast.walk(function)):
+        return None
+    history = (
+        history_of(results[0], function) if enclosing(node, ast.FunctionDef) is not function else History(function)
+    )
+    root = history.root
+    if history.unknown or not history.changes or root is None or root.node is not function:
+        return None
+    given = argument_for(node, function, history.names[-1], bound=False)
+    return (
+        (replace(history.changes[-1], by=ast.unparse(node.func), node=node, drawn=None), given)
+        if given is not None
+        else None
+    )
+
+
+def _seeds(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in SEEDING
+
+
+def _is_columns(index: ast.expr) -> bool:
+    """`frame[["height", "weight"]]`: all rows, and some columns."""
+    names = index.elts if isinstance(index, ast.List) else []
+    return bool(names) and all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
+
+
+def _taken_one_by_one(node: ast.expr) -> ast.Subscript | None:
+    """`[things[each] for each in order]` is `things[order]`."""
+    match node:
+        case ast.ListComp(
+            elt=ast.Subscript(value=things, slice=ast.Name(id=taken)),
+            generators=[ast.comprehension(target=ast.Name(id=each), iter=order, ifs=[])],
+        ) if taken == each and not isinstance(order, ast.Call):
+            return ast.copy_location(ast.Subscript(things, order, ast.Load()), node)
     return None
 
 
@@ -467,9 +540,13 @@ def _read_alike(first: Definition, second: Definition) -> bool:
 
 def pairings_in(
     scope: ast.AST, datasets: dict[str, tuple[int, int] | None]
-) -> Iterator[tuple[ast.Call, ast.expr, ast.expr]]:
-    """Where two sequences are put side by side: the call, the first of them and the last. Of datasets, which arguments they are."""
+) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
+    """Where two sequences are put side by side: the expression, the first of them and the last. Of datasets, which arguments they are."""
     for node in own_nodes(scope):
+        if isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            one, other = without_common_index(*node.elts)
+            if one is not node.elts[0] and _is_variable(one) and _is_variable(other):
+                yield node, node.elts[0], node.elts[1]
         if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
             continue
         name = last_name(node.func)

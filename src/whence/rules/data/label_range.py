@@ -24,6 +24,9 @@ def _trail(failed: FailedCall, index: torch.Tensor, place: tuple[int, ...], valu
     return trace(failed.value(index), HasElement(value, place), failed)
 
 
+VOID = 255
+
+
 @rule("data/label-range")
 def label_range(failed: FailedCall) -> Finding | None:
     """A label or index lies outside its valid range.
@@ -64,7 +67,7 @@ def label_range(failed: FailedCall) -> Finding | None:
         trail=trail,
         why=f"At {shape_text(place)} of the {'labels' if what == 'label' else 'indices'} ({smallest} to {largest} in this batch) stands {value}."
         + _habit(smallest, largest, size),
-        fix="Mend it where it is made; do not raise the number of classes or ignore the value before you know where it comes from.",
+        fix=_remedy(what, smallest, largest, size),
         patch=_from_zero(trail) if what == "label" and largest == size and smallest >= 1 else None,
         operands=(Operand(what, describe(index)), Operand(table, str(size))),
     )
@@ -131,9 +134,17 @@ def _from_zero(trail: Trail) -> str | None:
     return diff_of(insert_after(trail.spot.filename, node, " - 1"))
 
 
+def _remedy(what: str, smallest: int, largest: int, size: int) -> str:
+    if what == "label" and largest == size and smallest >= 1:
+        return "Take 1 off where the labels are made; one more class would never be used."
+    if what == "label" and largest == VOID:
+        return f"If it marks what has no label, let the loss leave it out: ignore_index={VOID}; if not, mend it where it is made."
+    return "Mend it where it is made; do not raise the number of classes or ignore the value before you know where it comes from."
+
+
 def _habit(smallest: int, largest: int, size: int) -> str:
     if largest == size and smallest >= 1:
         return " They seem to count from 1."
-    if largest == 255:
+    if largest == VOID:
         return " 255 is a usual mark for void pixels."
     return ""

@@ -6,6 +6,8 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from types import FrameType
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
@@ -14,6 +16,7 @@ from whence.ledgers.labels import Stream
 from whence.lineage.datasets.habits import places_of
 from whence.lineage.datasets.preparing import innermost
 from whence.lineage.datasets.sheets import mixed_up
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.loops.feeding import Place, functions_of
 from whence.lineage.loops.reordering import (
     Apart,
@@ -30,6 +33,8 @@ from whence.lineage.loops.reordering import (
     scopes_in,
     without_common_index,
 )
+from whence.lineage.postmortem import evaluated
+from whence.lineage.rerunning import run_again
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of
@@ -41,6 +46,8 @@ from whence.source.text import function_node, last_name, statement_of, tree_of
 ENOUGH_STEPS = 6
 ENOUGH_SAMPLES = 16
 DEEPEST = 8
+PATIENCE = 5.0
+MOST_SEEN = 64
 
 
 @audit_rule("data/misaligned", Rank.CALL)
@@ -180,7 +187,7 @@ def _listing(dataset: object, *paths: str) -> Spot | None:
     lists = {
         name: list(map(str, thing))
         for name, thing in (vars(dataset).items() if hasattr(dataset, "__dict__") else ())
-        if isinstance(thing, list | tuple) and any(path in map(str, thing) for path in paths)
+        if isinstance(thing, list | tuple) and any(_is_of(path, str(each)) for each in thing for path in paths)
     }
     for name, thing in lists.items():
         numbers = [int(number) for each in thing if (number := _number(each)) is not None]
@@ -189,10 +196,16 @@ def _listing(dataset: object, *paths: str) -> Spot | None:
     return attribute_of(type(dataset), next(iter(lists))) if lists else None
 
 
+def _is_of(path: str, listed: str) -> bool:
+    """Whether a path is one that is listed, or a file of that name in some folder."""
+    return bool(listed) and (path == listed or path.endswith(os.sep + listed))
+
+
 def _in_memory(audit: Audit) -> Finding | None:
     """The program's own lines: one of two sequences that are paired was put in another order alone."""
     streams = [each for each in audit.labels.streams.values() if len({x for batch in each.batches for x in batch}) > 1]
-    trained = [each for each in audit.batches.trained() if any(epoch.labels for epoch in each.epochs)]
+    trained = list(audit.batches.trained())
+    has_classes = bool(streams) or any(epoch.labels for each in trained for epoch in each.epochs)
     if audit.labels.compared or audit.step < ENOUGH_STEPS or not (streams or trained):
         return None
     audit.labels.compared = True
@@ -205,7 +218,10 @@ def _in_memory(audit: Audit) -> Finding | None:
     together = {each.__name__: _parameters(each) for each in kinds}
     together |= dict(_trainers(streams))
     for found, filename in (*_at_losses(streams), *_in_datasets(kinds), *_in_files(list(files), together, stacks)):
-        if found is None or (_may_be_unpaired(found) and not _are_labels(found.kept, audit, stacks)):
+        if found is None or (found.change.manner is not Manner.FILTERED and not has_classes):
+            # Of numbers it is not known that they are labels; but whoever is left out of one of two that go together is missed there.
+            continue
+        if _may_be_unpaired(found) and not _has_labels(found, filename, audit, stacks):
             continue
         how = {Manner.RANDOM: "shuffled", Manner.SORTED: "put in order", Manner.FILTERED: "filtered"}[
             found.change.manner
@@ -240,16 +256,44 @@ def _kinds(dataset: object) -> Iterator[type]:
 def _may_be_unpaired(found: Apart) -> bool:
     """Two collections that have nothing to do with each other are zipped, too, and one of them shuffled: two domains, say."""
     pairing = found.pairing
-    return found.change.manner is Manner.RANDOM and isinstance(pairing, ast.Call) and last_name(pairing.func) == "zip"
+    may_be = isinstance(pairing, ast.Tuple) or (isinstance(pairing, ast.Call) and last_name(pairing.func) == "zip")
+    return found.change.manner is Manner.RANDOM and may_be
 
 
-def _are_labels(name: str, audit: Audit, stacks: list[tuple[Site, ...]]) -> bool:
-    """Whether a variable of the program has one number or word for each sample."""
+def _has_labels(found: Apart, filename: str, audit: Audit, stacks: list[tuple[Site, ...]]) -> bool:
+    """Whether the other one is a variable of the program that has one number or word for each sample; or, of two that were both put in
+    a random order, either is."""
     known = [*(variables(each) for each in audit.frames), *(site.f_globals for stack in stacks for site in stack)]
-    thing = next((each[name] for each in known if name in each), None)
+    thing = next((each[found.kept] for each in known if found.kept in each), None)
+    if _are_labels(thing) or not isinstance(found.pairing, ast.Tuple):
+        return _are_labels(thing)
+    return any(map(_are_labels, _seen_again(found.pairing, filename, audit)))
+
+
+def _are_labels(thing: object) -> bool:
     if isinstance(thing, list | tuple):
         return bool(thing) and all(isinstance(each, int | float | str) for each in thing[:64])
     return len(getattr(thing, "shape", (0, 0))) == 1
+
+
+def _seen_again(pairing: ast.Tuple, filename: str, audit: Audit) -> list[object]:
+    """What stands side by side in a function that has returned long ago: it is called once more, in a child process."""
+    statement = statement_of(pairing)
+    values: list[object] = []
+
+    def seen(_: ast.stmt, frame: FrameType) -> None:
+        if not values:
+            values.extend(evaluated(each, frame) for each in pairing.elts)
+
+    def ask() -> list[object]:
+        with suppress(Exception):
+            run_again([(filename, statement)] if statement is not None else [], seen, None, audit.frames)
+        return [each[:MOST_SEEN] if hasattr(each, "__getitem__") else each for each in values]
+
+    try:
+        return run_elsewhere(ask, PATIENCE)
+    except NotPossible:
+        return []
 
 
 def _pairs_at(streams: list[Stream]) -> Iterator[tuple[ast.expr, ast.expr, ast.Call, ast.AST, tuple[Site, ...]]]:

@@ -9,6 +9,7 @@ from whence.finding import Confidence, Finding, Hop, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.orders import same_contents
 from whence.rules.distributed.sampler_epoch import ENOUGH_EPOCHS, made_at, way_to_tell, why_it_stays
+from whence.rules.dtype.wrapped import OTHER_END, tell_wrapped
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.seeds import seeding_before
@@ -211,20 +212,5 @@ def wrapped_in_a_dataset(audit: Audit) -> Finding | None:
         habits = audit.habits_of(entry)
         if habits is None or habits.wraps is None:
             continue
-        name, count = habits.wrapped
-        return tell_silent(
-            audit,
-            "dtype/uint8-wrap",
-            spot=habits.wraps,
-            symptom=entry.info.built,
-            step=audit.step,
-            op=name,
-            phase="data",
-            severity=Severity.WARNING,
-            verdict=f"{name} of bytes wrapped around in {count} elements",
-            what=f"in sample {habits.indices[0]}: what is below 0 or above 255 comes out at the other end",
-            why="A uint8 has 256 values and nothing beyond: 10 - 20 is 246, 200 + 100 is 44.",
-            fix="Make a wider type of it first: .astype(np.int16), or float.",
-            counterfactual=f"the same operation in wide integers leaves 0 to 255 in {count} elements",
-        )
+        return tell_wrapped(audit, habits.wraps, entry.info.built, f"in sample {habits.indices[0]}: {OTHER_END}")
     return None

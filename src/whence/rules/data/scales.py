@@ -19,7 +19,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.inputs import Given
 from whence.lineage.ancestry import ancestors
-from whence.lineage.datasets.preparing import has_no_code, other_preparation
+from whence.lineage.datasets.preparing import has_no_code, other_preparation, prepared_alone
 from whence.lineage.datasets.samples import trace_into_batch
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Birth, Trail, border, trace
@@ -83,12 +83,17 @@ def train_eval_skew(audit: Audit) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"evaluation inputs are not prepared as training inputs are: {found.message}",
+        verdict=f"evaluation inputs are not prepared as training inputs are: {_of_training(found.message)}",
         what="the model is evaluated on them",
         why="What it has learnt holds for inputs like those that it was trained on.",
         fix="Prepare both in the same way: one function, or one fitted scaler, for both.",
         chain=trail.hops if trail is not None else (),
     )
+
+
+def _of_training(message: str) -> str:
+    """There is no contract in this program: it was learned from what the model was trained on."""
+    return message.replace("the contract's", "training's").replace("* contract", "* training")
 
 
 def _prepared(audit: Audit) -> Spot | None:
@@ -180,7 +185,12 @@ def _born(audit: Audit, trained: Given, evaluated: Given, found: Departure) -> T
     made_before = trail.birth is Birth.SOURCE or (now is not None and has_no_code(now.info.dataset))
     if trail.sample is not None and not made_before:
         return trail
-    return replace(trail, spot=_apart_from_training(audit, border(trail)), op=None)
+    spot = _apart_from_training(audit, border(trail))
+    # What lies before that is not on the way from there.
+    lines = [(each.file, each.line) for each in trail.hops]
+    at = (spot.file, spot.line) if spot is not None else None
+    hops = trail.hops[lines.index(at) + 1 :] if at in lines else ()
+    return replace(trail, spot=prepared_alone(spot) or spot, hops=hops, op=None)
 
 
 def _apart_from_training(audit: Audit, spot: Spot | None) -> Spot | None:

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import ast
 
+import torch
+
 from whence.finding import Confidence, Finding, Operand, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.study import Study
-from whence.lineage.datasets.shares import BYTE, DividedAgain, are_shares_of_bytes, divided_again, divisions_by_255
+from whence.lineage.datasets.shares import (
+    BYTE,
+    DIVIDING,
+    MULTIPLYING,
+    DividedAgain,
+    are_shares_of_bytes,
+    divided_again,
+    divided_before,
+    divisions_by_255,
+    folded,
+    is_share,
+)
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import describe, spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import text_of
+from whence.tape.batches import leaves_of
 from whence.tape.tape import Call, Value
 
 PATIENCE = 5.0
 WHY = "Every number is a whole number divided by 255, none is above 1: something before has scaled them."
 FIX = "Scale once: take this division out, or the one before."
-DIVISIONS = frozenset({"div", "__truediv__", "true_divide", "div_", "__itruediv__", "divide"})
 
 
 @study_rule("data/unscaled", Rank.CAUSE)
@@ -46,7 +59,42 @@ def scaled_twice(study: Study) -> Finding | None:
             patch=_without(spot_at(call.site)),
             operands=(Operand("what is divided", describe(content)),),
         )
+    return _delivered_twice(study)
+
+
+def _delivered_twice(study: Study) -> Finding | None:
+    """A batch has it in its numbers. Where it was done may be seen when what the program ran before runs again."""
+    for batch, data in study.now.deliveries:
+        if ("data/unscaled", id(batch.info)) in study.asked:
+            continue
+        study.asked.add(("data/unscaled", id(batch.info)))
+        pictures = [each for _, each in leaves_of(data) if isinstance(each, torch.Tensor) and each.dim() in (3, 4)]
+        faint = [each for each in pictures if each.is_floating_point() and are_shares_of_bytes(each, times=2)]
+        try:
+            found = run_elsewhere(lambda: divided_before(study.frames), PATIENCE) if faint else None
+        except NotPossible:
+            found = None
+        if found is not None:
+            return _tell_made(study, found, batch.info.built)
     return None
+
+
+def _tell_made(facts: Study | Audit, found: DividedAgain, symptom: Spot | None) -> Finding | None:
+    return tell_silent(
+        facts,
+        "data/unscaled",
+        spot=found.spot,
+        symptom=symptom,
+        step=facts.step,
+        phase="data",
+        severity=Severity.WARNING,
+        confidence=Confidence.PROVEN,
+        verdict=_verdict(found.highest),
+        what="the model is trained on them",
+        why=WHY,
+        fix=FIX,
+        patch=_without(found.spot),
+    )
 
 
 def scaled_twice_in_samples(audit: Audit) -> Finding | None:
@@ -57,21 +105,7 @@ def scaled_twice_in_samples(audit: Audit) -> Finding | None:
         entry.was_divided = True
         found = _asked(entry)
         if found is not None:
-            return tell_silent(
-                audit,
-                "data/unscaled",
-                spot=found.spot,
-                symptom=entry.info.built,
-                step=audit.step,
-                phase="data",
-                severity=Severity.WARNING,
-                confidence=Confidence.PROVEN,
-                verdict=_verdict(found.highest),
-                what="the model is trained on them",
-                why=WHY,
-                fix=FIX,
-                patch=_without(found.spot),
-            )
+            return _tell_made(audit, found, entry.info.built)
     return None
 
 
@@ -95,7 +129,9 @@ def _verdict(highest: float) -> str:
 
 def _divided(call: Call) -> Value | None:
     """What a call divides by 255, if that is a batch of pictures."""
-    if call.name not in DIVISIONS or len(call.args) < 2 or call.args[1] != BYTE or not call.operands:
+    if call.name not in DIVIDING | MULTIPLYING or len(call.operands) != 1 or len(call.args) < 2:
+        return None
+    if not is_share(call.name, call.args[1]):
         return None
     value = call.operands[0]
     is_picture = len(value.shape) in (3, 4) and value.dtype.is_floating_point and not value.requires_grad
@@ -106,4 +142,12 @@ def _without(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.BinOp):
         return None
-    return diff_of(replace_node(spot.filename, node, text_of(spot.filename, node.left)))
+    if isinstance(node.op, ast.Div):
+        kept = node.left
+    else:
+        sides = [(node.left, node.right), (node.right, node.left)]
+        found = next((one for one, other in sides if is_share("mul", folded(other))), None)
+        if found is None:
+            return None
+        kept = found
+    return diff_of(replace_node(spot.filename, node, text_of(spot.filename, kept)))

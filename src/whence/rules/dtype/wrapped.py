@@ -16,15 +16,29 @@ Cost
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 
-from whence.finding import Finding
-from whence.rules.rule import call_rule
-from whence.rules.telling import dtype_name, tell_call
+from whence.finding import Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.study import Study
+from whence.lineage.arrays import Wrap, seen_before, sums_of_program
+from whence.lineage.datasets.shares import are_bytes, are_shares_of_bytes
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.rules.rule import call_rule, study_rule
+from whence.rules.telling import dtype_name, tell_call, tell_silent
+from whence.source.spots import Spot
+from whence.tape.batches import leaves_of
 from whence.tape.tape import Call, Value
 
 SIGNS = {"add": 1, "__add__": 1, "sub": -1, "__sub__": -1, "subtract": -1}
 NARROW = (torch.uint8, torch.int8)
+OTHER_END = "what is below 0 or above 255 comes out at the other end"
+ENOUGH = 0.01
+PATIENCE = 5.0
+FEW = 4
 
 
 @call_rule("dtype/uint8-wrap")
@@ -45,7 +59,7 @@ def wrapped(call: Call) -> Finding | None:
     wide = one.to(torch.int32) + sign * (other.to(torch.int32) if isinstance(other, torch.Tensor) else other)
     wrong = wide != result
     share = float(wrong.float().mean())
-    if share < 0.01:
+    if share < ENOUGH:
         return None
     index = tuple(torch.nonzero(wrong)[0].tolist())
     verdict = f"{dtype_name(result.dtype)} arithmetic wrapped around in {share:.0%} of the elements: {int(wide[index])} became {int(result[index])}"
@@ -56,4 +70,55 @@ def wrapped(call: Call) -> Finding | None:
         why=f"{dtype_name(result.dtype)} holds {'0 to 255' if result.dtype is torch.uint8 else '-128 to 127'}; what goes beyond begins again at the other end.",
         fix="Convert before the arithmetic: .float() or .to(torch.int16).",
         what=verdict,
+    )
+
+
+@study_rule("dtype/uint8-wrap")
+def wrapped_before_training(study: Study) -> Finding | None:
+    """Unsigned arithmetic wrapped around, in numpy, in what the program ran before. It is asked if a batch is made of bytes,
+    and told if the batch is what came of it."""
+    question = "dtype/uint8-wrap"
+    if question in study.asked or "dtype/uint8-wrap" in study.told or not study.now.deliveries:
+        return None
+    study.asked.add(question)
+    leaves = (each for _, data in study.now.deliveries for _, each in leaves_of(data) if isinstance(each, torch.Tensor))
+    samples = [sample for each in leaves if each.dim() > 1 and each.numel() for sample in _bytes_of(each)]
+    wanted = list(sums_of_program()) if samples else []
+
+    def reaches(made: Any) -> bool:
+        whole = made.tobytes()
+        return any(each in whole for each in samples)
+
+    try:
+        found = run_elsewhere(lambda: seen_before(wanted, study.frames, reaches).wraps, PATIENCE) if wanted else None
+    except NotPossible:
+        return None
+    if found is None or found.share < ENOUGH:
+        return None
+    return tell_wrapped(study, found, study.now.deliveries[0][0].info.built, OTHER_END)
+
+
+def _bytes_of(leaf: torch.Tensor) -> Iterator[bytes]:
+    """A few samples, as the bytes that they were before they were scaled, if they were any."""
+    scale = 255 if are_shares_of_bytes(leaf) else 1 if are_bytes(leaf) else None
+    for each in leaf[:FEW] if scale is not None else ():
+        yield bytes((each.double() * scale).round().to(torch.uint8).flatten().tolist())
+
+
+def tell_wrapped(facts: Study | Audit, found: Wrap, symptom: Spot | None, what: str) -> Finding | None:
+    """Of arrays of numpy's, which no call of torch's shows."""
+    return tell_silent(
+        facts,
+        "dtype/uint8-wrap",
+        spot=found.spot,
+        symptom=symptom,
+        step=facts.step,
+        op=found.op,
+        phase="data",
+        severity=Severity.WARNING,
+        verdict=f"{found.op} of bytes wrapped around in {found.count} elements",
+        what=what,
+        why="A uint8 has 256 values and nothing beyond: 10 - 20 is 246, 200 + 100 is 44.",
+        fix="Make a wider type of it first: .astype(np.int16), or float.",
+        counterfactual=f"the same operation in wide integers leaves 0 to 255 in {found.count} elements",
     )

@@ -10,7 +10,8 @@ How it is detected
 How to fix it
     Flatten where it is missing, or make in_features what really arrives.
 When it stays silent
-    Linear layers on inputs with more axes, as in transformers, are right as long as the last axis fits.
+    Linear layers on inputs with more axes, as in transformers, are right as long as the last axis fits. A layer that went well
+    until a batch of another size came: that is shape/changed.
 Cost
     None until a call raises.
 """
@@ -31,6 +32,7 @@ from whence.lineage.trail import Birth, Trail, trace
 from whence.lineage.written import written_number
 from whence.rules.operations import PRODUCTS, RESHAPES, STRICT
 from whence.rules.rule import rule
+from whence.rules.shape.earlier import changed_leaf
 from whence.rules.shape.layers import table
 from whence.rules.shape.resolution import Fitting, fitting_resolution
 from whence.rules.telling import describe, layer_text, shape_text, tell
@@ -50,6 +52,9 @@ def linear_features(failed: FailedCall) -> Finding | None:
     if given.dim() == 0 or given.shape[-1] == wanted:
         return None
     got = given.shape[-1]
+    if changed_leaf(failed, failed.value(given)) is not None:
+        # It went well with batches of another size: the layer is right, and what it is given has changed.
+        return None
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     common: dict[str, Any] = {

@@ -13,6 +13,7 @@ from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import STRICT, weight_of
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.annotation import broken_shape
+from whence.rules.shape.earlier import ChangedLeaf, changed_leaf
 from whence.rules.shape.layers import table
 from whence.rules.shape.mapped import mapped
 from whence.rules.telling import describe, shape_text, tell
@@ -76,6 +77,8 @@ def changed(failed: FailedCall) -> Finding | None:
             table=table(failed),
             counterfactual=PROOF,
         )
+    if (leaf := changed_leaf(failed, value)) is not None:
+        return _changed_in_batch(failed, change, leaf)
     return tell(
         failed,
         "shape/changed",
@@ -83,6 +86,23 @@ def changed(failed: FailedCall) -> Finding | None:
         trail=trace(value, HasAxis(axis, value.shape[axis]), failed) if value.shape else None,
         why=f"The last time this line went well (step {change.step}) the operand was {shape_text(change.before)}.",
         fix="Make the size the same again where it is made, or let what depends on it follow the batch.",
+        operands=_operands(failed),
+        table=table(failed),
+        counterfactual=PROOF,
+    )
+
+
+def _changed_in_batch(failed: FailedCall, change: Change, leaf: ChangedLeaf) -> Finding | None:
+    now, before = shape_text(leaf.value.shape), shape_text(leaf.before)
+    name = f"{leaf.leaf.path} of the batch" if leaf.leaf.path else "the batch"
+    return tell(
+        failed,
+        "shape/changed",
+        verdict=f"{name} is {now} now and was {before}: what worked with the one cannot take the other",
+        trail=trace(leaf.value, HasAxis(leaf.axis, leaf.value.shape[leaf.axis]), failed),
+        why=f"The last time this line went well (step {change.step}) it was given {shape_text(change.before)}; "
+        f"of this batch comes {shape_text(change.value.shape)}.",
+        fix="Bring the samples to one size where they are made, or let what depends on it follow (an adaptive pool, a mean).",
         operands=_operands(failed),
         table=table(failed),
         counterfactual=PROOF,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterator
 from itertools import chain
@@ -10,18 +11,27 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
+from whence.lineage.arrays import Reshape, reshapes_of_program, seen_before
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
 from whence.rules.operations import RESHAPES
-from whence.rules.rule import study_rule
-from whence.rules.telling import shape_text, tell_silent
+from whence.rules.rule import audit_rule, study_rule
+from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
+from whence.tape.batches import leaves_of
 from whence.tape.tape import Call, Foreign, Value, flatten
 
 Shape = tuple[int, ...]
 MOST_KEPT = 16
+PATIENCE = 5.0
+RULE = "shape/reshape-as-permute"
+WHAT = "elements of different places come to stand together"
+WHY = "A reshape keeps the elements in their order and only counts them differently; axes change places with permute or transpose."
+FIX = "Split or join neighbouring axes with reshape, and change their order with permute or transpose."
 
 
 @study_rule("shape/reshape-as-permute")
@@ -36,12 +46,13 @@ def reshape_as_permute(study: Study) -> Finding | None:
     How it is detected
         The sizes before and after, for each reshape that the loss depends on, also by way of a dataset's tensors and samples: an axis goes
         past others, which a reshape cannot do. Of an array that becomes a tensor: its own sizes and those of the array whose memory it is.
+        What numpy does to a sample, or did before training, is seen when those lines run again, in a child process.
     How to fix it
         permute or transpose first, then reshape.
     When it stays silent
         Axes that are only split or only joined, axes of size one, equal sizes that could be either, reshapes that undo one another.
     Cost
-        A comparison of sizes for each reshape of a few recorded steps.
+        A comparison of sizes for each reshape of a few recorded steps. Once, a child process, if the program reshapes outside of them.
     """
     for call in _candidates(study):
         shapes = _reshaped(call)
@@ -58,12 +69,83 @@ def reshape_as_permute(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict=f"{'reshape' if is_array else call.name} {shape_text(shapes[0])} -> {shape_text(shapes[1])} moves the axis of size {crossed} past another, which it cannot do",
-            what="elements of different places come to stand together",
-            why="A reshape keeps the elements in their order and only counts them differently; axes change places with permute or transpose.",
-            fix="Split or join neighbouring axes with reshape, and change their order with permute or transpose.",
+            verdict=_verdict("reshape" if is_array else call.name, *shapes, crossed),
+            what=WHAT,
+            why=WHY,
+            fix=FIX,
+        )
+    return _before_training(study)
+
+
+def _before_training(study: Study) -> Finding | None:
+    """In numpy, in what the program ran before, and copied since: seen when it runs again, once."""
+    if study.asked & {RULE} or not study.losses:
+        return None
+    study.asked.add(RULE)
+    known = {(each.site.filename, each.site.f_lineno) for each in study.tape.calls if each.site is not None}
+    wanted = [(file, each) for file, each in reshapes_of_program() if not known & set(_lines(file, each))]
+    try:
+        found = run_elsewhere(lambda: seen_before(wanted, study.frames).reshapes, PATIENCE) if wanted else []
+    except NotPossible:
+        return None
+    given = {_sizes(each.shape[1:]) for each in _given(study)}
+    used = [each for each in found if any(size and size == _sizes(each.after)[-len(size) :] for size in given)]
+    return _tell_of_arrays(study, used, spot_at(study.losses[0].call.site))
+
+
+def _given(study: Study) -> Iterator[torch.Tensor]:
+    """What this step was given: the tensors of its batches, or what its models were called with."""
+    for _, data in study.now.deliveries:
+        yield from (each for _, each in leaves_of(data) if isinstance(each, torch.Tensor))
+    yield from (each for entry in study.now.entries for each in entry if each is not None)
+
+
+def _sizes(shape: tuple[int, ...]) -> Shape:
+    return tuple(each for each in shape if each != 1)
+
+
+def _lines(filename: str, statement: ast.stmt) -> Iterator[tuple[str, int]]:
+    last = statement.end_lineno or statement.lineno
+    return ((filename, line) for line in range(statement.lineno, last + 1))
+
+
+@audit_rule("shape/reshape-as-permute")
+def reshaped_in_samples(audit: Audit) -> Finding | None:
+    """In numpy, where a sample is made, in this process or in workers."""
+    for entry in audit.batches.trained() if RULE not in audit.told else ():
+        habits = audit.habits_of(entry)
+        found = _tell_of_arrays(audit, habits.reshapes, entry.info.built) if habits is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def _tell_of_arrays(facts: Study | Audit, reshapes: list[Reshape], symptom: Spot | None) -> Finding | None:
+    for number, each in enumerate(reshapes):
+        crossed = _crossed(each.before, each.after)
+        is_undone = any(later.after == each.before for later in reshapes[number + 1 :])
+        if crossed is None or is_undone or any(earlier.before == each.after for earlier in reshapes[:number]):
+            continue
+        return tell_silent(
+            facts,
+            RULE,
+            spot=each.spot,
+            symptom=symptom,
+            op="reshape",
+            step=facts.step,
+            phase="data",
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=_verdict("reshape", each.before, each.after, crossed),
+            what=WHAT,
+            why=WHY,
+            fix=FIX,
         )
     return None
+
+
+def _verdict(name: str, before: Shape, after: Shape, crossed: int) -> str:
+    return f"{name} {shape_text(before)} -> {shape_text(after)} moves the axis of size {crossed} past another, which it cannot do"
 
 
 def _candidates(study: Study) -> Iterator[Call]:
