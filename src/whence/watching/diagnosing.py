@@ -40,7 +40,7 @@ from whence.tape.replay import Plan, Run, Unreplayable, plan_for, plan_from, rep
 from whence.tape.scopes import ModuleBook
 from whence.tape.slices import BACKWARDS, is_final
 from whence.tape.tape import Call, CompiledRegion, Tape, Value
-from whence.tape.trip import BadUpdate, Born, Consequence, Notice, Trip
+from whence.tape.trip import BadUpdate, Born, Consequence, GradientBirth, Notice, Trip
 
 Recording = Callable[[], AbstractContextManager[None]]
 
@@ -215,18 +215,25 @@ class Diagnoser:
             if trip.gradient is None and trip.plan.own:
                 self._spoilt_gradient(trip)
             elif trip.gradient is not None and trip.gradient.call is not None:
-                self._bad_constant(trip, trip.gradient.call, run)
+                self._bad_operand(trip, trip.gradient, run)
 
-    def _bad_constant(self, trip: Trip, call: Call, run: Run) -> None:
-        """The derivative is not finite because of another operand, which some call has made so: that call is the birth."""
+    def _bad_operand(self, trip: Trip, gradient: GradientBirth, run: Run) -> None:
+        """The derivative is not finite because an operand is not, which some call has made so: that call is the birth."""
         assert trip.plan is not None
-        for value in call.operands:
-            if value in run.troubles and not value.requires_grad:
-                born = self._birth(value, run, trip.plan)
-                if born is not None and born.call is not None and not is_deliberate(born.call):
-                    trip.born, trip.gradient, trip.target = born, None, value
-                    trip.notice, trip.observed = Notice.LOSS, run.contents[value]
+        assert gradient.call is not None
+        for value in gradient.call.operands:
+            if value not in run.troubles:
+                continue
+            born = self._birth(value, run, trip.plan)
+            if born is None or born.call is None or is_deliberate(born.call):
                 return
+            if not value.requires_grad:
+                trip.born, trip.gradient, trip.target = born, None, value
+                trip.notice, trip.observed = Notice.LOSS, run.contents[value]
+            elif born.output is not None and born.output.shape == tuple(gradient.gradient.shape):
+                # What comes after hides it from the loss; its own derivative would not be finite either.
+                trip.gradient = replace(gradient, call=born.call)
+            return
 
     def _within_backward(self, trip: Trip, call: Call) -> None:
         """A gradient that is part of the loss (create_graph) is not finite: which node made it so?"""
