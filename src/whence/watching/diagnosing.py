@@ -27,6 +27,7 @@ from whence.lineage.births import (
 from whence.lineage.gradients import GradientWatch
 from whence.lineage.graph import alike
 from whence.lineage.live import LiveBirth, as_born, only_site
+from whence.lineage.rehearsing import birth_in_rehearsal
 from whence.lineage.updating import run_again
 from whence.lineage.variables import birth_before, birth_in_variables
 from whence.repro import Repro, repro_of
@@ -284,7 +285,8 @@ class Diagnoser:
         """It came into the replayed calls from a variable. The recording has the line, and the numbers of another step."""
         assert trip.plan is not None
         assert born.leaf is not None
-        tensor, made = trip.plan.resolve(born.leaf), born.leaf.call
+        tensor, made, path = trip.plan.resolve(born.leaf), born.leaf.call, born.path
+        number: float | None = None
         found = birth_in_variables(tensor, trip.frames, self.tape)
         if found is None and made is not None:
             made = carried_from(made)
@@ -295,12 +297,15 @@ class Diagnoser:
                 trip.born = replace(earlier, path=(*earlier.path, *born.path))
                 trip.plan = trip.run = None
                 return
-            found = LiveBirth(made.name, {}, tensor), made.site
+            rehearsed = birth_in_rehearsal(born.leaf, tensor, self.tape)
+            if rehearsed is not None and rehearsed[0].call is not None:
+                at, number = rehearsed
+                made, path = rehearsed[0].call, (*at.path, *path)
+            found = LiveBirth(made.name, {}, tensor, rehearsed=number), made.site
         if found is None:
             return
         trip.live = found[0]
-        at = as_born(*found, self.tape, trip.step)
-        trip.born = replace(at, path=born.path)
+        trip.born = replace(as_born(*found, self.tape, trip.step), path=path)
         trip.plan = trip.run = None
 
     def _as_written(self, leaf: Value) -> Value:

@@ -139,7 +139,7 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         and (trail := _by_lines(info, indices[: position + 1], leaf, prop, scene))
     ):
         earlier = _made_before(one, prop, inner) if trail.birth is Birth.SOURCE else None
-        return replace(earlier or trail, sample=sample)
+        return _without_here(replace(earlier or trail, sample=sample))
     collated = dict(leaves_of(batch)).get(leaf.path)
     if isinstance(one, int | float) and isinstance(collated, torch.Tensor) and collated.dim() > 1:
         # The collating has put something else in this place.
@@ -160,7 +160,15 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         )
     if trail.birth is Birth.UNKNOWN or trail.spot is None:
         trail = trace_returned(one, fetch.returns[named], prop, inner)
-    return replace(trail, sample=sample)
+    return _without_here(replace(trail, sample=sample))
+
+
+def _without_here(trail: Trail) -> Trail:
+    """What a library's dataset did when it was asked again was noted at the line where the program stands now."""
+    frame = next(iter(user_frames(sys._getframe())), None)
+    here = Spot.of_site(Site.of(frame)) if frame is not None else None
+    hops = tuple(each for each in trail.hops if here is None or (each.file, each.line) != (here.file, here.line))
+    return replace(trail, hops=hops)
 
 
 def _made_before(sample: Any, prop: Property, scene: Scene) -> Trail | None:

@@ -141,9 +141,16 @@ def _number(source: Source) -> str:
 
 
 def _column(source: Source) -> str:
-    return f", column {source.index[-1]}" if len(source.index) > 1 else ""
+    return f", column {source.index[-1]}" if len(source.index) == 2 else ""
 
 
+MENDED = {
+    "div": "Keep the divisor away from 0 there",
+    "log": "Keep what goes into log above 0 there",
+    "log10": "Keep what goes into log10 above 0 there",
+    "log2": "Keep what goes into log2 above 0 there",
+    "sqrt": "Keep what goes into sqrt from being negative there",
+}
 SPREADS = frozenset({"std", "nanstd", "var", "nanvar", "ptp", "std_mean", "var_mean"})
 EXTREMES = frozenset({"max", "amax", "nanmax", "min", "amin", "nanmin"})
 
@@ -288,5 +295,5 @@ def nonfinite(trip: Trip) -> Finding | None:
         source,
         verdict=f"the data have {_number(source)}{which}{leaf}{_column(source)}",
         why=f"{many} of {source.content.numel()} elements are not finite when the step begins; no operation of the step made them so.",
-        fix="Mend it where it is made, or leave the sample out.",
+        fix=f"{MENDED.get(operation_of(source.trail) or '', 'Mend it where it is made')}, or leave the sample out.",
     )

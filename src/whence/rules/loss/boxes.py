@@ -42,8 +42,13 @@ MOST_WRONG = 0.05
 def degenerate_box(study: Study) -> Finding | None:
     calls = [call for _, call in study.loss_calls()]
     for call in calls:
-        boxes = _boxes(study, call) if call.name in DIFFERENCES and len(call.operands) == 2 else None
-        if boxes is None or boxes.requires_grad or not _makes_area(call, calls):
+        boxes = _table(call) if call.name in DIFFERENCES and len(call.operands) == 2 else None
+        if (
+            boxes is None
+            or boxes.requires_grad
+            or not _makes_area(call, calls)
+            or not _are_two_apart(study, call, boxes)
+        ):
             continue
         content = study.content(boxes)
         share = _share_out_of_order(content) if content is not None else 0.0
@@ -70,20 +75,24 @@ def degenerate_box(study: Study) -> Finding | None:
     return None
 
 
-def _boxes(study: Study, call: Call) -> Value | None:
-    """The table whose columns two apart are subtracted from each other."""
-    right, left = (study.content(each) for each in call.operands)
-    if right is None or left is None or right.shape != left.shape or right.stride() != left.stride():
-        return None
-    same = right.untyped_storage().data_ptr() == left.untyped_storage().data_ptr()
-    value: Value | None = call.operands[0]
+def _table(call: Call) -> Value | None:
+    """The table that the columns may be of which are subtracted from each other."""
+    right, left = call.operands
+    value: Value | None = right if right.shape == left.shape else None
     while value is not None and value.call is not None and value.call.name not in ("stack", "cat"):
         value = value.call.operands[0] if value.call.operands else None
         if value is not None and value.shape and value.shape[-1] in COLUMNS:
-            whole = study.content(value)
-            apart = 2 * whole.stride(-1) if whole is not None else 0
-            return value if same and apart and right.storage_offset() - left.storage_offset() == apart else None
+            return value
     return None
+
+
+def _are_two_apart(study: Study, call: Call, table: Value) -> bool:
+    """Whether they are columns of it, two apart: to know that, the step may have to be run again."""
+    right, left, whole = (study.content(each) for each in (*call.operands, table))
+    if right is None or left is None or whole is None or right.stride() != left.stride():
+        return False
+    same = right.untyped_storage().data_ptr() == left.untyped_storage().data_ptr()
+    return same and right.storage_offset() - left.storage_offset() == 2 * whole.stride(-1) > 0
 
 
 def _makes_area(call: Call, calls: list[Call]) -> bool:

@@ -79,18 +79,35 @@ def reason_by_what_is_left(call: Call) -> Reason:
     return Reason(
         verdict=f"{call.name} gave NaN or Inf, whatever else it was given",
         why="Not all that it was given is still there. With any number in place of the rest its result is not finite.",
-        fix=f"Look at what goes into {call.name}: {SUSPECTS.get(call.name, OTHERWISE)}.",
+        fix=f"Look at what goes into {call.name}: {_suspects(call.name)}.",
     )
+
+
+def reason_by_rehearsal(facts: Facts, number: float) -> Reason:
+    """The operands are gone, and so is what they were made of."""
+    given, divides = number_text(number), facts.call.name in DIVISIONS
+    name, made_by = (
+        ("the division", "a division by 0") if divides else (facts.call.name, f"{facts.call.name} of {given}")
+    )
+    return Reason(
+        verdict=f"the data of this step came out as {facts.gave}, most likely of {made_by}",
+        why="What the step was given was not kept. Its calls were run once more with ordinary numbers in place of what functions hand "
+        f"on: {name} alone is not finite then, with {given} all over. Or else what came in was {facts.gave} already.",
+        fix=f"Look at what goes into {name}: {_suspects(facts.call.name)}.",
+    )
+
+
+def _suspects(name: str) -> str:
+    return SUSPECTS.get("div" if name in DIVISIONS else name, OTHERWISE)
 
 
 def _not_kept(facts: Facts) -> Reason | None:
     if facts.call.args or facts.call.kwargs:
         return None
-    suspects = SUSPECTS.get(facts.call.name, OTHERWISE)
     return Reason(
         verdict=f"the first {facts.gave} of this step that is still there is the result of {facts.call.name}",
         why=f"What {facts.call.name} was given was not kept: it made the {facts.gave} itself, or a call shortly before it did.",
-        fix=f"Look at what goes into {facts.call.name}: {suspects}.",
+        fix=f"Look at what goes into {facts.call.name}: {_suspects(facts.call.name)}.",
     )
 
 
