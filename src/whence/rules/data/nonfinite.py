@@ -234,8 +234,8 @@ def zero_variance(trip: Trip) -> Finding | None:
         trip,
         "data/zero-variance",
         source,
-        verdict=f"the data are divided by a spread that is 0{_column(source)}",
-        why="A column that does not vary has a spread of 0, and 0 divided by 0 is NaN.",
+        verdict=f"the data are divided by a spread that is 0, or of one row{_column(source)}",
+        why="What does not vary has a spread of 0, and 0 divided by 0 is NaN; a single row has no spread at all.",
         fix="Put 1 in place of a spread of 0 before dividing (`std[std == 0] = 1`), or drop the column.",
     )
 

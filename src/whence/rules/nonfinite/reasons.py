@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -55,10 +56,12 @@ def reason_of(facts: Facts) -> Reason:
         reason = explain(facts)
         if reason is not None:
             return reason
-    given = ", ".join(number_text(each) for each in facts.elements if each is not None)
+    known = [each for each in facts.elements if each is not None]
+    given = ", ".join(map(number_text, known))
+    state = "finite" if all(map(math.isfinite, known)) else "not NaN"
     return Reason(
         verdict=f"{facts.call.name} gave {facts.gave}" + (f" for {given}" if given else " from finite operands"),
-        why=f"The operands of {facts.call.name} are finite at {place_text(facts.index)}, and its result is not.",
+        why=f"The operands of {facts.call.name} are {state} at {place_text(facts.index)}, and its result is {facts.gave}.",
         fix="Keep the operands of this call in the range where it is defined, before the call.",
         blames=lambda element: abs(element) > 1e18 or element == 0,
     )
