@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from whence.lineage.following.passing import passes
 from whence.source.definitions import find_definition
 from whence.source.discarded import discarded_draw
 from whence.source.edits import diff_of, insert_after, replace_node
@@ -171,3 +172,21 @@ def test_a_limit_is_overrun_where_as_many_are_added_after_the_cut(
     assert tree is not None
     found = overrun_limit(tree.body[0].body[-1], 48, 2)  # type: ignore[attr-defined]
     assert (ast.unparse(found) if found is not None else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "is_passed"),
+    [
+        ("import signal\nsignal.astype(float)", False),
+        ("def wide(signal):\n    return signal.astype(float)", True),
+        ("def wide(self):\n    return self.signal.astype(float)", True),
+        ("np.random.astype(float)", False),
+    ],
+)
+def test_a_variable_that_is_called_like_a_module_is_none(body: str, is_passed: bool, tmp_path: Path) -> None:
+    path = tmp_path / f"program{abs(hash(body))}.py"
+    path.write_text(body)
+    tree = tree_of(str(path))
+    assert tree is not None
+    call = next(each for each in ast.walk(tree) if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute))
+    assert passes(call, call.func.value) is is_passed  # type: ignore[attr-defined]

@@ -195,7 +195,7 @@ def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool
         call = current.call
         if call is None or call.forgotten or is_leaf(current):
             given = not current.requires_grad and current.leaf is None
-            if made_nan is not None and trouble == "inf" and given and _is_mask(contents.of(current)):
+            if made_nan is not None and trouble == "inf" and given and _is_mask(current, contents.of(current)):
                 return _at(made_nan, path, mask=current)
             return Born(trouble, leaf=current, path=tuple(reversed(path)))
         if trouble == "inf" and is_deliberate(call) and not any(contents.trouble(each) for each in call.operands):
@@ -217,12 +217,14 @@ def _at(made: tuple[Call, Value, int], path: list[Call], mask: Value) -> Born:
     return Born("nan", call=call, output=output, path=tuple(reversed(path[:length])), mask=mask)
 
 
-def _is_mask(tensor: torch.Tensor | None) -> bool:
-    """Data of many different values that are infinite here and there are no mask."""
+def _is_mask(value: Value, tensor: torch.Tensor | None) -> bool:
+    """Data of many different values that are infinite here and there are no mask; nor are those that a step gets from numpy."""
     if tensor is None:
         return True
     finite = tensor.isfinite()
-    return float(finite.float().mean()) < 1 - RARE or len(set(tensor[finite].reshape(-1).tolist())) <= FEW_BIASES
+    of_few = len(set(tensor[finite].reshape(-1).tolist())) <= FEW_BIASES
+    is_given = value.call is not None and value.call.has_foreign
+    return of_few or (not is_given and float(finite.float().mean()) < 1 - RARE)
 
 
 def is_deliberate(call: Call) -> bool:

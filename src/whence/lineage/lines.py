@@ -9,6 +9,7 @@ import ast
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import FrameType
@@ -24,6 +25,7 @@ from whence.source.text import statement_at
 
 MOST_EVENTS = 20_000
 LONGEST_WAIT = 3.0
+COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 
 class Counts(Enum):
@@ -45,6 +47,8 @@ class LineWatch:
     """The frame and the line after which a variable first had it, with none of those that the line uses having it."""
     source: tuple[FrameType, ast.expr] | None = None
     """Where there is none: the first thing that had it already, an attribute of the dataset say."""
+    has_row: bool = False
+    """Whether that is a row of a table."""
     _mended: tuple[FrameType, int] | None = None
     """One that was found before, and of which no variable shows anything any more."""
     _lines: dict[FrameType, int] = field(default_factory=dict)
@@ -111,7 +115,8 @@ class LineWatch:
 
     def _is_mended(self, frame: FrameType, event: str, value: Any, bad: set[str]) -> bool:
         """Whether what was found since this function began is in none of its variables, or not in what it gives."""
-        if self.found is None or self._found_at < self._entries[frame]:
+        if self.found is None or self._found_at < self._entries[frame] or frame.f_code.co_name in COMPREHENSIONS:
+            # What a comprehension has made so far is in no variable.
             return False
         return self.prop.holds(value) is False if event == "return" else not bad
 
@@ -139,7 +144,7 @@ class LineWatch:
                         self.source = self.source or (frame, node)
                         return True
                 except Unknown:
-                    if self._is_bad_column(node, frame):
+                    if self._is_bad_column(node, frame) or self._is_row(node, frame):
                         return True
         return False
 
@@ -150,6 +155,17 @@ class LineWatch:
         if not is_table(table) or key not in table.columns:
             return False
         return bool(self.prop.holds(table[key]))
+
+    def _is_row(self, node: ast.Attribute | ast.Subscript, frame: FrameType) -> bool:
+        """`self.table.iloc[i]`: a row has what its table has."""
+        match node:
+            case ast.Subscript(value=ast.Attribute(value=table, attr="iloc" | "loc")):
+                with suppress(Unknown):
+                    if is_table(look(table, frame)):
+                        self.has_row = self.source is None or self.has_row
+                        self.source = self.source or (frame, node)
+                        return True
+        return False
 
     def spot(self, path: str) -> tuple[Spot, str | None] | None:
         """The expression that did it, and the name of what it calls. `path` is the leaf's place in the sample."""

@@ -38,6 +38,8 @@ class LiveBirth:
     output: torch.Tensor
     entered: str = ""
     """The argument that was not finite already and hangs on no graph: it came in there."""
+    rehearsed: float | None = None
+    """It is known only that the operation does so with this number, and no other operation near it with any."""
 
 
 def live_birth(loss: torch.Tensor) -> LiveBirth | None:

@@ -48,3 +48,8 @@ def shown_in(thing: Any, column: str, test: Callable[[Any], bool]) -> bool | Non
 def name_of_column(table: Any, number: int) -> str | None:
     name = table.columns[number] if is_table(table) and number < table.shape[1] else None
     return name if isinstance(name, str) else None
+
+
+def labels_in(row: Any, test: Callable[[Any], bool]) -> list[str]:
+    """The names of those numbers of a row that a test shows in."""
+    return [name for name, each in row.items() if isinstance(name, str) and isinstance(each, float) and test(each)]

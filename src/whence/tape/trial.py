@@ -80,6 +80,11 @@ def try_shapes(
     kwargs = {
         key: torch.device("meta") if key == "device" and each is not None else each for key, each in kwargs.items()
     }
+    owner = getattr(call.func, "__self__", None)
+    if isinstance(owner, torch.Tensor):
+        # A method that was taken from a tensor has its data: with stand-ins it is refused for these alone.
+        method = getattr(torch.Tensor, call.func.__name__)
+        return _attempt(method, (torch.empty_like(owner, device="meta"), *args), kwargs)
     return _attempt(call.func, args, kwargs)
 
 

@@ -27,6 +27,7 @@ from whence.lineage.births import (
 from whence.lineage.gradients import GradientWatch
 from whence.lineage.graph import alike
 from whence.lineage.live import LiveBirth, as_born, only_site
+from whence.lineage.rehearsing import birth_in_rehearsal
 from whence.lineage.updating import run_again
 from whence.lineage.variables import birth_before, birth_in_variables
 from whence.repro import Repro, repro_of
@@ -40,7 +41,7 @@ from whence.tape.replay import Plan, Run, Unreplayable, plan_for, plan_from, rep
 from whence.tape.scopes import ModuleBook
 from whence.tape.slices import BACKWARDS, is_final
 from whence.tape.tape import Call, CompiledRegion, Tape, Value
-from whence.tape.trip import BadUpdate, Born, Consequence, Notice, Trip
+from whence.tape.trip import BadUpdate, Born, Consequence, GradientBirth, Notice, Trip
 
 Recording = Callable[[], AbstractContextManager[None]]
 
@@ -215,18 +216,25 @@ class Diagnoser:
             if trip.gradient is None and trip.plan.own:
                 self._spoilt_gradient(trip)
             elif trip.gradient is not None and trip.gradient.call is not None:
-                self._bad_constant(trip, trip.gradient.call, run)
+                self._bad_operand(trip, trip.gradient, run)
 
-    def _bad_constant(self, trip: Trip, call: Call, run: Run) -> None:
-        """The derivative is not finite because of another operand, which some call has made so: that call is the birth."""
+    def _bad_operand(self, trip: Trip, gradient: GradientBirth, run: Run) -> None:
+        """The derivative is not finite because an operand is not, which some call has made so: that call is the birth."""
         assert trip.plan is not None
-        for value in call.operands:
-            if value in run.troubles and not value.requires_grad:
-                born = self._birth(value, run, trip.plan)
-                if born is not None and born.call is not None and not is_deliberate(born.call):
-                    trip.born, trip.gradient, trip.target = born, None, value
-                    trip.notice, trip.observed = Notice.LOSS, run.contents[value]
+        assert gradient.call is not None
+        for value in gradient.call.operands:
+            if value not in run.troubles:
+                continue
+            born = self._birth(value, run, trip.plan)
+            if born is None or born.call is None or is_deliberate(born.call):
                 return
+            if not value.requires_grad:
+                trip.born, trip.gradient, trip.target = born, None, value
+                trip.notice, trip.observed = Notice.LOSS, run.contents[value]
+            elif born.output is not None and born.output.shape == tuple(gradient.gradient.shape):
+                # What comes after hides it from the loss; its own derivative would not be finite either.
+                trip.gradient = replace(gradient, call=born.call)
+            return
 
     def _within_backward(self, trip: Trip, call: Call) -> None:
         """A gradient that is part of the loss (create_graph) is not finite: which node made it so?"""
@@ -277,7 +285,8 @@ class Diagnoser:
         """It came into the replayed calls from a variable. The recording has the line, and the numbers of another step."""
         assert trip.plan is not None
         assert born.leaf is not None
-        tensor, made = trip.plan.resolve(born.leaf), born.leaf.call
+        tensor, made, path = trip.plan.resolve(born.leaf), born.leaf.call, born.path
+        number: float | None = None
         found = birth_in_variables(tensor, trip.frames, self.tape)
         if found is None and made is not None:
             made = carried_from(made)
@@ -288,12 +297,15 @@ class Diagnoser:
                 trip.born = replace(earlier, path=(*earlier.path, *born.path))
                 trip.plan = trip.run = None
                 return
-            found = LiveBirth(made.name, {}, tensor), made.site
+            rehearsed = birth_in_rehearsal(born.leaf, tensor, self.tape)
+            if rehearsed is not None and rehearsed[0].call is not None:
+                at, number = rehearsed
+                made, path = rehearsed[0].call, (*at.path, *path)
+            found = LiveBirth(made.name, {}, tensor, rehearsed=number), made.site
         if found is None:
             return
         trip.live = found[0]
-        at = as_born(*found, self.tape, trip.step)
-        trip.born = replace(at, path=born.path)
+        trip.born = replace(as_born(*found, self.tape, trip.step), path=path)
         trip.plan = trip.run = None
 
     def _as_written(self, leaf: Value) -> Value:

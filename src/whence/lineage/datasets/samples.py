@@ -24,6 +24,7 @@ from whence.lineage.grounds import ground_of
 from whence.lineage.lines import Counts, LineWatch
 from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis, HasElement, Property
+from whence.lineage.tables import is_column, labels_in
 from whence.lineage.trail import Birth, Trail, trace
 from whence.source.sites import Site, is_library, user_frames
 from whence.source.spots import Spot
@@ -139,7 +140,7 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         and (trail := _by_lines(info, indices[: position + 1], leaf, prop, scene))
     ):
         earlier = _made_before(one, prop, inner) if trail.birth is Birth.SOURCE else None
-        return replace(earlier or trail, sample=sample)
+        return _without_here(replace(earlier or trail, sample=sample))
     collated = dict(leaves_of(batch)).get(leaf.path)
     if isinstance(one, int | float) and isinstance(collated, torch.Tensor) and collated.dim() > 1:
         # The collating has put something else in this place.
@@ -160,7 +161,15 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
         )
     if trail.birth is Birth.UNKNOWN or trail.spot is None:
         trail = trace_returned(one, fetch.returns[named], prop, inner)
-    return replace(trail, sample=sample)
+    return _without_here(replace(trail, sample=sample))
+
+
+def _without_here(trail: Trail) -> Trail:
+    """What a library's dataset did when it was asked again was noted at the line where the program stands now."""
+    frame = next(iter(user_frames(sys._getframe())), None)
+    here = Spot.of_site(Site.of(frame)) if frame is not None else None
+    hops = tuple(each for each in trail.hops if here is None or (each.file, each.line) != (here.file, here.line))
+    return replace(trail, hops=hops)
 
 
 def _made_before(sample: Any, prop: Property, scene: Scene) -> Trail | None:
@@ -184,10 +193,23 @@ def _by_lines(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Prope
     if watch.source is None:
         return None
     frame, node = watch.source
-    upstream = SourceTrace(prop, [frame, *scene.frames], scene.worked_before).follow(
-        node, ground_of((Site.of(frame),), [frame])
-    )
+    ground = ground_of((Site.of(frame),), [frame])
+    if ground is None or not isinstance(node, ast.expr):
+        return None
+    columns = _columns_shown(frame, ground.scope, prop) if watch.has_row else []
+    if watch.has_row and not columns:
+        return Trail(Birth.SAMPLE, Spot.of_node(ground.filename, node), phase="data")
+    search = SourceTrace(prop, [frame, *scene.frames], scene.worked_before)
+    upstream = search.follow_path(node, ground, tuple(columns[:1]))
     return Trail(Birth.SOURCE, upstream.spot, upstream.hops) if upstream.spot is not None else None
+
+
+def _columns_shown(frame: FrameType, scope: ast.AST, prop: Property) -> list[str]:
+    """The columns of a table of which a variable has a row: those that show the property there, and that the function reads."""
+    rows = [each for each in frame.f_locals.values() if is_column(each) and prop.holds(each)]
+    names = {name for row in rows for name in labels_in(row, lambda each: bool(prop.holds(each)))}
+    read = [each.value for each in ast.walk(scope) if isinstance(each, ast.Constant) and each.value in names]
+    return [str(each) for each in read] or (list(names) if len(names) == 1 else [])
 
 
 def _in_stream(info: LoaderInfo, leaf: BatchLeaf, prop: Property) -> Trail | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,7 @@ def column_put(
         and ast.unparse(node.targets[0].value) in (table, f"{table}.loc")
         and (getattr(first, "lineno", 0) < node.lineno < getattr(before, "lineno", 0))
     ]
-    for asked in (_is_named, _is_among):
+    for asked in (_is_named, _is_among, _is_like):
         for node in reversed(found):
             if asked(trace, node.targets[0].slice, column, ground):  # type: ignore[attr-defined]
                 return Definition(Kind.ASSIGNED, node, node.value)
@@ -137,6 +138,25 @@ def _is_among(trace: SourceTrace, key: ast.expr, column: Any, ground: Ground) ->
     except Unknown:
         return False
     return isinstance(known, list | tuple) and column in known
+
+
+def _is_like(_trace: SourceTrace, key: ast.expr, column: Any, _ground: Ground) -> bool:
+    """`table[name + "_scaled"]`, `table[f"log_{name}"]`: a name with parts that are written out, and are this one's."""
+    parts = _written_in(key)
+    pattern = "".join(".+" if each is None else re.escape(each) for each in parts)
+    return any(parts) and isinstance(column, str) and re.fullmatch(pattern, column) is not None
+
+
+def _written_in(key: ast.expr) -> list[str | None]:
+    """The parts of a text; None for one that is computed."""
+    match key:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return [*_written_in(left), *_written_in(right)]
+        case ast.JoinedStr(values=values):
+            return [part for each in values for part in _written_in(each)]
+    return [None]
 
 
 def column_given(node: ast.expr, column: Any) -> ast.expr | None:

@@ -76,7 +76,8 @@ def follow_definition(
             return yielded
     stored = follow_stored(trace, value, ground, name or ground.stale) if not path else None
     born = stored or trace.expression(value, ground, path)
-    if born is not None and born.line != spot.line and found.kind is Kind.ASSIGNED:
+    told = {born.line if born is not None else 0, trace.hops[-1].line if trace.hops else 0}
+    if born is not None and spot.line not in told and found.kind is Kind.ASSIGNED:
         trace.hops.append(spot.hop(PASSED_ON))
     return born
 

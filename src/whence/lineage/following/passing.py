@@ -6,7 +6,7 @@ import ast
 import sys
 
 from whence.source.definitions import FunctionNode, Kind, default_for, find_definition
-from whence.source.text import last_name
+from whence.source.text import enclosing, last_name
 
 # Library calls through which a type, a column or a value passes from the first argument.
 PASSING = {"array", "int", "split", "array_split", "asarray", "ascontiguousarray", "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "stack",
@@ -84,14 +84,19 @@ def passes(call: ast.Call, part: ast.expr) -> bool:
     if isinstance(call.func, ast.Attribute) and part is call.func.value:
         if isinstance(part, ast.Call) and last_name(part.func) in GENERATORS:
             return False
-        return not isinstance(part, ast.Name | ast.Attribute) or (
-            last_name(part) not in sys.modules and not _is_module_path(part)
-        )
+        return not isinstance(part, ast.Name | ast.Attribute) or not _is_module_path(part)
     return bool(call.args) and part is _unstarred(call.args[0]) and last_name(call.func) in PASSING
 
 
 def _is_module_path(node: ast.expr) -> bool:
-    """`np.random`, `torch.nn.functional`: a dotted path that begins with the usual name of a module."""
+    """`np.random`, `torch.nn.functional`: a dotted path that begins with a module, and not with a variable that is called like one."""
     while isinstance(node, ast.Attribute):
         node = node.value
-    return isinstance(node, ast.Name) and node.id in MODULES
+    if not isinstance(node, ast.Name):
+        return False
+    return node.id in MODULES or (node.id in sys.modules and not _is_variable(node))
+
+
+def _is_variable(node: ast.Name) -> bool:
+    scope = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)
+    return scope is not None and find_definition(node.id, scope, None) is not None

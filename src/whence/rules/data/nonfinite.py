@@ -39,7 +39,8 @@ class Source:
     rows: Rows | None
 
 
-def _source(trip: Trip) -> Source | None:
+def source_of(trip: Trip) -> Source | None:
+    """The leaf that the NaN or Inf of a trip came in by, if it was one of the data."""
     born = trip.born
     if born is None or born.leaf is None or trip.notice is Notice.GRADIENT:
         return None
@@ -80,7 +81,7 @@ def _of_this_step(value: Value, trip: Trip) -> Value:
     return replace(value, leaf=BatchLeaf(trip.batch_now(value.leaf.batch), value.leaf.path), call=None)
 
 
-def _sample(source: Source) -> Sample | None:
+def sample_of(source: Source) -> Sample | None:
     traced = source.trail.sample
     if traced is not None and traced.dataset_index is not None:
         return traced
@@ -109,10 +110,10 @@ def _tell(trip: Trip, rule: str, source: Source, verdict: str, why: str, fix: st
         verdict=verdict,
         why=why,
         fix=fix,
-        op=_operation(trail),
+        op=operation_of(trail),
         phase=_phase(source),
         module=trail.module,
-        sample=_sample(source),
+        sample=sample_of(source),
         chain=(*hops, *operand_hops(born.path if born is not None else (), spot)),
         operands=(Operand("data", f"{describe(source.content)}  at {place_text(source.index)}: {_number(source)}"),),
         counterfactual=counterfactual,
@@ -129,7 +130,7 @@ def _phase(source: Source) -> str:
     return "data" if trail.birth is Birth.SAMPLE or in_dataset else "program"
 
 
-def _operation(trail: Trail) -> str | None:
+def operation_of(trail: Trail) -> str | None:
     """What the origin's expression does; the call that made a tensor of it is not what made it so."""
     node = trail.spot.node() if trail.spot is not None and trail.birth is not Birth.CALL else None
     return operation_in(node) if node is not None else trail.op
@@ -140,9 +141,16 @@ def _number(source: Source) -> str:
 
 
 def _column(source: Source) -> str:
-    return f", column {source.index[-1]}" if len(source.index) > 1 else ""
+    return f", column {source.index[-1]}" if len(source.index) == 2 else ""
 
 
+MENDED = {
+    "div": "Keep the divisor away from 0 there",
+    "log": "Keep what goes into log above 0 there",
+    "log10": "Keep what goes into log10 above 0 there",
+    "log2": "Keep what goes into log2 above 0 there",
+    "sqrt": "Keep what goes into sqrt from being negative there",
+}
 SPREADS = frozenset({"std", "nanstd", "var", "nanvar", "ptp", "std_mean", "var_mean"})
 EXTREMES = frozenset({"max", "amax", "nanmax", "min", "amin", "nanmin"})
 
@@ -219,15 +227,15 @@ def zero_variance(trip: Trip) -> Finding | None:
     scenario = scenario_of(trip)
     if scenario is not None and scenario.call.phase != "forward" and _torch_spread(scenario):
         return _constant_column(scenario)
-    source = _source(trip)
+    source = source_of(trip)
     if source is None or not _divides_by_spread(source):
         return None
     return _tell(
         trip,
         "data/zero-variance",
         source,
-        verdict=f"the data are divided by a spread that is 0{_column(source)}",
-        why="A column that does not vary has a spread of 0, and 0 divided by 0 is NaN.",
+        verdict=f"the data are divided by a spread that is 0, or of one row{_column(source)}",
+        why="What does not vary has a spread of 0, and 0 divided by 0 is NaN; a single row has no spread at all.",
         fix="Put 1 in place of a spread of 0 before dividing (`std[std == 0] = 1`), or drop the column.",
     )
 
@@ -273,10 +281,10 @@ def nonfinite(trip: Trip) -> Finding | None:
     scenario = scenario_of(trip)
     if scenario is not None and scenario.call.phase != "forward" and is_deliberate(scenario.call):
         return _written(scenario)
-    source = _source(trip)
+    source = source_of(trip)
     if source is None:
         return None
-    sample = _sample(source)
+    sample = sample_of(source)
     which = f" in sample {sample.dataset_index}" if sample is not None and sample.dataset_index is not None else ""
     path = source.value.leaf.path if isinstance(source.value.leaf, BatchLeaf) else ""
     leaf = f" {'of' if which else 'in'} {path}" if path else ""
@@ -287,5 +295,5 @@ def nonfinite(trip: Trip) -> Finding | None:
         source,
         verdict=f"the data have {_number(source)}{which}{leaf}{_column(source)}",
         why=f"{many} of {source.content.numel()} elements are not finite when the step begins; no operation of the step made them so.",
-        fix="Mend it where it is made, or leave the sample out.",
+        fix=f"{MENDED.get(operation_of(source.trail) or '', 'Mend it where it is made')}, or leave the sample out.",
     )

@@ -89,7 +89,8 @@ def _boxes(study: Study, call: Call, table: Value) -> Value | None:
     if right is None or left is None or whole is None or right.stride() != left.stride():
         return None
     same = right.untyped_storage().data_ptr() == left.untyped_storage().data_ptr()
-    return table if same and right.storage_offset() - left.storage_offset() == 2 * whole.stride(-1) else None
+    is_apart = right.storage_offset() - left.storage_offset() == 2 * whole.stride(-1) > 0
+    return table if same and is_apart else None
 
 
 def _makes_area(call: Call, calls: list[Call]) -> bool:

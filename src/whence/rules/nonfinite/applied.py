@@ -12,11 +12,27 @@ from whence.rules.nonfinite.telling import number_text, place_text, tell_trip, w
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
+from whence.tape.hand import weights_under
+from whence.tape.replay import trouble_in
 from whence.tape.trip import Consequence, Notice, Trip
 
 
 def _unexplained(trip: Trip) -> Finding | None:
-    """The loss is not finite and the step could not be replayed: say what is known."""
+    """The loss is not finite and the step could not be replayed, or does not tell: say what is known."""
+    lost = [each for each in weights_under(trip.observed) if trouble_in(each)] if trip.observed is not None else []
+    if lost:
+        name = trip.modules.name_of(lost[0]) or f"a weight of shape {tuple(lost[0].shape)}"
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        return tell_trip(
+            trip,
+            "nonfinite/update",
+            spot=None,
+            verdict=f"{name}{more} {'were' if more else 'was'} not finite when this step began",
+            why="No operation of this step made it so: the update of the step before did, or what has written to the weights since.",
+            fix="Look at the learning rate of that step, which a schedule may have made Inf, and at what else writes to the weights.",
+            phase="optimizer",
+            confidence=Confidence.LIKELY,
+        )
     return tell_trip(
         trip,
         "nonfinite/gradient-applied",

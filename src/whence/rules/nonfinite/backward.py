@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,8 @@ from whence.tape.tape import Call, Value, map_leaves
 from whence.tape.trip import GradientBirth, ScaleFall, Trip
 
 SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
-                        "__mul__", "mul", "__rmul__", "nan_to_num", "mul_", "__imul__"})  # fmt: skip
+                        "nan_to_num"})  # fmt: skip
+PRODUCTS = frozenset({"__mul__", "mul", "__rmul__", "mul_", "__imul__"})
 SAFE = 0.5
 
 
@@ -61,17 +63,54 @@ def _derivative(trip: Trip) -> Derivative | None:
 
 
 def _guard(found: Derivative) -> Call | None:
-    """The selection after the call that hid the element from the loss, and not from the gradient."""
+    """The selection after the call that hid the element from the loss, and not from the gradient; none, if any way to the
+    loss leads past selections."""
     if found.incoming != 0 or found.trip.plan is None:
         return None
+    guard: Call | None = None
     reached = set(found.call.outputs)
+    contents = Contents(found.trip.tape, found.trip.run)
     for call in found.trip.plan.calls:
         if call.number <= found.call.number or not reached.intersection(call.operands):
             continue
-        if call.name in SELECTIONS:
-            return call
-        reached.update(call.outputs)
-    return None
+        if call.name in SELECTIONS or (
+            call.name in PRODUCTS and _is_masked(call, reached, found.birth.index, contents)
+        ):
+            guard = guard or call
+        else:
+            reached.update(call.outputs)
+    return guard if found.trip.target not in reached else None
+
+
+def _is_masked(product: Call, reached: set[Value], index: tuple[int, ...], contents: Contents) -> bool:
+    """Whether the other factor is 0 there, and the product with it."""
+    factors = [
+        content for each in product.operands if each not in reached and (content := contents.of(each)) is not None
+    ]
+    made = contents.of(product.outputs[-1]) if product.outputs else None
+    if made is None or not factors:
+        return False
+    there = index[: made.dim()]
+    if len(there) < made.dim() or any(place >= size for place, size in zip(there, made.shape, strict=True)):
+        return any(bool((each == 0).any()) for each in factors)
+    return at(made, there, made.shape) == 0 and any(at(each, there, made.shape) == 0 for each in factors)
+
+
+def _value_there(found: Derivative) -> float | None:
+    """What the call itself gave at the place, if that was not finite."""
+    made = Contents(found.trip.tape, found.trip.run).of(found.call.outputs[-1]) if found.call.outputs else None
+    if made is None or made.shape != found.birth.gradient.shape or len(found.call.operands) != 1:
+        return None
+    value = at(made, found.birth.index, made.shape)
+    return value if value is not None and not math.isfinite(value) else None
+
+
+def _overflowing(birth: GradientBirth) -> float | None:
+    """The size of a gradient that came in finite, and so large that its square is not."""
+    largest = max(
+        (float(each.abs().max()) for each in birth.incoming if each is not None and each.numel()), default=0.0
+    )
+    return largest if largest > math.sqrt(torch.finfo(birth.gradient.dtype).max) else None
 
 
 def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -104,7 +143,8 @@ def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
 
     for to in (1e-6, SAFE):
         near = element + (to if element < 1 else -to) if element == element and abs(element) < 1e6 else to
-        yield f"with {number_text(near)} in place of {number_text(element)} under {call.name}", {"alter": moved(near)}
+        shown = f"{near:.7g}" if number_text(near) == number_text(element) else number_text(near)
+        yield f"with {shown} in place of {number_text(element)} under {call.name}", {"alter": moved(near)}
 
 
 def _patched(found: Derivative) -> str | None:
@@ -175,6 +215,8 @@ def backward(trip: Trip) -> Finding | None:
         rows = blamed_rows(trip, bad, _finite_again)
     where = number_text(found.element) if found.element is not None else "its operand"
     verdict = f"the derivative of {op} at {where} is {trouble_text(birth.trouble)}"
+    if (value := _value_there(found)) is not None:
+        verdict = f"{op} of {where} gave {number_text(value)}, hidden from the loss and not from the gradient"
     if inside is not None:
         verdict = f"the backward of {call.name} gave {trouble_text(birth.trouble)} in {op}"
     chain: tuple[Hop, ...] = ()
@@ -188,6 +230,12 @@ def backward(trip: Trip) -> Finding | None:
             f"Put a harmless number in before {op} (`safe = torch.where(ok, x, 1.0)`), then select: "
             f"`torch.where(ok, {op}(safe), ...)`. A mask after {op} does not stop the gradient."
         )
+    elif (largest := _overflowing(birth)) is not None:
+        verdict = f"the gradient overflowed on its way back through {op}"
+        why = f"The loss is finite; the gradient that comes back to {op} reaches {number_text(largest)}, and what it hands on is {trouble_text(birth.trouble)}."
+        fix = "The gradient grows from call to call on its way back: a smaller or orthogonal initialisation of what it is multiplied by, a normalisation between, or a shorter way (`detach`)."
+    elif found.incoming == 0 and birth.trouble == "nan":
+        why += f" What comes after {op} has a slope of 0 there; 0 times Inf is NaN."
     counterfactual = _counterfactual(found)
     if rows is not None:
         cured = f"{rows.text()} all gradients are finite"

@@ -16,7 +16,7 @@ from whence.lineage.properties import HALVES, HasDtype
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import trace
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.reasons import Facts, Reason, reason_by_what_is_left, reason_of
+from whence.rules.nonfinite.reasons import Facts, Reason, reason_by_rehearsal, reason_by_what_is_left, reason_of
 from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
@@ -63,7 +63,9 @@ def scenario_of(trip: Trip) -> Scenario | None:
         return Scenario(trip, born, call, guess, (), operands, reason_by_what_is_left(call))
     index = first_bad(output, born.trouble)
     facts = Facts(call, [tensor for _, tensor in operands], output, index, born.mask)
-    return Scenario(trip, born, call, output, index, operands, reason_of(facts))
+    number = trip.live.rehearsed if trip.live is not None else None
+    reason = reason_of(facts) if number is None else reason_by_rehearsal(facts, number)
+    return Scenario(trip, born, call, output, index, operands, reason)
 
 
 def _operands(scenario: Scenario) -> tuple[Operand, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -55,10 +56,12 @@ def reason_of(facts: Facts) -> Reason:
         reason = explain(facts)
         if reason is not None:
             return reason
-    given = ", ".join(number_text(each) for each in facts.elements if each is not None)
+    known = [each for each in facts.elements if each is not None]
+    given = ", ".join(map(number_text, known))
+    state = "finite" if all(map(math.isfinite, known)) else "not NaN"
     return Reason(
         verdict=f"{facts.call.name} gave {facts.gave}" + (f" for {given}" if given else " from finite operands"),
-        why=f"The operands of {facts.call.name} are finite at {place_text(facts.index)}, and its result is not.",
+        why=f"The operands of {facts.call.name} are {state} at {place_text(facts.index)}, and its result is {facts.gave}.",
         fix="Keep the operands of this call in the range where it is defined, before the call.",
         blames=lambda element: abs(element) > 1e18 or element == 0,
     )
@@ -79,18 +82,35 @@ def reason_by_what_is_left(call: Call) -> Reason:
     return Reason(
         verdict=f"{call.name} gave NaN or Inf, whatever else it was given",
         why="Not all that it was given is still there. With any number in place of the rest its result is not finite.",
-        fix=f"Look at what goes into {call.name}: {SUSPECTS.get(call.name, OTHERWISE)}.",
+        fix=f"Look at what goes into {call.name}: {_suspects(call.name)}.",
     )
+
+
+def reason_by_rehearsal(facts: Facts, number: float) -> Reason:
+    """The operands are gone, and so is what they were made of."""
+    given, divides = number_text(number), facts.call.name in DIVISIONS
+    name, made_by = (
+        ("the division", "a division by 0") if divides else (facts.call.name, f"{facts.call.name} of {given}")
+    )
+    return Reason(
+        verdict=f"the data of this step came out as {facts.gave}, most likely of {made_by}",
+        why="What the step was given was not kept. Its calls were run once more with ordinary numbers in place of what functions hand "
+        f"on: {name} alone is not finite then, with {given} all over. Or else what came in was {facts.gave} already.",
+        fix=f"Look at what goes into {name}: {_suspects(facts.call.name)}.",
+    )
+
+
+def _suspects(name: str) -> str:
+    return SUSPECTS.get("div" if name in DIVISIONS else name, OTHERWISE)
 
 
 def _not_kept(facts: Facts) -> Reason | None:
     if facts.call.args or facts.call.kwargs:
         return None
-    suspects = SUSPECTS.get(facts.call.name, OTHERWISE)
     return Reason(
         verdict=f"the first {facts.gave} of this step that is still there is the result of {facts.call.name}",
         why=f"What {facts.call.name} was given was not kept: it made the {facts.gave} itself, or a call shortly before it did.",
-        fix=f"Look at what goes into {facts.call.name}: {suspects}.",
+        fix=f"Look at what goes into {facts.call.name}: {_suspects(facts.call.name)}.",
     )
 
 

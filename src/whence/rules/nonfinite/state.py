@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
-from whence.finding import Confidence, Finding, Sample
+from whence.finding import Confidence, Finding, Hop, Sample
 from whence.lineage.births import Contents
 from whence.lineage.rows import blamed_rows, is_finite_outcome
+from whence.rules.data.nonfinite import operation_of, source_of
 from whence.rules.nonfinite.telling import module_path, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.source.spots import Spot
@@ -57,26 +60,47 @@ def state(trip: Trip) -> Finding | None:
         if bool(large.any()):
             rows = blamed_rows(trip, large, lambda run: is_finite_outcome(trip, run))
     sample: Sample | None = rows.sample() if rows is not None else None
-    made = trip.born.call if trip.born is not None else None
-    given = Spot.of_site(made.site) if made is not None and made is not call and made.site is not None else None
     written = Spot.of_site(call.site) if call is not None and call.site is not None else None
+    began = _began(trip, call)
     return tell_trip(
         trip,
         "nonfinite/state",
-        # What was to be taken in was not finite already: there it began.
-        spot=given or written,
-        chain=(written.hop(f"{names} takes it in"),) if written is not None else (),
+        spot=began.spot or written,
+        chain=(*began.hops, written.hop(f"{names} takes it in")) if written is not None else began.hops,
         verdict=f"{names} is not finite after this batch, and outlives it",
-        why=(f"{made.name} gave what it takes in. " if given is not None and made is not None else "")
+        why=began.why
         + "The forward pass in training mode writes the statistics of this batch into it, whatever becomes of the loss: "
         "evaluation uses it.",
         fix="Check the batch before the forward pass and leave it out there; then reset the statistics "
         "(`reset_running_stats()`) or load a checkpoint from before.",
-        op=made.name if given is not None and made is not None else call.name if call is not None else None,
+        op=began.op if began.spot is not None else call.name if call is not None else None,
         phase="forward",
         module=module_path(trip, call),
         sample=sample,
         counterfactual=f"{rows.text()} {names} stays finite" if rows is not None else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where what is taken in became what it is, if it was not finite already."""
+
+    spot: Spot | None = None
+    op: str | None = None
+    hops: tuple[Hop, ...] = ()
+    why: str = ""
+
+
+def _began(trip: Trip, call: Call | None) -> Beginning:
+    made = trip.born.call if trip.born is not None else None
+    if made is not None and made is not call and made.site is not None:
+        return Beginning(Spot.of_site(made.site), made.name, why=f"{made.name} gave what it takes in. ")
+    source = source_of(trip)
+    if source is None or source.trail.spot is None:
+        return Beginning()
+    trail = source.trail
+    return Beginning(
+        trail.spot, operation_of(trail), trail.hops, "What it takes in was not finite in the data already. "
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -20,7 +22,7 @@ from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call, Value, map_leaves
 from whence.tape.trial import CannotTry, try_shapes, try_values
 
 NOT_ABOUT_SHAPES = frozenset(
@@ -190,8 +192,16 @@ def _shapes_alone(failed: FailedCall) -> bool:
         for each in call.operands
         if each.dtype.is_floating_point or (strict and each.dtype != torch.bool)
     }
+    # A rate that is Inf, or a complex one, is refused with any shape.
+    call = replace(call, args=map_leaves(_ordinary, call.args), kwargs=map_leaves(_ordinary, call.kwargs))
     refusal = try_shapes(call, dtypes=floats).exception
     return isinstance(refusal, ABOUT_SIZES) and not isinstance(refusal, CannotTry | NotImplementedError)
+
+
+def _ordinary(thing: Any) -> Any:
+    return (
+        1.0 if isinstance(thing, float | complex) and not (isinstance(thing, float) and math.isfinite(thing)) else thing
+    )
 
 
 def _change(failed: FailedCall) -> Change | None:
