@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ BYTE = 255
 DIVIDING = frozenset({"div", "__truediv__", "true_divide", "div_", "__itruediv__", "divide"})
 MULTIPLYING = frozenset({"mul", "__mul__", "__rmul__", "mul_", "__imul__", "multiply"})
 CONVERTING = frozenset({"float", "float32", "float64", "tensor", "array"})
+ARITHMETIC: dict[type[ast.operator], Callable[[float, float], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
 MOST_SAMPLES = 2
 Wanted = list[tuple[str, ast.stmt]]
 SEVERAL = 8
@@ -175,13 +183,15 @@ def folded(node: ast.expr) -> float | None:
         return node.value if isinstance(node.value, int | float) else None
     if isinstance(node, ast.Call) and len(node.args) == 1 and last_name(node.func) in CONVERTING:
         return folded(node.args[0])
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div | ast.Mult | ast.Sub | ast.Add | ast.Pow):
+    if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC:
         return None
-    if folded(node.left) is None or folded(node.right) is None:
+    left, right = folded(node.left), folded(node.right)
+    if left is None or right is None:
         return None
-    with suppress(ArithmeticError, ValueError):
-        number = eval(compile(ast.Expression(node), "<look>", "eval"), {})
-        return number if isinstance(number, int | float) else None
+    with suppress(ArithmeticError):
+        # In floating point, where a power that is too large overflows at once.
+        number = ARITHMETIC[type(node.op)](float(left), float(right))
+        return number if isinstance(number, float) else None
     return None
 
 
