@@ -197,3 +197,18 @@ def test_running_statistics_are_looked_at_and_kept_from_before_each_step(tmp_pat
         assert not loop.goes_on
 
     in_fork(body, tmp_path)
+
+
+def test_a_program_that_makes_no_steps_is_let_alone_in_time(tmp_path: Path) -> None:
+    def body() -> None:
+        session = Session(Config(), Record(), LiveReport(quiet=True, folder=None))
+        session.start()
+        net, inputs = nn.Linear(4, 2), torch.ones(3, 4)
+        with torch.no_grad():
+            for _ in range(8000):
+                net(inputs)
+        assert not session.calls.on
+        assert not session.module_sensor.on
+        assert session.scope is None
+
+    in_fork(body, tmp_path)

@@ -41,6 +41,14 @@ LOSSES: Final = frozenset(
 )  # fmt: skip
 CLASS_LOSSES: Final = frozenset({"cross_entropy", "nll_loss"})
 SAME_SHAPE_LOSSES: Final = LOSSES - CLASS_LOSSES
+DISTANCES: Final = SAME_SHAPE_LOSSES | {"sub", "__sub__", "__rsub__"}
+# Calls that give back the numbers they were given, at other places or in another type.
+SAME_NUMBERS: Final = frozenset(
+    {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "contiguous", "clone",
+     "to", "float", "double", "half", "bfloat16", "__getitem__", "t", "T.__get__", "movedim", "swapaxes", "view_as",
+     "reshape_as", "expand", "index_select", "masked_select", "cpu", "cuda", "type_as", "chunk", "split", "unbind",
+     "cat", "stack", "select", "narrow"}
+)  # fmt: skip
 
 
 def loss_operands(failed: FailedCall) -> tuple[torch.Tensor, torch.Tensor] | None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 
 from whence.ledgers.study import Loss, Study
-from whence.rules.loss.probabilities import SAME_NUMBERS, argument
-from whence.rules.operations import SAME_SHAPE_LOSSES
+from whence.rules.loss.probabilities import argument
+from whence.rules.operations import DISTANCES, SAME_NUMBERS
 from whence.tape.tape import Call, Value
 
 FEWEST = 64
@@ -20,7 +20,6 @@ ALIGNED = 0.999
 FEWEST_STEPS = 4
 SHORTEST = 8
 FEW = 3
-MEETING = SAME_SHAPE_LOSSES | {"sub", "__sub__", "__rsub__"}
 REPEATED = 0.4
 """A step that is given what the model itself has said, and not the true token, tells nothing."""
 
@@ -103,7 +102,7 @@ def series(study: Study) -> list[Shift]:
     for loss, call in study.loss_calls():
         made = next((each for each in call.operands[:2] if each.requires_grad), None)
         target = next((each for each in call.operands[:2] if not each.requires_grad), None)
-        if call.name not in MEETING or made is None or target is None or made.shape != target.shape:
+        if call.name not in DISTANCES or made is None or target is None or made.shape != target.shape:
             continue
         if not target.dtype.is_floating_point or len(target.shape) < 2 or target.numel < FEWEST:
             continue

@@ -22,6 +22,8 @@ from whence.tape.scopes import ModuleBook, Scope
 # nn.TransformerEncoder's inference fast path differs by 2.4 at padded positions.
 FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
+OFTEN = 64
+"""Calls of modules after which it is asked whether they are worth it, in programs that make no steps."""
 MOST_SETSTATES = 4
 """Classes that may have a __setstate__ of their own in front of nn.Module's."""
 
@@ -33,6 +35,7 @@ class Listener(Complaints, Protocol):
     def module_entered(self, module: nn.Module, args: tuple[Any, ...]) -> None: ...
     def module_failed(self, module: nn.Module, args: tuple[Any, ...], exception: Exception) -> None: ...
     def recording(self) -> bool: ...
+    def entered_often(self) -> None: ...
     def pause_calls(self) -> bool: ...
     def resume_calls(self) -> None: ...
 
@@ -222,6 +225,8 @@ class ModuleSensor(Sensor):
             if self._paused_by is module:
                 self._paused_by = None
                 self.listener.resume_calls()
+            if self.calls >= OFTEN and self.listener.scope is None and not self.listener.recording():
+                self.listener.entered_often()
 
     def _pop(self, module: nn.Module) -> None:
         scope = self.listener.scope

@@ -116,6 +116,12 @@ class Pace:
             self.modules.calls = 0
         return ends
 
+    def judge_entries(self) -> None:
+        """Modules were entered many times and no step was made: an evaluation, or a program that makes none."""
+        if self.calls.resting:
+            self.calls.stop()
+        self.judge_hooks()
+
     def judge_hooks(self) -> None:
         """Hooks on modules are dear where steps are short: then new shapes are left to loaders."""
         now = perf_counter()

@@ -28,8 +28,7 @@ from whence.ledgers.study import Study
 from whence.lineage.fractions import cut_on, leaf_behind
 from whence.lineage.properties import CONSTRUCTORS, HasDtype, IsWhole, Property
 from whence.lineage.trail import Birth, Trail, trace
-from whence.rules.loss.probabilities import SAME_NUMBERS
-from whence.rules.operations import SAME_SHAPE_LOSSES
+from whence.rules.operations import DISTANCES, SAME_NUMBERS
 from whence.rules.rule import study_rule
 from whence.rules.telling import dtype_name, tell_silent
 from whence.source.edits import diff_of, replace_node
@@ -39,13 +38,12 @@ from whence.tape.tape import CASTS, Cut, Value
 FEWEST = 8
 MOST = 4096
 WIDEST = 1000.0
-MEETING = SAME_SHAPE_LOSSES | {"sub", "__sub__", "__rsub__"}
 
 
 @study_rule("dtype/truncated-target")
 def truncated_target(study: Study) -> Finding | None:
     for _, call in study.loss_calls():
-        if call.name not in MEETING or len(call.operands) < 2 or call.site is None:
+        if call.name not in DISTANCES or len(call.operands) < 2 or call.site is None:
             continue
         target = next((each for each in call.operands[:2] if not each.requires_grad), None)
         prediction = next((each for each in call.operands[:2] if each.requires_grad), None)

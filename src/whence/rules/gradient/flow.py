@@ -16,7 +16,7 @@ from whence.lineage.properties import Property
 from whence.lineage.switches import switch_around
 from whence.rules.gradient.no_graph import cut_text
 from whence.rules.gradient.sampled import drawn_without_way
-from whence.rules.loss.probabilities import SAME_NUMBERS
+from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot

@@ -32,9 +32,8 @@ import torch
 from whence.finding import Confidence, Finding, Operand
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
-from whence.rules.loss.probabilities import SAME_NUMBERS
 from whence.rules.nonfinite.telling import number_text
-from whence.rules.operations import ELEMENTWISE, SAME_SHAPE_LOSSES
+from whence.rules.operations import ELEMENTWISE, SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, call_rule, study_rule
 from whence.rules.source_operands import operand_nodes
 from whence.rules.telling import describe, shape_text, tell_call, tell_silent

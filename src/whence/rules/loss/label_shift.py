@@ -21,7 +21,8 @@ from __future__ import annotations
 from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.dependence import depends_on_later, part_at, reach
-from whence.rules.loss.probabilities import SAME_NUMBERS, argument
+from whence.rules.loss.probabilities import argument
+from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Shift, by_time, repeats_its_input, shifts
 from whence.rules.telling import tell_silent

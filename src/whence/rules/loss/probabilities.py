@@ -11,20 +11,13 @@ from whence.finding import Confidence, Finding
 from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.nonfinite.telling import number_text
+from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.replay import Run
 from whence.tape.tape import Call, Value
-
-# Calls that give back the numbers they were given, at other places or in another type.
-SAME_NUMBERS = frozenset(
-    {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "contiguous", "clone",
-     "to", "float", "double", "half", "bfloat16", "__getitem__", "t", "T.__get__", "movedim", "swapaxes", "view_as",
-     "reshape_as", "expand", "index_select", "masked_select", "cpu", "cuda", "type_as", "chunk", "split", "unbind",
-     "cat", "stack", "select", "narrow"}
-)  # fmt: skip
 
 
 def made_by(value: Value, names: frozenset[str]) -> Call | None:

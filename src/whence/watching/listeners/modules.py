@@ -82,6 +82,9 @@ class ModuleListener(Listener):
             exception, lambda: session.bad_operand(exception) or session.explainer.traceback(exception, outer, **state)
         )
 
+    def entered_often(self) -> None:
+        self.session.pace.judge_entries()
+
     def pause_calls(self) -> bool:
         calls = self.session.calls
         was_on = calls.on
