@@ -294,6 +294,6 @@ def nonfinite(trip: Trip) -> Finding | None:
         "data/nonfinite",
         source,
         verdict=f"the data have {_number(source)}{which}{leaf}{_column(source)}",
-        why=f"{many} of {source.content.numel()} elements are not finite when the step begins; no operation of the step made them so.",
+        why=f"{many} of {source.content.numel()} elements {'is' if many == 1 else 'are'} not finite when the step begins; no operation of the step made them so.",
         fix=f"{MENDED.get(operation_of(source.trail) or '', 'Mend it where it is made')}, or leave the sample out.",
     )

@@ -119,7 +119,12 @@ def _perfect(study: Study, call: Call, prediction: Value, target: Value) -> torc
 def _is_minimised(study: Study, loss: Loss, call: Call) -> bool:
     """Whether a term that measures a distance is lowered with the loss. It is another term then that grows: one with an aim of its own,
     such as what a teacher says."""
-    made = study.content(call.outputs[0]) if call.name in DISTANCES and call.outputs else None
+    if call.name not in DISTANCES or not call.outputs:
+        return False
+    if call.outputs[0] is loss.value:
+        # It is the loss. Smoothed labels are no perfect prediction's.
+        return True
+    made = study.content(call.outputs[0])
     if made is None or loss.number is None:
         return False
     more = _with(study, loss, call.outputs[0], made + 1)
