@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-BANDS, MACHINES = 128, 24
+BANDS, MACHINES = 256, 64
 
 
 def minute_of(rng, minute):

@@ -110,6 +110,8 @@ class PassBook:
         self._draws = False
         self._most_batches = 1
         """That a pass was seen to take."""
+        self._entries = MOST_ENTRIES
+        """Of outermost modules in a pass, if that was always the same number."""
         self.hand = Hand()
         self._after_backward: torch.Tensor | None = None
         self.watched = False
@@ -198,6 +200,13 @@ class PassBook:
         now.trained = now.trained or torch.is_grad_enabled()
         self.mark("entry")
 
+    def is_complete(self) -> bool:
+        """Whether all modules were entered that are in a pass like this: another one begins the next. What became of this one,
+        if it had no backward, the program has thrown away."""
+        now = self.current
+        usual = self._entries if torch.is_grad_enabled() and not now.recorded else MOST_ENTRIES
+        return len(now.entries) >= usual
+
     def note_operands(self, call: Call, tensors: list[torch.Tensor]) -> None:
         """A call is about to run: keep what it was given from outside, and copy what it may be about to change."""
         now = self.current
@@ -263,6 +272,8 @@ class PassBook:
         self._most_batches = max(self._most_batches, len(score.batches))
         self._draws = self._draws or any(may_draw(call) for call in calls if call.phase != "optimizer")
         self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
+        counts = {len(each.entries) for each in self.scores}
+        self._entries = max(counts) if len(counts) == 1 and 0 not in counts else MOST_ENTRIES
         # The newest value of each.
         changed = {id(each.tensor): each for score in reversed(self.scores) for each in score.changed}
         self._changed = [each for each in changed.values() if each.tensor is not None]

@@ -9,7 +9,7 @@ from torch import nn
 
 from whence.source.sites import frames_outside
 from whence.tape.batches import is_from_a_signal
-from whence.tape.passes import MOST_DELIVERIES, MOST_ENTRIES
+from whence.tape.passes import MOST_DELIVERIES
 from whence.tape.scopes import Scope
 from whence.watching.listeners.listener import Listener, transforming
 
@@ -55,7 +55,7 @@ class ModuleListener(Listener):
             and not session.tripwires.asked
             and not session.passes.hand.on
             and not session.auditor.rounds.open
-            and len(session.passes.current.entries) < MOST_ENTRIES
+            and not session.passes.is_complete()
         )
 
     def _note_entry(self, module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -63,7 +63,7 @@ class ModuleListener(Listener):
         session.hand.look()
         entries = len(session.passes.current.entries)
         trial = not torch.is_grad_enabled() and entries >= MOST_DELIVERIES
-        if session.tripwires.asked or session.passes.begun == 0 or trial or entries >= MOST_ENTRIES:
+        if session.tripwires.asked or session.passes.begun == 0 or trial or session.passes.is_complete():
             session.tripwires.next_pass()
         if session.auditor.rounds.open:
             session.goes_by()
