@@ -161,8 +161,9 @@ class BatchLedger:
         epoch = entry.epochs[-1]
         epoch.batches += 1
         self.present = epoch.began
-        is_due = epoch.batches <= BATCHES_NOTED or epoch.batches % epoch.stride == 0
-        return is_due and entry.number <= EPOCHS_NOTED
+        if entry.number > EPOCHS_NOTED:
+            return False
+        return epoch.batches <= BATCHES_NOTED or epoch.batches % epoch.stride == 0
 
     def note(self, batch: Batch, data: Any) -> None:
         """What a batch that was counted looks like."""

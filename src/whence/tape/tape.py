@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from weakref import ref
 
 import torch
 
@@ -398,12 +399,13 @@ class Tape:
         """A loader has delivered these. Nobody may ever ask: they are entered when somebody does."""
         values, marks = self._values, self._marks
         for path, leaf in leaves:
-            if isinstance(leaf, torch.Tensor):
-                key = id(leaf)
-                if key in values:
-                    self._mark(leaf, BatchLeaf(batch, path))
-                else:
-                    marks[key] = weakref.ref(leaf), batch, path
+            if type(leaf) is not torch.Tensor and not isinstance(leaf, torch.Tensor):
+                continue
+            key = id(leaf)
+            if key in values:
+                self._mark(leaf, BatchLeaf(batch, path))
+            else:
+                marks[key] = ref(leaf), batch, path
         if len(marks) > self._most_marks:
             self._marks = {key: mark for key, mark in marks.items() if mark[0]() is not None}
             self._most_marks = MOST_MARKS + 2 * len(self._marks)

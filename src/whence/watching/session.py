@@ -100,7 +100,7 @@ class Session:
         self.tripwires = Tripwires(self, self.passes, self.diagnoser)
         self.diagnoser.once_more = Reenactor(self)
         self.functional = FunctionalSteps(self, self.passes, self.tripwires)
-        self.auditor = Auditor(self, self.passes)
+        self.auditor: Auditor = Auditor(self, self.passes)
         self.scope: Scope | None = None
         self.step = 0
         self.phases: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ class LoaderListener(Listener):
         super().__init__(session)
         self.loaders = session.loaders
         self.calls = calls
+        self._passes, self._tape = session.passes, session.tape
+        self._ledger = session.auditor.batches
         self._fetches = 0
 
     def looking(self) -> AbstractContextManager[None]:
@@ -67,6 +70,20 @@ class LoaderListener(Listener):
         if batch.signature is not info.noted:
             info.noted = batch.signature
             session.pace.note_signature(("batch", id(info), batch.signature))
+
+    def plain_batch_arrived(self, info: LoaderInfo, indices: Sequence[Any] | None, data: Any) -> None:
+        """The short way for a batch like the last, of which nothing but its indices is to be known."""
+        form, now = info.form, self._passes.current
+        if now.backwards or now.trained or now.recorded or not torch.is_grad_enabled() or not form.is_like_last(data):
+            self.batch_arrived(self.loaders.deliver(info, indices, None, (), data), data)
+            return
+        batch = self.loaders.current = Batch(info, info.batches, indices, form.signature)
+        info.batches += 1
+        self._passes.deliver(batch, data)
+        self._tape.mark_leaves(batch, form.leaves(data))
+        if self._ledger.count(info):
+            with self.session.looking():
+                self._ledger.note(batch, data)
 
     def epoch_began(self, info: LoaderInfo) -> None:
         session = self.session
