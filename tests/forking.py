@@ -60,6 +60,8 @@ def _be_a_process(action: Callable[[], Any], cwd: Path, out: int, err: int, pati
         sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
         warnings.resetwarnings()
         warnings.simplefilter("ignore")
+        # As in a process of its own: numpy says with these that a result is not a number.
+        warnings.simplefilter("default", RuntimeWarning)
         os.chdir(cwd)
         _forget_neighbours()
         try:

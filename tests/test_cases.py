@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
         assert ran.stdout == plain_run(_probe(script, tmp_path), cwd=tmp_path).stdout
     origin = finding["origin"]
     assert (Path(origin["file"]).name, origin["line"]) == (case.origin_file, case.origin_line), ran.stderr
-    assert {each["rule"] for each in ran.loud} <= {case.expected["rule"]}
+    # One cause, one finding.
+    assert [each["rule"] for each in ran.loud] in ([case.expected["rule"]] * case.expected.get("findings", 1), [])
     if "sample" in case.expected:
         assert origin["sample"]["dataset_index"] == case.expected["sample"]["dataset_index"]
     for key in ("op", "phase"):
@@ -48,7 +50,7 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
     if finding["rule"].startswith("nonfinite/"):
         _repro_fails_in_the_same_way(case, finding, tmp_path)
     if case.expected.get("patch"):
-        _patch_mends(script, finding, tmp_path)
+        _patch_mends(case, script, finding, tmp_path)
 
 
 def _runs_on(case: Case) -> bool:
@@ -70,10 +72,18 @@ def _repro_fails_in_the_same_way(case: Case, finding: dict[str, Any], folder: Pa
         assert named or "autograd.Function" in (case.folder / "broken.py").read_text()
 
 
-def _patch_mends(script: Path, finding: dict[str, Any], folder: Path) -> None:
+def _program(script: Path) -> str:
+    """What a program says, without its comments."""
+    return ast.dump(ast.parse(script.read_text()))
+
+
+def _patch_mends(case: Case, script: Path, finding: dict[str, Any], folder: Path) -> None:
     assert finding["patch"] is not None, "the case promises a patch"
     applied = subprocess.run(["patch", "-p1"], input=finding["patch"].encode(), cwd=folder, capture_output=True)
     assert applied.returncode == 0, applied.stdout.decode() + finding["patch"]
+    if _program(script) == _program(case.folder / "fixed.py"):
+        # That one has a test of its own.
+        return
     again = whence_run(script, cwd=folder)
     assert again.loud == [], again.stderr
     assert again.code == 0, again.stderr

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from whence.ledgers.labels import Stream
 from whence.lineage.datasets.pairing import parting_of
+from whence.lineage.datasets.windows import target_within
 from whence.lineage.loops.iterators import is_exhausted
 from whence.lineage.loops.reordering import apart, pairings_in
 from whence.rules.data.by_hand import class_by_class
@@ -131,6 +132,13 @@ def _apart(source: str, folder: Path) -> tuple[str, int] | None:
         ("t = read()\nx = t[:, :-1]\ny = t[:, -1]\nrng.shuffle(x)\nzip(x, y)", ("x", 4)),
         ("def f(x, y):\n    order = x.argsort()\n    x = x[order]\n    return zip(x, y)", ("x", 3)),
         ("y = labels()\nx = centres[y] + noise\nx = x / 2\nrng.shuffle(x)\nzip(torch.tensor(x), y)", ("x", 4)),
+        ('t = read()\nx = t["a"].dropna()\ny = t["b"].to_numpy()[: len(x)]\nzip(x, y)', ("x", 2)),
+        ("p = read()\nx = [a for a, _ in p if a]\ny = [b for _, b in p]\nzip(x, y)", ("x", 2)),
+        (
+            "p = read()\nx = [a for a, _ in p]\ny = [b for _, b in p]\nk = [n for n, a in enumerate(x) if a]\n"
+            "x = [x[n] for n in k]\nzip(x, y)",
+            ("x", 5),
+        ),
     ],
 )
 def test_what_is_reordered_alone_is_found(source: str, expected: tuple[str, int], tmp_path: Path) -> None:
@@ -155,6 +163,13 @@ def test_what_is_reordered_alone_is_found(source: str, expected: tuple[str, int]
         "names = listing()\nscores = torch.randn(9)\nnames.sort()\nzip(names, scores)",
         "p = list(m.parameters())\ng = torch.autograd.grad(f, p)\ng = [e for e in g if e is not None]\nzip(p, g)",
         "x = load()\np = torch.randperm(len(x))\nx = x[p]\nzip(x, p)",
+        't = read()\nt = t.dropna()\nx = t["a"]\ny = t["b"]\nzip(x, y)',
+        't = read()\nt = t[t["a"] > 0]\nx = t[["a", "c"]].to_numpy()\ny = t["b"].to_numpy()\nzip(x, y)',
+        't = read()\nx = t["a"][t["k"] == 1]\ny = t["b"][t["k"] == 1]\nzip(x, y)',
+        "p = read()\nx = [a for a in p if a]\ny = [a for a in p]\nzip(x, y)",
+        "p = read()\nx = [a for a, k in p if k]\ny = [a for a, k in p if not k]\nzip(x, y)",
+        'd = read()\nx = d["x"]\ny = d["y"]\nx = x[np.where(x > 0, x, 0)]\nzip(x, y)',
+        "x, y = load()\nx = x[i & 255]\nzip(x, y)",
     ],
 )
 def test_what_goes_together_or_is_not_certain_is_left_alone(source: str, tmp_path: Path) -> None:
@@ -192,3 +207,32 @@ def test_a_batch_that_says_its_order_is_right() -> None:
         return _padded(batch[each][0] for each in order), torch.tensor([y for _, y in batch]), torch.tensor(order)
 
     assert _parting(collate) is None
+
+
+class Windows:
+    """Of four numbers of a series, each with a number that stands `ahead` of where it begins."""
+
+    def __init__(self, ahead: int) -> None:
+        self.series = torch.rand(40, generator=torch.Generator().manual_seed(0))
+        self.ahead = ahead
+
+    def __len__(self) -> int:
+        return 36
+
+    def __getitem__(self, start: int) -> tuple[torch.Tensor, torch.Tensor]:
+        wanted = self.series[start + self.ahead]
+        return self.series[start : start + 4], wanted
+
+
+def test_a_target_within_its_window_is_found_at_its_line_and_one_behind_it_is_not() -> None:
+    within = target_within(Windows(ahead=3))
+    assert within is not None
+    assert (within.place, within.length) == (3, 4)
+    assert within.spot is not None
+    assert "self.ahead" in within.spot.code
+    assert target_within(Windows(ahead=4)) is None
+
+
+def test_single_rows_that_have_their_target_in_them_are_no_windows() -> None:
+    rows = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
+    assert target_within([(row, row[2]) for row in rows]) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from forking import whence_run
+from forking import plain_run, whence_run
 
 from cases import BROKEN, copied
 
@@ -112,3 +112,15 @@ def test_a_teacher_and_a_label_have_two_aims(tmp_path: Path) -> None:
         "    optimizer.step()\n"
     )
     assert whence_run(script, cwd=tmp_path).findings == []
+
+
+def test_what_is_said_draws_no_random_number_of_the_programs(tmp_path: Path) -> None:
+    script = tmp_path / "drawn.py"
+    script.write_text(
+        "import random, torch\n"
+        "random.seed(0)\n"
+        "try:\n    torch.ones(2, 3) @ torch.ones(2, 3)\nexcept RuntimeError as error:\n    print('refused')\n"
+        "for _ in range(3):\n    torch.ones(2) + 1\n"
+        "print(random.random())\n"
+    )
+    assert whence_run(script, cwd=tmp_path).stdout == plain_run(script, cwd=tmp_path).stdout

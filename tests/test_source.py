@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from whence.lineage.following.passing import passes
-from whence.source.definitions import find_definition
+from whence.source.definitions import find_definition, name_in
 from whence.source.discarded import discarded_draw
-from whence.source.edits import diff_of, insert_after, replace_node
+from whence.source.edits import diff_of, insert_after, move_before, remove_statement, replace_node
 from whence.source.handlers import Fate, fate_of
 from whence.source.limits import overrun_limit
 from whence.source.sites import frames_from
@@ -121,6 +121,44 @@ def test_an_edit_that_would_not_parse_is_no_patch(program: Callable[[str], str])
     filename = program("x = f(1)\n")
     call = ast.parse("x = f(1)\n").body[0].value  # type: ignore[attr-defined]
     assert diff_of(replace_node(filename, call, "f(")) is None
+
+
+def test_what_the_other_arm_of_an_if_sets_does_not_reach_here(program: Callable[[str], str]) -> None:
+    tree = tree_of(program("x = 1\nif a:\n    x = 2\nelse:\n    x\n"))
+    assert tree is not None
+    use = next(node for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    found = find_definition("x", tree, use)
+    assert found is not None
+    assert getattr(found.node, "lineno", None) == 1
+
+
+def test_a_line_is_moved_with_its_own_indentation_and_a_block_is_not_left_empty(program: Callable[[str], str]) -> None:
+    filename = program("for i in r:\n    clip()  # here\n    back()\n    if i:\n        step()\n")
+    tree = tree_of(filename)
+    assert tree is not None
+    clip, _, step = (node for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    diff = diff_of(*move_before(filename, clip, step))
+    assert diff is not None
+    assert "-    clip()  # here\n" in diff
+    assert "+        clip()\n" in diff
+    assert diff_of(remove_statement(filename, step)) is None
+
+
+IMPORTS = [
+    ("from torch import nn, optim\n", "nn.Parameter"),
+    ("import torch\n", "torch.nn.Parameter"),
+    ("import torch as th\n", "th.nn.Parameter"),
+    ("import torch.nn as tnn\n", "tnn.Parameter"),
+    ("from torch.nn import Parameter as P\n", "P"),
+    ("import numpy\n", None),
+]
+
+
+@pytest.mark.parametrize(("text", "name"), IMPORTS, ids=range(len(IMPORTS)))
+def test_a_name_is_written_as_the_file_would_write_it(
+    text: str, name: str | None, program: Callable[[str], str]
+) -> None:
+    assert name_in(program(text), "torch.nn", "Parameter") == name
 
 
 DISCARDED = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isclose
 from time import perf_counter
 
 import torch
@@ -15,6 +16,7 @@ from whence.checking.verdict import Verdict, counted, failed, listed, passed, un
 
 MORE_PASSES = 12
 SECONDS = 4.0
+ROUNDING = 1e-6
 
 
 def check_gradients(subject: Subject) -> Verdict:
@@ -70,7 +72,8 @@ def _cancels(subject: Subject, name: str) -> bool:
         with torch.no_grad():
             weight.add_(amount * torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight))
         losses.append(float(subject.run(made).loss.detach()))
-    return abs(losses[0] - losses[1]) <= 1e-5 * abs(losses[0])
+    # A loss that is a small difference of larger numbers carries their rounding.
+    return isclose(*losses, rel_tol=1e-5, abs_tol=ROUNDING)
 
 
 def _note_calls(model: nn.Module, called: set[str]) -> Iterator[torch.utils.hooks.RemovableHandle]:

@@ -176,6 +176,8 @@ class Run:
             return 1
         except SystemExit as leaving:
             code = _exit_code(leaving.code)
+            if self.watch is not None:
+                self.watch.program_failed(leaving)
             self.finish(Outcome(exit_code=code))
             if self._fails(code):
                 return 1

@@ -61,6 +61,10 @@ class Audit(Scene):
         """Whether an optimizer has, or ever had, a weight."""
         return any(id(weight) in entry.weights for entry in self.built)
 
+    def steps_over(self, weight: torch.Tensor) -> int:
+        """How often an optimizer that has a weight has stepped."""
+        return max((entry.steps for entry in self.built if id(weight) in entry.weights), default=0)
+
     def was_loaded(self, entry: WeightEntry) -> bool:
         """Whether a module got a weight from a state that was loaded."""
         modules = [event.subject() for event in self.loop.of(Kind.LOAD) if event.subject is not None]

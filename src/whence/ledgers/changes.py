@@ -62,6 +62,7 @@ class ChangeLedger:
         """Where something was changed since a model was last given something: the line, the memory, the place in it."""
         self._before: tuple[Call, float] | None = None
         self._looks = 0
+        self._looks_in_turn = 0
         self._turn = 0
 
     def is_open(self) -> bool:
@@ -70,10 +71,14 @@ class ChangeLedger:
     def begins(self, call: Call, tensors: list[torch.Tensor]) -> None:
         """A call that may change its first operand is about to be made."""
         self._before = None
-        mark = _mark(tensors[0]) if call.phase == "program" and tensors and _is_partial(call) else None
+        # A program that fills a table row by row before it trains would have the whole table read for each row.
+        if call.phase != "program" or not tensors or self._looks_in_turn >= MOST_PENDING or not _is_partial(call):
+            return
+        mark = _mark(tensors[0])
         if mark is None:
             return
         self._looks += 1
+        self._looks_in_turn += 1
         self._before = call, mark
         storage, offset = _place(tensors[0])
         for region in self._regions.values() if storage in self._memories else ():
@@ -90,6 +95,7 @@ class ChangeLedger:
 
     def given(self, args: Iterable[Any]) -> None:
         """A model is given something."""
+        self._looks_in_turn = 0
         if not self._changed:
             return
         for each in flatten(tuple(args)):

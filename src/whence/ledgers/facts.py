@@ -93,7 +93,22 @@ def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
     states = [str(key) for key, each in entries if isinstance(each, dict) and {"state", "param_groups"} <= each.keys()]
     progress = any(isinstance(key, str) and isinstance(each, int) for key, each in entries)
     weights = [each for each in states_in(result) if each]
-    return None, (), {"optimizer": states[0] if states else "", "progress": progress, "states": weights}
+    plans = [(str(key), plan_in(each)) for key, each in entries if isinstance(each, dict) and "last_epoch" in each]
+    return (
+        None,
+        (),
+        {
+            "optimizer": states[0] if states else "",
+            "progress": progress,
+            "states": weights,
+            "schedules": [each for each in plans if each[1].get("last_epoch", 0) > 0],
+        },
+    )
+
+
+def plan_in(state: Any) -> dict[str, int | float]:
+    """The plain numbers of a scheduler's state: what it was built with, and how far it has come."""
+    return {str(key): each for key, each in state.items() if type(each) in (int, float)}
 
 
 def _cast(args: Any, _kwargs: Any, _result: Any) -> Facts:

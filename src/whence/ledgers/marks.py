@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 
 MOST_ELEMENTS = 1_000_000
 LEAST_ELEMENTS = 8
+MOST_KEPT = 65_536
+"""Factors for longer rows are made anew each time: they would take megabytes for as long as the program runs."""
 
 
 def mark_of(tensor: torch.Tensor | None) -> float | None:
@@ -20,4 +24,15 @@ def mark_of(tensor: torch.Tensor | None) -> float | None:
 def marks_of_rows(rows: torch.Tensor, shift: float = 0.0) -> torch.Tensor:
     """One for each row of a table. `shift` tells equal rows of several tables apart."""
     plain = rows.double().nan_to_num(0.123, 4.56, 7.89)
-    return plain @ torch.arange(plain.shape[1], dtype=torch.float64).add_(shift).mul_(0.7).cos_()
+    make = _kept_factors if plain.shape[1] <= MOST_KEPT else _factors
+    return plain @ make(plain.shape[1], shift, plain.device)
+
+
+@lru_cache(maxsize=4)
+def _kept_factors(columns: int, shift: float, device: torch.device) -> torch.Tensor:
+    """Making them costs several times what using them does."""
+    return _factors(columns, shift, device)
+
+
+def _factors(columns: int, shift: float, device: torch.device) -> torch.Tensor:
+    return torch.arange(columns, dtype=torch.float64, device=device).add_(shift).mul_(0.7).cos_()

@@ -19,6 +19,8 @@ from whence.tape.tape import node_of, storage_of
 FEWEST = 6
 SAMPLED = 24
 MOST_NODES = 4_000
+MOST_PASSED = 40_000
+"""Nodes that are only passed on the way to the oldest: the graph of one step may have thousands."""
 MOST_ALIASES = 8
 
 
@@ -164,7 +166,7 @@ def _inside(thing: Any) -> list[torch.Tensor]:
 def _oldest(tensor: torch.Tensor) -> int:
     """The smallest of the numbers that autograd gave the nodes of a graph, in the order it made them."""
     pending, seen, found = [node_of(tensor)], set[int](), 2**62
-    while pending and len(seen) < MOST_NODES:
+    while pending and len(seen) < MOST_PASSED:
         node = pending.pop()
         if node is None or id(node) in seen:
             continue

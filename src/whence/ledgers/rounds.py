@@ -7,10 +7,11 @@ something else there: a turn that is past the inner loop, with no step made in i
 from __future__ import annotations
 
 import ast
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import CodeType, FrameType, GeneratorType
 from typing import Any
 
 from whence.lineage.looking import Unknown, attribute, look
@@ -20,7 +21,7 @@ from whence.source.classes import assignments_of
 from whence.source.definitions import FunctionNode, argument_for, bindings_in, class_of_method, parameter_names
 from whence.source.sites import Site, frames_from, variables
 from whence.source.spots import Spot
-from whence.source.text import function_node, parent_of, statement_at
+from whence.source.text import enclosing, function_node, parent_of, statement_at, tree_of
 
 MOST_LOOKS = 20_000
 MOST_STACKS = 32
@@ -44,6 +45,8 @@ class Round:
     """Finds it among the variables of the outer loop."""
     inner: Spot
     made: Spot | None
+    last: Any = None
+    """The last turn that the outer loop will make, if that is known and nothing can end it before."""
     turn: Any = None
     """The one in which a step was made last."""
     seen: Any = None
@@ -115,20 +118,35 @@ class RoundLedger:
                     return True
         return False
 
+    def left(self, frames: list[FrameType]) -> None:
+        """Something that is no error leaves the program: loops that are on its way did not come to their ends."""
+        codes = {each.f_code for each in frames}
+        self.open = [each for each in self.open if each.code not in codes]
+
     def at_the_end(self) -> None:
-        """The program is over: the variables of its modules are still there."""
+        """The program is over: the variables of its modules are still there. Those of a function are gone; but if all turns were made,
+        and none had a step in it after one that went to the end of the iterator, there was nothing left."""
+        running = {each.f_code for each in frames_from(sys._getframe(1))}
         for found in list(self.open):
             if found.code.co_name == "<module>" and not _leaves(found.outer):
                 self._is_empty(found, found.turn_in(found.names), found.names)
+            elif found.code in running:
+                # It is told to end, and has not come to the end of its loop.
+                continue
+            elif None not in (found.last, found.turn) and found.turn != found.last and not found.skips:
+                self._keep(found, found.last)
 
     def _is_empty(self, found: Round, turn: Any, names: dict[str, Any]) -> bool:
         """Whether a turn that is past its inner loop had no step in it, because there was nothing left."""
         if turn is None or found.turn is None or turn == found.turn or not is_exhausted(found.iterator(names)):
             return False
+        self._keep(found, turn)
+        return True
+
+    def _keep(self, found: Round, turn: Any) -> None:
         found.empty = turn
         self.open.remove(found)
         self.empty.append(found)
-        return True
 
     def _running(self, frame: FrameType | None) -> Iterator[tuple[Round, FrameType]]:
         codes = {each.code for each in self.open}
@@ -204,7 +222,8 @@ def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameTyp
             last = getattr(statement_in_outer, "end_lineno", None) or outer.end_lineno or outer.lineno
             made = _made(named, owner, place)
             find = _finder(named, owner, frame.f_globals)
-            return Round(frame.f_code, frame.f_globals, outer, outer.target.id, last, find, told, made)
+            turn = _last_turn(outer, frame) if _ends_by_itself(find(variables(frame))) else None
+            return Round(frame.f_code, frame.f_globals, outer, outer.target.id, last, find, told, made, turn)
         if depth + 1 == len(frames):
             return None
         site = Site.of(frames[depth + 1])
@@ -224,6 +243,37 @@ def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameTyp
             return None
         statement = around
     return None
+
+
+def _ends_by_itself(iterator: Any) -> bool:
+    """A generator in whose file nothing is yielded without end: going through it can only end with it."""
+    filename = iterator.gi_code.co_filename if isinstance(iterator, GeneratorType) else ""
+    tree = tree_of(filename) if filename else None
+    functions = [each for each in ast.walk(tree) if isinstance(each, FunctionNode)] if tree is not None else []
+    yielding = [
+        each for each in functions if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(each))
+    ]
+    return bool(yielding) and not any(isinstance(part, ast.While) for each in yielding for part in ast.walk(each))
+
+
+def _last_turn(outer: ast.For, frame: FrameType) -> Any:
+    """What a loop counts to, if no line of it can end it before, and nobody around it waits for an exception to do so."""
+    ends = (ast.Raise, ast.Try)
+    if (
+        _leaves(outer)
+        or enclosing(outer, ast.Try) is not None
+        or any(isinstance(each, ends) for each in ast.walk(outer))
+    ):
+        return None
+    try:
+        match outer.iter:
+            case ast.Call(func=ast.Name(id="range"), args=args):
+                turns: Any = range(*(look(each, frame) for each in args))
+            case _:
+                turns = look(outer.iter, frame)
+        return turns[-1] if isinstance(turns, range | list | tuple) and turns else None
+    except (Unknown, TypeError, ValueError):
+        return None
 
 
 def _outer_of(statement: ast.AST) -> tuple[ast.For | None, ast.AST | None]:

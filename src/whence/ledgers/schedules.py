@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+from whence.ledgers.facts import plan_in
 from whence.lineage.loops.turns import Rounds, rounds_of
 from whence.source.sites import Site, user_frames
 
@@ -49,6 +50,10 @@ class Schedule:
     rises: bool = False
     changed: int = 0
     """The last of its steps that changed the rate."""
+    began: int = 0
+    """The step of the program in which it made its first."""
+    came_to: dict[str, int | float] = field(default_factory=dict)
+    """The plain numbers of its state after its first step."""
     _noted: int = 0
     _before: int = 0
     _began: int = 0
@@ -104,6 +109,7 @@ class ScheduleLedger:
         else:
             if not found.steps:
                 found.rounds, found._began = rounds_of(stack, user_frames(frame)), updates - 1
+                found.began, found.came_to = step, plan_in(vars(scheduler))
             found.steps += 1
             found.stepped = stack
             found.updates, found.accompanied = updates - found._before, updates - found._began

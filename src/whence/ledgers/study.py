@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,11 +56,16 @@ class Study(Scene):
     """Rules that have spoken in this run."""
     asked: set[object]
     """Questions that cost a child process, and had their answer in an earlier study."""
+    given: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    """Gradients that were given back instead of being left at the weights, by the weights' identity."""
     _paths: dict[int, tuple[Call, ...]] = field(default_factory=dict)
     _runs: list[Run | None] = field(default_factory=list)
     _contents: dict[Value, torch.Tensor] = field(default_factory=dict)
     _plan: Plan | None = None
     _pieces: int = 0
+
+    def gradient_of(self, weight: torch.Tensor) -> torch.Tensor | None:
+        return weight.grad if weight.grad is not None else self.given.get(id(weight))
 
     def path(self, value: Value) -> tuple[Call, ...]:
         """The calls of the pass that a value depends on, in order."""

@@ -13,18 +13,17 @@ from torch import nn
 from whence.ledgers.study import Study
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.tape.operations import NORMS, OVER_TIME
 from whence.tape.replay import Run, is_weight, leaving_no_trace
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value, flatten, map_leaves, storage_of
 
 RELUS = frozenset({"relu", "relu_", "relu6"})
 DEEP = 4
-RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 LOSSES = frozenset(
     {"cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss",
      "smooth_l1_loss", "huber_loss"}
 )  # fmt: skip
-NORMS = frozenset({"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"})
 FLAT = {"tanh": (-0.995, 0.995), "sigmoid": (0.005, 0.995)}
 FEWEST = 8
 """So many predictions are needed to say how far they differ."""
@@ -123,7 +122,7 @@ class Backward:
             # A custom Function that has none to give.
             return
         self.sizes[call] = scale * float(gradient.norm())
-        if call.name in RECURRENT:
+        if call.name in OVER_TIME:
             self.recurrent[call] = gradient
 
     def growth(self, study: Study, run: Run) -> Growth | None:
@@ -203,7 +202,7 @@ def _growth(study: Study, layers: list[Call]) -> Growth | None:
     backward = Backward(layers, _sources(study, layers), max(norms, default=0))
     wanted = {each.value for each in study.losses} | backward.sources
     for call in layers:
-        wanted |= {each for each in call.operands if call.name in RECURRENT or is_weight(each)}
+        wanted |= {each for each in call.operands if call.name in OVER_TIME or is_weight(each)}
     coarse = _coarse_graph(study)
     run = study.again(*wanted, gradients=True, towards=backward.sources, amend=backward.expect, during=coarse)
     return backward.growth(study, run) if run is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -78,7 +78,12 @@ class WeightLedger:
     def forget(self) -> None:
         self._entries = {}
 
-    def enter(self, used: Iterable[tuple[torch.Tensor, Call, bool]], step: int) -> None:
+    def enter(
+        self,
+        used: Iterable[tuple[torch.Tensor, Call, bool]],
+        step: int,
+        gradient_of: Callable[[torch.Tensor], torch.Tensor | None],
+    ) -> None:
         """The weights of a recorded pass, each with a call that used it, when backward has run. A step with several counts once."""
         for weight, call, training in used:
             entry = self.know(weight)
@@ -87,14 +92,17 @@ class WeightLedger:
             if entry.step != step:
                 entry.step, entry.has_gradient = step, False
                 entry.passes += 1
-            if not entry.has_gradient and has_gradient(weight):
+            if not entry.has_gradient and is_not_zero(gradient_of(weight)):
                 entry.has_gradient = True
                 entry.gradients += 1
 
 
 def has_gradient(weight: torch.Tensor) -> bool:
     """One that is not zero."""
-    gradient = weight.grad
+    return is_not_zero(weight.grad)
+
+
+def is_not_zero(gradient: torch.Tensor | None) -> bool:
     if gradient is not None and gradient.is_sparse:
         gradient = gradient._values()
     return gradient is not None and bool(gradient.count_nonzero())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
+from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call, Value
 
 MOST = 5_000
@@ -82,3 +83,16 @@ def last_move(value: Value) -> Call | None:
             return moved[0]
         current = same[0] if same else None
     return None
+
+
+def behind_losses(calls: Sequence[Call]) -> set[int]:
+    """Numbers of the calls that some loss was made from."""
+    wanted: set[int] = set()
+    found: set[int] = set()
+    for call in reversed(calls):
+        if call.name in BACKWARDS or any(id(value) in wanted for value in call.outputs):
+            found.add(call.number)
+            # Running statistics carry something from pass to pass that is no result.
+            skipped = call.changed if call.name == "batch_norm" else ()
+            wanted.update(id(value) for value in call.operands if value not in skipped)
+    return found

@@ -195,7 +195,7 @@ def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool
         call = current.call
         if call is None or call.forgotten or is_leaf(current):
             given = not current.requires_grad and current.leaf is None
-            if made_nan is not None and trouble == "inf" and given and _is_mask(current, contents.of(current)):
+            if made_nan is not None and trouble == "inf" and given and is_mask(current, contents.of(current)):
                 return _at(made_nan, path, mask=current)
             return Born(trouble, leaf=current, path=tuple(reversed(path)))
         if trouble == "inf" and is_deliberate(call) and not any(contents.trouble(each) for each in call.operands):
@@ -217,7 +217,7 @@ def _at(made: tuple[Call, Value, int], path: list[Call], mask: Value) -> Born:
     return Born("nan", call=call, output=output, path=tuple(reversed(path[:length])), mask=mask)
 
 
-def _is_mask(value: Value, tensor: torch.Tensor | None) -> bool:
+def is_mask(value: Value, tensor: torch.Tensor | None) -> bool:
     """Data of many different values that are infinite here and there are no mask; nor are those that a step gets from numpy."""
     if tensor is None:
         return True

@@ -21,7 +21,7 @@ from whence.lineage.properties import Property
 from whence.lineage.tables import is_table
 from whence.source.sites import is_library
 from whence.source.spots import Spot
-from whence.source.text import statement_at
+from whence.source.text import statement_at, tree_of
 
 MOST_EVENTS = 20_000
 LONGEST_WAIT = 3.0
@@ -131,7 +131,7 @@ class LineWatch:
 
     def _uses_bad(self, frame: FrameType, line: int) -> bool:
         """Whether something that a line reads had the property already."""
-        statement = statement_at(frame.f_code.co_filename, line)
+        statement = _lambda_body(frame) or statement_at(frame.f_code.co_filename, line)
         if statement is None:
             return False
         for node in ast.walk(statement):
@@ -173,12 +173,27 @@ class LineWatch:
         if found is None:
             return None
         frame, line = found
+        if (body := _lambda_body(frame)) is not None:
+            return Spot.of_node(frame.f_code.co_filename, body), operation_in(body)
         statement = statement_at(frame.f_code.co_filename, line)
         value = getattr(statement, "value", getattr(statement, "iter", None))
         if statement is None or not isinstance(value, ast.expr):
             return None
         value = part_at(value, path) if isinstance(statement, ast.Return) else value
         return Spot.of_node(frame.f_code.co_filename, value), operation_in(value)
+
+
+def _lambda_body(frame: FrameType) -> ast.expr | None:
+    """What a lambda gives: the statement that it stands in, over several lines perhaps, is not what is running."""
+    code = frame.f_code
+    tree = tree_of(code.co_filename) if code.co_name == "<lambda>" else None
+    places = set(code.co_positions()) if tree is not None else set()
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Lambda):
+            body = node.body
+            if (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in places:
+                return body
+    return None
 
 
 def part_at(node: ast.expr, path: str) -> ast.expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,6 +47,15 @@ class Wrapped(HasElement):
 def may_be_wrapped(value: int, size: int) -> bool:
     """Whether there is a type that would make such a number of one that is within range, and nobody means something by it."""
     return any(_fits(value, bits, size) for bits in WIDTHS) and value not in NONE and not _is_written_out(value)
+
+
+def casts_of_program() -> Iterator[tuple[str, ast.Call]]:
+    """The calls that put numbers into a type of few bits, each with its file."""
+    for filename in program_files():
+        tree = tree_of(filename)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.Call) and _bits(node) is not None:
+                yield filename, node
 
 
 def _is_written_out(value: int) -> bool:

@@ -208,7 +208,8 @@ class IsWhole(Property):
 
 KEEPS_SHAPE = frozenset({"astype", "copy", "clone", "float", "double", "long", "to", "contiguous", "detach", "cpu", "numpy", "tensor",
                          "as_tensor", "from_numpy", "asarray", "array", "ascontiguousarray", "list", "fit_transform", "transform",
-                         "abs", "log", "exp", "sqrt", "clip", "Tensor", "FloatTensor", "LongTensor"})  # fmt: skip
+                         "abs", "log", "exp", "sqrt", "clip", "Tensor", "FloatTensor", "LongTensor", "to_numpy", "sort_values",
+                         "sort_index"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -675,7 +676,7 @@ class HasRank(Property):
 
 
 @dataclass(frozen=True, slots=True)
-class IsCount(Property):
+class IsNumber(Property):
     """A number that the program works out: it is born where it is computed, written down or asked for."""
 
     number: int | float | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
 from whence.lineage.looking import Unknown, look
@@ -64,9 +65,13 @@ def run_again(wanted: list[tuple[str, ast.stmt]], seen: Seen, leaf: BatchLeaf | 
 
 def _quietly(call: ast.Call, frame: FrameType) -> None:
     try:
-        evaluated(call, frame)
+        made = evaluated(call, frame)
     except Unknown:
         return
+    if isinstance(made, GeneratorType):
+        # Nothing of it runs until it is asked for the first time.
+        with suppress(Exception):
+            next(made, None)
 
 
 def _standing(wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]) -> Iterator[tuple[FrameType, ast.stmt]]:
@@ -119,17 +124,24 @@ def _can_be_read(node: ast.Call, scope: ast.AST | None) -> bool:
 
 
 def _reached_from(target: Any) -> Iterator[CodeType]:
-    """The code that a call may run, with that of the functions and classes of the program's that it names in turn."""
-    pending, seen = [(target, 0)], set[int]()
+    """The code that a call may run, with that of the functions, classes and methods of the program's that it names in turn."""
+    owner = getattr(target, "__self__", None)
+    kind = type(owner) if isinstance(target, MethodType) and not isinstance(owner, type) else None
+    pending: list[tuple[Any, int, type | None]] = [(target, 0, kind)]
+    seen = set[int]()
     while pending:
-        called, depth = pending.pop(0)
+        called, depth, kind = pending.pop(0)
         if id(called) in seen:
             continue
         seen.add(id(called))
         for code, names in _codes_of(called):
             yield code
-            known = [names[each] for each in code.co_names if each in names] if depth < DEEPEST_CALL else []
-            pending += [(each, depth + 1) for each in known if callable(each)]
+            if depth == DEEPEST_CALL:
+                continue
+            known = [names[each] for each in code.co_names if each in names]
+            pending += [(each, depth + 1, None) for each in known if callable(each)]
+            own = [getattr(kind, each, None) for each in code.co_names] if kind is not None else []
+            pending += [(each, depth + 1, kind) for each in own if isinstance(each, FunctionType)]
 
 
 def _codes_of(target: Any) -> Iterator[tuple[CodeType, dict[str, Any]]]:

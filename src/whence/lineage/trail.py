@@ -63,6 +63,10 @@ class Trail:
     """For an axis that a layer made: where the layer's size was computed."""
     sized: Spot | None = None
     """For an axis of a tensor that a module or a function makes for others: the call that says how long it is to be."""
+    column: str = ""
+    """For a number that was once in a table: the name of its column."""
+    is_certain: bool = True
+    """False where the birth is the only one that is known of, and nothing leads there."""
 
 
 def trace(value: Value, prop: Property, scene: Scene) -> Trail:
@@ -75,6 +79,10 @@ def trace(value: Value, prop: Property, scene: Scene) -> Trail:
             return _from_batch(value.leaf, value, prop, scene, hops)
         call = value.call
         if call is None:
+            same = scene.tape.namesake(value.tensor) if value.tensor is not None else None
+            if same is not None:
+                value = same
+                continue
             return _from_leaf(value, prop, scene, hops, user)
         if call.forgotten:
             # Updates change neither the size nor the type of a weight: it is as it was made, however long ago.
@@ -153,7 +161,8 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
                     *hops,
                     *([spot.hop(f"{call.name} gives {describe_value(value)}")] if found.spot != spot else []),
                 ]
-                return replace(trail, birth=Birth.SOURCE, spot=found.spot, hops=(*found.hops, *reversed(known)))
+                way = (*found.hops, *reversed(known))
+                return replace(trail, birth=Birth.SOURCE, spot=found.spot, hops=way, column=found.column)
     return trail
 
 
@@ -218,7 +227,7 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop], user
     if found.spot is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
     sized = size_passed(*found.made, prop.axis) if found.made is not None and isinstance(prop, HasAxis) else None
-    return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)), sized=sized)
+    return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)), sized=sized, column=found.column)
 
 
 def _from_attribute(user: Call, prop: Property, scene: Scene) -> Found:

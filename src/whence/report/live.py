@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import random
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -15,6 +17,16 @@ from whence.finding import Finding, Report, Severity
 from whence.report.note import render_note
 
 MOST_IN_FULL = 10
+
+
+@contextlib.contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """rich draws numbers for its styles, from the stream that a program shuffles and samples with."""
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 class LiveReport:
@@ -37,7 +49,9 @@ class LiveReport:
 
     def release(self) -> None:
         held, self._held = self._held, []
-        with contextlib.suppress(OSError, ValueError):
+        if not held:
+            return
+        with contextlib.suppress(OSError, ValueError), _same_random_numbers():
             # The program may have closed its stderr.
             for finding in held:
                 self._print(finding)

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from whence.tape.failed import FailedCall
+from whence.tape.operations import NORMS
 
 CONVOLUTIONS: Final = frozenset(
     {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}
 )
-NORMS: Final = frozenset({"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"})
 PRODUCTS: Final = frozenset(
     {"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "addmm", "baddbmm", "dot", "einsum", "bilinear"}
 )

@@ -14,7 +14,7 @@ from whence.tape.tape import flatten
 
 
 class Listener(Complaints, Protocol):
-    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> None: ...
+    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool: ...
     def graph_kept(self) -> None: ...
     def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None: ...
@@ -68,6 +68,8 @@ class BackwardSensor(Sensor):
             try:
                 result = original(*args, **kwargs)
             except BaseException as exception:
+                if isinstance(exception, Exception) and not self._running and not torch.compiler.is_compiling():
+                    self._guarded(self.listener.backward_failed, original, args, kwargs, exception)
                 hide_this_frame(exception)
                 raise
             if not self._running and not torch.compiler.is_compiling():
@@ -76,9 +78,9 @@ class BackwardSensor(Sensor):
         self._running = True
         losses = _tensors(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ())))
         result = None
-        raised = True
+        raised = listens = True
         try:
-            self._guarded(self.listener.backward_began, losses, bool(keeps_graph), sys._getframe(1))
+            listens = bool(self._guarded(self.listener.backward_began, losses, bool(keeps_graph), sys._getframe(1)))
             result = original(*args, **kwargs)
             raised = False
         except BaseException as exception:
@@ -88,7 +90,8 @@ class BackwardSensor(Sensor):
             raise
         finally:
             self._running = False
-            self._guarded(self.listener.backward_ended, _tensors(inputs), _tensors(result), raised)
+            if raised or listens or inputs:
+                self._guarded(self.listener.backward_ended, _tensors(inputs), _tensors(result), raised)
         return result
 
 

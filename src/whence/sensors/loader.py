@@ -162,9 +162,11 @@ class LoaderSensor(Sensor):
         return _get_data
 
     def _wrap_next(self, original: Any) -> Any:
+        listener, rounds = self.listener, self._rounds
+
         def __next__(iterator: Any) -> Any:
-            if self.listener.calls.on:
-                self._guarded(self.listener.fetch_began)
+            if listener.calls.on:
+                self._guarded(listener.fetch_began)
             try:
                 data = original(iterator)
             except BaseException as exception:
@@ -172,10 +174,16 @@ class LoaderSensor(Sensor):
                     self._guarded(self._note_end, iterator)
                 elif isinstance(exception, Exception):
                     self._guarded(self._note_failure, iterator, exception)
-                self._guarded(self.listener.fetch_ended)
+                self._guarded(listener.fetch_ended)
                 hide_this_frame(exception)
                 raise
-            self._guarded(self._note_batch, iterator, data)
+            now = rounds.get(id(iterator))
+            if now is not None and now.is_quick:
+                if listener.calls.on:
+                    self._guarded(listener.fetch_ended)
+                self._guarded(listener.plain_batch_arrived, now.info, now.sent.pop(0, None), data)
+            else:
+                self._guarded(self._note_batch, iterator, data)
             return data
 
         return __next__
@@ -234,9 +242,6 @@ class LoaderSensor(Sensor):
             listener.fetch_ended()
         now = self._rounds.get(id(iterator))
         if now is None:
-            return
-        if now.is_quick:
-            listener.plain_batch_arrived(now.info, now.sent.pop(0, None), data)
             return
         indices, worker = self._taken(now, iterator)
         if now.info.draws is not None:

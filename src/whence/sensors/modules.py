@@ -24,6 +24,7 @@ FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAtt
 
 OFTEN = 64
 """Calls of modules after which it is asked whether they are worth it, in programs that make no steps."""
+MOST_USUAL = 16
 MOST_SETSTATES = 4
 """Classes that may have a __setstate__ of their own in front of nn.Module's."""
 
@@ -32,6 +33,7 @@ class Listener(Complaints, Protocol):
     modules: ModuleBook
     scope: Scope | None
 
+    def enters_as_ever(self, module: nn.Module, args: tuple[Any, ...]) -> bool: ...
     def module_entered(self, module: nn.Module, args: tuple[Any, ...]) -> None: ...
     def module_failed(self, module: nn.Module, args: tuple[Any, ...], exception: Exception) -> None: ...
     def recording(self) -> bool: ...
@@ -50,8 +52,8 @@ class ModuleSensor(Sensor):
         self._root: nn.Module | None = None
         self._aside: tuple[nn.Module, OrderedDict[int, Any]] | None = None
         """The outermost module while it runs alone with a hook, and its hooks as they were before."""
-        self._usual: Scope | None = None
-        """Of the module that was the outermost last, while nothing was recorded."""
+        self._usual: dict[int, Scope] = {}
+        """Of modules that were outermost while nothing was recorded, by identity."""
         self._hooks: tuple[tuple[dict[int, Any], int, Any], ...] = ()
         self.calls = 0
         """Module calls since somebody set this to 0."""
@@ -127,24 +129,32 @@ class ModuleSensor(Sensor):
     def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self.calls += 1
         # While nothing is recorded only the outermost module is of interest.
-        if self.listener.recording():
-            self._guarded(self._enter, module, args)
-        elif self._root is None:
+        if self._root is None or self.listener.recording():
+            self._guarded(self._come_in, module, args)
+
+    def _come_in(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        listener, usual = self.listener, self._usual.get(id(module))
+        is_known = usual is not None and usual.ref() is module and usual.training is module.training
+        if is_known and listener.scope is None and listener.enters_as_ever(module, args):
+            self._root, listener.scope = module, usual
+            if not listener.recording():
+                self._step_aside(module)
+        elif listener.recording():
+            self._enter(module, args)
+        else:
             self._root = module
-            self._guarded(self._enter_alone, module, args)
+            self._enter_alone(module, args)
 
     def _enter_alone(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         """The outermost module, while nothing is recorded: what it is given may change that."""
-        listener, usual = self.listener, self._usual
-        if listener.scope is not None:
-            # Recording has ended within another one.
-            self._enter(module, args)
-        elif usual is not None and usual.module is module and usual.training is module.training:
-            listener.scope = usual
-            self._announce(module, args)
-        else:
-            self._enter(module, args)
-            self._usual = listener.scope
+        listener = self.listener
+        # Recording may have ended within another one.
+        is_outermost = listener.scope is None
+        self._enter(module, args)
+        if is_outermost and listener.scope is not None:
+            if len(self._usual) >= MOST_USUAL:
+                self._usual.clear()
+            self._usual[id(module)] = listener.scope
         if self.on and not listener.recording():
             self._step_aside(module)
 
@@ -188,16 +198,18 @@ class ModuleSensor(Sensor):
             self._come_back()
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], _result: Any) -> None:
-        if self._root is not None:
-            if module is not self._root and not self.listener.recording():
-                return
-            if module is self._root:
-                self._root = None
-                if self._aside is not None:
-                    self._guarded(self._come_back)
-        exception = sys.exception()
-        raised = exception if isinstance(exception, Exception) and _raised_below(exception, sys._getframe(1)) else None
-        self._guarded(self._leave, module, args, raised)
+        self._guarded(self._go_out, module, args, sys._getframe(1))
+
+    def _go_out(self, module: nn.Module, args: tuple[Any, ...], frame: FrameType) -> None:
+        root, exception = self._root, sys.exception()
+        if module is root:
+            self._root = None
+            if self._aside is not None:
+                self._come_back()
+        elif root is not None and not self.listener.recording():
+            return
+        raised = exception if isinstance(exception, Exception) and _raised_below(exception, frame) else None
+        self._leave(module, args, raised)
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         listener = self.listener
@@ -221,22 +233,14 @@ class ModuleSensor(Sensor):
             if raised is not None:
                 self.listener.module_failed(module, args, raised)
         finally:
-            self._pop(module)
+            scope = self.listener.scope
+            if scope is not None:
+                self.listener.scope = scope.parent if scope.ref() is module else _left(scope, module)
             if self._paused_by is module:
                 self._paused_by = None
                 self.listener.resume_calls()
             if self.calls >= OFTEN and self.listener.scope is None and not self.listener.recording():
                 self.listener.entered_often()
-
-    def _pop(self, module: nn.Module) -> None:
-        scope = self.listener.scope
-        if scope is not None and scope.module is module:
-            self.listener.scope = scope.parent
-            return
-        for each in scope.lineage() if scope is not None else ():
-            if each.module is module:
-                self.listener.scope = each.parent
-                return
 
 
 class _Exit(functools.partial[None]):
@@ -250,6 +254,11 @@ class _Exit(functools.partial[None]):
 
 
 def _do_nothing(*_: Any) -> None: ...
+
+
+def _left(scope: Scope, module: nn.Module) -> Scope | None:
+    """Where the program is once a module is left that is further out; here, if it was never entered."""
+    return next((each.parent for each in scope.lineage() if each.module is module), scope)
 
 
 def _raised_below(exception: Exception, call: FrameType) -> bool:

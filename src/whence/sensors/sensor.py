@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from whence.tape.batches import is_from_a_signal
+
+T = TypeVar("T")
 
 
 class Complaints(Protocol):
@@ -34,18 +36,17 @@ class Sensor:
         self._complaints = complaints
         self._undo: list[Callable[[], None]] = []
         self._thread = threading.get_ident()
+        self.on = False
         self.failed = False
-
-    @property
-    def on(self) -> bool:
-        return bool(self._undo)
 
     def start(self) -> None:
         if not self.on:
             self._thread = threading.get_ident()
+            self.on = True
             self._attach()
 
     def stop(self) -> None:
+        self.on = False
         while self._undo:
             self._undo.pop()()
 
@@ -65,14 +66,15 @@ class Sensor:
 
         self._undo.append(undo)
 
-    def _guarded(self, look: Callable[..., None], *args: Any) -> None:
+    def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
         """Look, and never let a fault of ours reach the program."""
         if self.failed or threading.get_ident() != self._thread:
-            return
+            return None
         try:
-            look(*args)
+            return look(*args)
         except Exception as error:
             if is_from_a_signal(error):
                 raise
             self.failed = True
             self._complaints.sensor_failed(self.name, error)
+            return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from whence.source.text import enclosing, parent_of
+from whence.source.text import enclosing, parent_of, tree_of
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -107,6 +107,7 @@ def find_definition(name: str, scope: ast.AST, before: ast.AST | None) -> Defini
     if before is not None:
         limit = _position(before)
         others = [each for each in found if not _contains(each, before)]
+        others = [each for each in others if not _is_in_another_arm(each.node, before)] or others
         earlier = [each for each in others if _position(each.node) < limit]
         found = earlier if earlier or is_parameter else others
     if found:
@@ -160,6 +161,22 @@ def _contains(definition: Definition, node: ast.AST) -> bool:
             return True
         walker = parent_of(walker)
     return False
+
+
+def _is_in_another_arm(node: ast.AST, other: ast.AST) -> bool:
+    """Whether two nodes stand in the two arms of one `if`: what the one sets does not reach the other, but for a turn of a loop before."""
+    arms = dict(_arms_around(node))
+    return any(arms.get(branching, arm) != arm for branching, arm in _arms_around(other))
+
+
+def _arms_around(node: ast.AST) -> Iterator[tuple[ast.If, str]]:
+    """The `if` statements that a node stands in, each with the arm."""
+    walker: ast.AST | None = node
+    while walker is not None:
+        above = parent_of(walker)
+        if isinstance(above, ast.If) and isinstance(walker, ast.stmt):
+            yield above, "body" if walker in above.body else "orelse"
+        walker = above
 
 
 def bindings_in(node: ast.AST) -> set[str]:
@@ -294,6 +311,19 @@ def _last_before_end(body: list[ast.stmt]) -> ast.stmt | None:
         ends = [_last_before_end(last.body), *([_last_before_end(last.orelse)] if last.orelse else [])]
         return next((end for end in ends if end is not None), None if last.orelse else last)
     return last
+
+
+def name_in(filename: str, module: str, attribute: str) -> str | None:
+    """How a file would write an attribute of a module that it imports: `nn.Parameter`, `torch.nn.Parameter`, `Parameter`."""
+    tree = tree_of(filename)
+    parent, _, last = module.rpartition(".")
+    ways = {f"{module}.{attribute}": "", module: f".{attribute}", parent: f".{last}.{attribute}"}
+    for node in tree.body if tree is not None else ():
+        inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        for each in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            if (rest := ways.get(inside + each.name)) is not None:
+                return (each.asname or each.name) + rest
+    return None
 
 
 def argument_for(call: ast.Call, function: FunctionNode, name: str, *, bound: bool) -> ast.expr | None:

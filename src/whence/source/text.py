@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
-from functools import cache
+from functools import cache, lru_cache
 from types import CodeType
 
 import executing
@@ -139,11 +139,13 @@ def site_of_node(filename: str, node: ast.AST) -> Site | None:
 
 
 def statement_at(filename: str, line: int) -> ast.stmt | None:
-    """The innermost statement that has a line in it."""
-    tree = tree_of(filename)
-    around = [
-        node
-        for node in (ast.walk(tree) if tree is not None else ())
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-    ]
-    return max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)
+    """The innermost statement that has a line in it; of several on one line the first."""
+    source = source_of(filename)
+    return _statement_at(source, line) if source is not None else None
+
+
+@lru_cache(maxsize=4096)
+def _statement_at(source: executing.Source, line: int) -> ast.stmt | None:
+    """Tracers ask this for every line that runs."""
+    around = (each for each in source.statements_at_line(line) if isinstance(each, ast.stmt))
+    return max(around, key=lambda each: (each.lineno, -(each.end_lineno or 0), -each.col_offset), default=None)

@@ -26,13 +26,14 @@ LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, complex,
 class Form:
     """Shapes and types of what comes again and again: the batches of a loader, the inputs of a model."""
 
-    __slots__ = ("_flat", "_paths", "signature")
+    __slots__ = ("_flat", "paths", "signature")
 
     def __init__(self) -> None:
         self.signature: tuple[Any, ...] = ()
         self._flat: Any = None
         """The type of the last data, if that was a plain list or tuple of tensors and nothing else."""
-        self._paths: tuple[str, ...] = ()
+        self.paths: tuple[str, ...] = ()
+        """Where each of these is."""
 
     def is_like_last(self, data: Any) -> bool:
         """The short way for nearly all data: tensors in a row, like those before."""
@@ -50,11 +51,11 @@ class Form:
             self.signature = signature
         flat = type(data) in (list, tuple) and len(data) == len(signature) == len(leaves)
         self._flat = type(data) if flat and all(type(each) is torch.Tensor for each in data) else None
-        self._paths = tuple(path for path, _ in leaves)
+        self.paths = tuple(path for path, leaf in leaves if isinstance(leaf, Tensor))
 
-    def leaves(self, data: Any) -> Iterable[tuple[str, Any]]:
-        """The leaves of the data that it was shown last."""
-        return leaves_of(data) if self._flat is None else zip(self._paths, data)  # noqa: B905 (known to be as long)
+    def tensors(self, data: Any) -> Sequence[Tensor]:
+        """Those of the data that it was shown last."""
+        return data if self._flat is not None else [each for _, each in leaves_of(data) if isinstance(each, Tensor)]
 
 
 class LoaderInfo:

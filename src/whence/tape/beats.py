@@ -43,7 +43,8 @@ class Beats:
         self._steps: deque[_Kept] = deque(maxlen=MOST_BEATS)
         self._backwards: deque[_Kept] = deque(maxlen=MOST_BEATS)
         """Those that freed their graphs."""
-        self._is_running = False
+        self.is_running = False
+        """Whether a backward is under way that frees its graph. Nobody need say so when it has ended before something else is done."""
         self._sites: dict[tuple[int, int], Site] = {}
         """By code and instruction: which line that is takes long to find out, and it is the same in each step."""
 
@@ -52,12 +53,9 @@ class Beats:
 
     def backward_began(self, frame: FrameType | None, keeps_graph: bool) -> None:
         """Of one that keeps its graph nothing can come."""
-        self._is_running = not keeps_graph
+        self.is_running = not keeps_graph
         if not keeps_graph:
             self._keep(self._backwards, frame, None)
-
-    def backward_ended(self) -> None:
-        self._is_running = False
 
     def _keep(self, kept: deque[_Kept], frame: FrameType | None, optimizer: weakref.ref[Optimizer] | None) -> None:
         while frame is not None and is_library(frame.f_code.co_filename):
@@ -92,7 +90,7 @@ class Beats:
 
     def backward_since(self, number: int) -> Beat | None:
         """The first backward that freed its graph and began after a node was made; not the one that is running."""
-        begun = list(self._backwards)[: -1 if self._is_running else None]
+        begun = list(self._backwards)[: -1 if self.is_running else None]
         return next((_shown(each) for each in begun if each[0] > number), None)
 
 

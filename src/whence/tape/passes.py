@@ -159,7 +159,8 @@ class PassBook:
         now = self.current
         if now.deliveries or now.entries or now.marks:
             now.deliveries, now.entries, now.marks = [], [], []
-        self.mark("start")
+        if now.recorded or self._draws:
+            self.mark("start")
 
     def _copies(self, room: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
         """Of what passes change in place, where there is room for it."""
@@ -189,16 +190,22 @@ class PassBook:
         """Of batches that nothing came of no more are kept than a recorded pass has, as it is for its replay that they are."""
         now = self.current
         if len(now.deliveries) >= self._most_batches and not now.recorded:
-            self._begin_again()
+            if self._draws or now.entries:
+                self._begin_again()
+            else:
+                now.deliveries = []
         now.deliveries.append((batch, data))
         if now.recorded or self._draws:
             self.mark("batch")
 
     def enter(self, args: tuple[Any, ...]) -> None:
         now = self.current
-        now.entries.append(tuple(each if is_data(each) else None for each in flatten(args)))
+        # Nearly all are given tensors in a row.
+        leaves = args if all(map(torch.is_tensor, args)) else flatten(args)
+        now.entries.append(tuple([each if is_data(each) else None for each in leaves]))
         now.trained = now.trained or torch.is_grad_enabled()
-        self.mark("entry")
+        if now.recorded or self._draws:
+            self.mark("entry")
 
     def is_complete(self) -> bool:
         """Whether all modules were entered that are in a pass like this: another one begins the next. What became of this one,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import FrameType
 
+from whence.source.sites import Site
 from whence.tape.batches import LoaderBook
 from whence.tape.scopes import ModuleBook
 from whence.tape.tape import Tape
@@ -23,6 +24,8 @@ class Scene:
     loaders: LoaderBook
     record: Callable[[], AbstractContextManager[None]]
     """Puts what torch is asked within it on the tape; for looking again, in a child process."""
+    warned: Sequence[tuple[Site, ...]] = ()
+    """Where numpy has warned about its own results, the first time at each line."""
     troubles: list[str] = field(default_factory=list)
     """Rules that failed themselves."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from weakref import ref
 
 import torch
 
@@ -17,6 +16,7 @@ from whence.tape.batches import Batch, BatchLeaf
 
 MOST_CALLS = 20_000
 MOST_MARKS = 256
+MOST_ARRIVED = 32
 
 OUT_OF_TORCH: Final = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"})
 
@@ -63,6 +63,8 @@ class Foreign:
     identity: int
     base: tuple[int, ...] = ()
     """Of an array that has another one's memory, all of it or some rows, in the same order: the shape that it has there."""
+    numbers: tuple[int, ...] = ()
+    """What a short row of whole numbers was: it may say which samples make a batch."""
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -184,6 +186,7 @@ def flatten(tree: Any) -> Iterator[Any]:
 
 
 BRANCHES: Final = (tuple, list, dict)
+MOST_NUMBERS: Final = 1024
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -209,7 +212,7 @@ def _describe(thing: Any) -> Any:
         return thing
     shape, dtype = getattr(thing, "shape", None), getattr(thing, "dtype", None)
     described = f"{type(thing).__name__} {tuple(shape)} {dtype}" if shape is not None else type(thing).__name__
-    return Foreign(type(thing).__name__, described, id(thing), _base_of(thing))
+    return Foreign(type(thing).__name__, described, id(thing), _base_of(thing), _numbers_of(thing))
 
 
 def _base_of(array: Any) -> tuple[int, ...]:
@@ -226,6 +229,12 @@ def _base_of(array: Any) -> tuple[int, ...]:
     return (array.size // size, *row) if array.size > size or array.ndim == base.ndim else row
 
 
+def _numbers_of(array: Any) -> tuple[int, ...]:
+    if (type(array).__module__, type(array).__name__) != ("numpy", "ndarray") or array.dtype.kind not in "iu":
+        return ()
+    return tuple(array.tolist()) if array.ndim == 1 and array.size <= MOST_NUMBERS else ()
+
+
 class Tape:
     """A bounded list of calls, and for each tensor that is alive the value it stands for."""
 
@@ -239,6 +248,8 @@ class Tape:
         """How many calls that are on the tape as one are running around the present one."""
         self._values: dict[int, Value] = {}
         self._forget = self._gone
+        self._arrived: list[tuple[Batch, Sequence[str], list[weakref.ref[torch.Tensor]]]] = []
+        """Batches since somebody asked last."""
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Batch, str]] = {}
         """Tensors of batches that have no value yet, by identity: the batch, and the place in it."""
         self._most_marks = MOST_MARKS
@@ -275,6 +286,8 @@ class Tape:
         return self.known_value(tensor) or self._enter(tensor, None)
 
     def known_value(self, tensor: torch.Tensor) -> Value | None:
+        if self._arrived:
+            self._mark_arrived()
         known = self._values.get(id(tensor))
         if known is not None and known.tensor is tensor:
             return known
@@ -284,6 +297,17 @@ class Tape:
         value = self._enter(tensor, None)
         value.leaf = BatchLeaf(mark[1], mark[2])
         return value
+
+    def namesake(self, tensor: torch.Tensor) -> Value | None:
+        """What is known of the same memory under another tensor: `Variable(x)` is a new one, and shows itself to nobody."""
+        storage, shape = storage_of(tensor), _shape_of(tensor)
+        for value in list(self._values.values()):
+            if value.storage != storage or value.shape != shape or (value.call is None and value.leaf is None):
+                continue
+            other = value.tensor
+            if other is not None and other is not tensor and other.data_ptr() == tensor.data_ptr():
+                return value
+        return None
 
     def _enter(self, tensor: torch.Tensor, call: Call | None) -> Value:
         key = id(tensor)
@@ -395,19 +419,24 @@ class Tape:
         tensor = value.tensor
         return tensor is not None and self._values.get(id(tensor)) is value
 
-    def mark_leaves(self, batch: Batch, leaves: Iterable[tuple[str, Any]]) -> None:
+    def batch_arrived(self, batch: Batch, paths: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
         """A loader has delivered these. Nobody may ever ask: they are entered when somebody does."""
-        values, marks = self._values, self._marks
-        for path, leaf in leaves:
-            if type(leaf) is not torch.Tensor and not isinstance(leaf, torch.Tensor):
-                continue
-            key = id(leaf)
-            if key in values:
-                self._mark(leaf, BatchLeaf(batch, path))
-            else:
-                marks[key] = ref(leaf), batch, path
-        if len(marks) > self._most_marks:
-            self._marks = {key: mark for key, mark in marks.items() if mark[0]() is not None}
+        self._arrived.append((batch, paths, [weakref.ref(each) for each in tensors]))
+        if len(self._arrived) > MOST_ARRIVED:
+            self._mark_arrived()
+
+    def _mark_arrived(self) -> None:
+        """What is still there of it."""
+        arrived, self._arrived = self._arrived, []
+        for batch, paths, refs in arrived:
+            for path, each in zip(paths, refs, strict=True):
+                leaf = each()
+                if leaf is not None and id(leaf) in self._values:
+                    self._mark(leaf, BatchLeaf(batch, path))
+                elif leaf is not None:
+                    self._marks[id(leaf)] = each, batch, path
+        if len(self._marks) > self._most_marks:
+            self._marks = {key: mark for key, mark in self._marks.items() if mark[0]() is not None}
             self._most_marks = MOST_MARKS + 2 * len(self._marks)
 
     def _mark(self, tensor: torch.Tensor, leaf: BatchLeaf) -> None:

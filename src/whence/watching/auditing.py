@@ -8,7 +8,8 @@ import threading
 import traceback
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import FrameType
 from typing import Any, Protocol
 
@@ -51,6 +52,8 @@ LOW = (torch.bfloat16, torch.float16)
 LOOKS_AT_LOW = 12
 MOST_COPIED = 16 * 2**20
 CLIMBS = 6
+A_FEW = 8
+NONE_GIVEN: Mapping[int, torch.Tensor] = {}
 AUDITS = frozenset({3, 6, 12, 24, 48, 96, 192, 400, 800, 1600, 3200, 6400, 12_800})
 
 
@@ -97,8 +100,8 @@ class Auditor:
         self.built: list[OptimizerEntry] = []
         self.told: set[str] = set()
         self._asked: set[object] = set()
-        self._surfaced: set[tuple[str, str, int]] = set()
-        """Where what was told has shown itself: the same rule has nothing new to say there."""
+        self._surfaced: set[tuple[str | int, ...]] = set()
+        """What was told, and where that has shown itself: the same rule has nothing new to say there."""
         self._studied: dict[int, int] = {}
         self._studies = 0
         self._audited = 0
@@ -295,7 +298,13 @@ class Auditor:
             self.built.append(known)
         return known
 
-    def _study(self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]) -> None:
+    def _study(
+        self,
+        optimizer: Optimizer,
+        entry: OptimizerEntry,
+        stack: tuple[Site, ...],
+        given: Mapping[int, torch.Tensor] = NONE_GIVEN,
+    ) -> None:
         if self._studies >= MOST_STUDIES * STUDIES_OF_ONE_KIND or any(
             each.is_meta for each in all_weights_of(optimizer)
         ):
@@ -308,11 +317,12 @@ class Auditor:
         if seen > STUDIES_OF_ONE_KIND and self.host.step not in AUDITS:
             return
         study = self._study_of(calls, optimizer, entry, stack)
+        study.given = given
         if self.host.step in AUDITS:
             self.units.look(study)
         if seen <= STUDIES_OF_ONE_KIND:
             self._studies += 1
-            self.weights.enter(_used(calls), self.host.step)
+            self.weights.enter(_used(calls), self.host.step, study.gradient_of)
             self._name_unowned()
             self._tell(study_rules(), study)
         del study
@@ -338,27 +348,36 @@ class Auditor:
         )
 
     def _name_unowned(self) -> None:
-        """While the model is alive: the names of weights that somebody may have to speak of at the end."""
+        """While the model is alive: the names of weights that somebody may have to speak of at the end. Then a few of the others as well:
+        they show whose weights the optimizers have."""
         owned = frozenset[int]().union(*(each.weights for each in self.built))
-        for entry in self.weights.entries():
-            weight = entry.weight
-            if weight is not None and not entry.name and (id(weight) not in owned or not entry.gradients):
+        entries = [each for each in self.weights.entries() if not each.name]
+        loose = [each for each in entries if id(each.weight) not in owned or not each.gradients]
+        others = (each for each in entries if id(each.weight) in owned and each.gradients)
+        for entry in (*loose, *islice(others, A_FEW if loose else 0)):
+            if (weight := entry.weight) is not None:
                 entry.name = self.host.name_of(weight)
 
     # loops without an optimizer
 
-    def before_update_by_hand(self) -> None:
-        """Backward has ended, and no optimizer will say when its gradients are used: this is the last moment before that."""
+    def before_update_by_hand(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor]) -> None:
+        """Backward has ended, and no optimizer will say when its gradients are used: this is the last moment before that.
+
+        Where they were asked for they are not at the weights. Those with a graph of their own are part of a loss to come.
+        """
         now = self.passes.current
-        weights = [each for each in now.held.values() if each.requires_grad and each.is_leaf]
-        if not now.recorded or not weights:
+        weights = inputs or [each for each in now.held.values() if each.requires_grad and each.is_leaf]
+        are_part = any(each.requires_grad for each in gradients) or not all(each.is_leaf for each in weights)
+        if not now.recorded or not weights or are_part:
             return
         if self._by_hand is None:
             self._by_hand = ByHand(weights)
             self.built.append(_entered(self._by_hand, ()))
+        self._by_hand.param_groups = [{"params": weights}]
         entry = self._entry(self._by_hand)
         entry.weights |= {id(each) for each in weights}
-        self._study(self._by_hand, entry, user_stack(sys._getframe(3)))
+        given = {id(one): gradient for one, gradient in zip(inputs, gradients, strict=False)}
+        self._study(self._by_hand, entry, user_stack(sys._getframe(3)), given)
 
     def forget_hand(self) -> None:
         """There is an optimizer after all."""
@@ -446,11 +465,12 @@ class Auditor:
             if found is None:
                 continue
             self.told.add(id)
-            surfaced = id, found.symptom.file, found.symptom.line
-            if surfaced not in self._surfaced:
-                self._surfaced.add(surfaced)
+            # What is asked again later, when less of the program is left, may find another line for the same thing.
+            surfaced = {(id, found.symptom.file, found.symptom.line), (id, found.verdict)}
+            if not surfaced & self._surfaced:
                 self.host.say([found])
                 told.append(found)
+            self._surfaced |= surfaced
         return told
 
 

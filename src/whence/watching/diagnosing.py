@@ -22,6 +22,7 @@ from whence.lineage.births import (
     carried_from,
     find_birth,
     is_deliberate,
+    is_mask,
     still_bad,
 )
 from whence.lineage.gradients import GradientWatch
@@ -61,6 +62,8 @@ class Diagnoser:
         """Runs a step again that cannot be replayed, and says what was found out."""
         self.backwards_at: Callable[[], list[Site]] = list
         """Where the last backwards were called for."""
+        self.warned: Sequence[tuple[Site, ...]] = ()
+        """Where numpy has warned about its own results."""
         self.repros: dict[Finding, Repro | None] = {}
         """For findings that were made and not yet told."""
 
@@ -81,6 +84,7 @@ class Diagnoser:
             modules=self.modules,
             loaders=self.loaders,
             record=self.record,
+            warned=self.warned,
             notice=notice,
             consequence=consequence,
             step=step,
@@ -226,6 +230,12 @@ class Diagnoser:
             if value not in run.troubles:
                 continue
             born = self._birth(value, run, trip.plan)
+            if born is not None and born.leaf is not None and not value.requires_grad:
+                if not is_mask(born.leaf, Contents(self.tape, run).of(born.leaf)):
+                    # Squashed on its way (a gate, a ReLU), it has left the loss finite: it came with the data all the same.
+                    trip.born, trip.gradient, trip.target = born, None, value
+                    trip.notice, trip.observed = Notice.INPUT, run.contents[value]
+                return
             if born is None or born.call is None or is_deliberate(born.call):
                 return
             if not value.requires_grad:

@@ -122,13 +122,13 @@ class Pace:
             self.calls.stop()
         self.judge_hooks()
 
-    def judge_hooks(self) -> None:
-        """Hooks on modules are dear where steps are short: then new shapes are left to loaders."""
+    def judge_hooks(self, steps: int = 1) -> None:
+        """After so many steps: hooks on modules are dear where these are short. Then new shapes are left to loaders."""
         now = perf_counter()
         if self.modules.on and self.modules.calls:
             share = self.modules.calls * ENTRY_SECONDS / max(now - self._step_began, 1e-9)
             # A step that took long by accident does not make the hooks cheap.
-            self._dear_steps = max(self._dear_steps + (1 if share > self.budget else -1), 0)
+            self._dear_steps = max(self._dear_steps + (steps if share > self.budget else -steps), 0)
             if self._dear_steps >= PATIENT_STEPS:
                 self._take_hooks_off()
         self.modules.calls = 0

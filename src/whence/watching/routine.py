@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import weakref
 from types import FrameType
+from typing import Any
 
 import torch
+from torch import nn
 from torch.optim import Optimizer
 
 from whence.tape.batches import LoaderBook
@@ -20,6 +22,8 @@ from whence.tape.passes import PassBook
 from whence.watching.auditing import AUDITS, Auditor
 from whence.watching.pacing import Pace
 from whence.watching.tripwires import Tripwires
+
+SOME_STEPS = 8
 
 
 class Routine:
@@ -48,12 +52,24 @@ class Routine:
         if self.on:
             self._optimizers = [weakref.ref(each) for each in self._tripwires.stepping()]
 
+    def entered(self, module: nn.Module, args: tuple[Any, ...]) -> bool:
+        """An outermost module, in training."""
+        if not torch.is_grad_enabled() or self._passes.is_complete():
+            return False
+        self._beats.is_running = False
+        self._passes.enter(args)
+        self._pace.note_inputs(module, args)
+        return True
+
     def batch_arrived(self) -> bool:
         """After a backward: one more portion of the same step."""
-        now = self._passes.current
-        if not now.backwards or self._pace.calls.on or not torch.is_grad_enabled() or not self._are_buffers_healthy():
+        now, watched = self._passes.current, self._passes.watched
+        if not now.backwards or self._pace.calls.on or not torch.is_grad_enabled():
             return False
-        self._begin_pass(now.step)
+        if watched and not self._tripwires.statistics.are_healthy():
+            return False
+        self._passes.renew(now.step)
+        self._tripwires.used()
         return True
 
     def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool:
@@ -66,36 +82,33 @@ class Routine:
         return True
 
     def backward_ended(self) -> bool:
-        if self._tripwires.portions.more_to_come and not self._are_gradients_finite():
-            return False
-        self._beats.backward_ended()
-        return True
+        self._beats.is_running = False
+        return self._are_gradients_finite()
 
     def step_began(self, optimizer: Optimizer) -> bool:
-        if all(each() is not optimizer for each in self._optimizers) or not self._are_gradients_finite():
+        if weakref.ref(optimizer) not in self._optimizers or not self._are_gradients_finite():
             return False
+        self._beats.is_running = False
         self._tripwires.portions.stepped()
         self._auditor.count_step(optimizer)
         return True
 
     def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool:
-        if steps in AUDITS or self._pace.has_new_loss or not self._are_buffers_healthy():
+        watched = self._passes.watched
+        if steps in AUDITS or self._pace.has_new_loss or (watched and not self._tripwires.statistics.are_healthy()):
             return False
         self._beats.stepped(optimizer, frame)
-        self._begin_pass(steps)
-        if self._pace.modules.on:
-            self._pace.judge_hooks()
-        return True
-
-    def _begin_pass(self, step: int) -> None:
-        self._passes.renew(step)
+        self._passes.renew(steps)
         self._tripwires.used()
+        if steps % SOME_STEPS == 0 and self._pace.modules.on:
+            self._pace.judge_hooks(SOME_STEPS)
+        return True
 
     def _are_gradients_finite(self) -> bool:
         """Those of all optimizers: before the first of them changes anything it may be another's that are not."""
-        known = [each for ref in self._optimizers if (each := ref()) is not None]
-        weights = [each for one in known for group in one.param_groups for each in group["params"]]
-        return are_finite([slope.data for each in weights if (slope := each.grad) is not None])
-
-    def _are_buffers_healthy(self) -> bool:
-        return not self._passes.watched or self._tripwires.has_healthy_buffers()
+        slopes = []
+        for ref in self._optimizers:
+            known = ref()
+            for group in known.param_groups if known is not None else ():
+                slopes += [slope.data for each in group["params"] if (slope := each.grad) is not None]
+        return are_finite(slopes)

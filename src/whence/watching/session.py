@@ -22,6 +22,7 @@ from whence.config import Config
 from whence.finding import Finding, Outcome, Overhead, Report, described
 from whence.record import Record
 from whence.repro import Repro
+from whence.sensors.arithmetic import ArithmeticSensor
 from whence.sensors.backward import BackwardSensor
 from whence.sensors.calls import CallSensor
 from whence.sensors.compiled import CompileSensor
@@ -71,6 +72,10 @@ from whence.watching.tripwires import Tripwires
 T = TypeVar("T")
 
 
+EXPLODING = frozenset({"nonfinite/uninitialised", "optimizer/missing-zero-grad"})
+"""What losses grow without end of: that is not told once more as something else."""
+
+
 class Screen(Protocol):
     """Where findings are shown while the program runs."""
 
@@ -101,7 +106,6 @@ class Session:
         self.diagnoser.once_more = Reenactor(self)
         self.functional = FunctionalSteps(self, self.passes, self.tripwires)
         self.auditor: Auditor = Auditor(self, self.passes)
-        self.scope: Scope | None = None
         self.step = 0
         self.phases: list[str] = []
         self.is_looking = False
@@ -112,7 +116,8 @@ class Session:
         self._to_stop = False
         self.call_listener = CallListener(self)
         self.calls = CallSensor(self.call_listener)
-        modules, loaders, loop = ModuleListener(self), LoaderListener(self, self.calls), LoopListener(self)
+        self._module_listener = modules = ModuleListener(self)
+        loaders, loop = LoaderListener(self, self.calls), LoopListener(self)
         self.optimizers = OptimizerSensor(OptimizerListener(self, loop))
         self.module_sensor = ModuleSensor(modules)
         self.order = OrderSensor(loop)
@@ -120,6 +125,8 @@ class Session:
         self.watchdog = Watchdog(loaders, config.hang_after)
         self.loop_sensor = LoopSensor(loop)
         self.transforms = TransformSensor(TransformListener(self))
+        arithmetic = ArithmeticSensor(self.call_listener)
+        self.diagnoser.warned = arithmetic.places
         self.sensors = (
             self.module_sensor,
             self.loader_sensor,
@@ -129,6 +136,7 @@ class Session:
             self.loop_sensor,
             self.transforms,
             self.order,
+            arithmetic,
         )
         sensors = self.calls, self.module_sensor, self.order
         self.pace = Pace(self, config.budget, self.tape, self.passes, *sensors)
@@ -171,6 +179,15 @@ class Session:
     def cost(self) -> float:
         """Seconds that the watch has taken from the program."""
         return self._seconds + self.calls.seconds
+
+    @property
+    def scope(self) -> Scope | None:
+        """The module that is running."""
+        return self._module_listener.scope
+
+    @scope.setter
+    def scope(self, scope: Scope | None) -> None:
+        self._module_listener.scope = scope
 
     # what listeners share
 
@@ -282,6 +299,7 @@ class Session:
     def program_failed(self, exception: BaseException) -> list[Finding]:
         """An exception is about to leave the program: what was said of it, now or when it was raised."""
         if not isinstance(exception, Exception):
+            self.auditor.rounds.left(frames_in(exception.__traceback__))
             return []
         if exception is not self._explained or not self._said:
             state: dict[str, Any] = {"scope": None, "step": self.step, "phase": "program"}
@@ -345,7 +363,7 @@ class Session:
         wanted = [each for each in findings if self.config.wants(each.rule) and not is_suppressed(each)]
         for finding in wanted:
             repro = self.diagnoser.repros.pop(finding, None)
-            if finding.rule == "nonfinite/uninitialised":
+            if finding.rule in EXPLODING:
                 self.tripwires.telling.expect(finding)
             if self.record.add(finding):
                 if repro is not None:

@@ -15,7 +15,7 @@ from whence.lineage.looking import names_of
 from whence.source.sites import user_frames
 from whence.tape.handles import handles_in
 from whence.tape.replay import trouble_in
-from whence.tape.trip import Trip
+from whence.tape.trip import Consequence, Trip
 from whence.watching.diagnosing import Diagnoser
 
 MOST_DIAGNOSES = 12
@@ -41,9 +41,10 @@ class Telling:
         self._lost: list[weakref.ref[torch.Tensor]] = []
         """Weights that a bad gradient was applied to: what follows from that is not told again."""
         self._count = 0
+        self._rules: set[str] = set()
 
     def begin_anew(self) -> None:
-        self._count, self._lost, self.cause, self.is_over = 0, [], None, False
+        self._count, self._lost, self.cause, self.is_over, self._rules = 0, [], None, False, set()
 
     # asking
 
@@ -60,6 +61,10 @@ class Telling:
             return [follows(each, self.cause) for each in found]
         if not found and trip.could_not and not trip.now.recorded and trip.observed is not None:
             self._host.record_next_step(trip.could_not)
+        if trip.consequence is Consequence.ENDED and trip.exception is None:
+            # The program is over, and its last loss is like others before: those were led further back, as more was there.
+            found = [each for each in found if each.rule not in self._rules]
+        self._rules |= {each.rule for each in found}
         return found
 
     def asked_elsewhere(self) -> None:

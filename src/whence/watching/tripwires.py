@@ -16,31 +16,29 @@ from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 import torch
-from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from whence.finding import Finding
-from whence.lineage.births import mended
 from whence.lineage.live import LiveBirth, live_birth
+from whence.lineage.refusing import tensors_in_library
 from whence.lineage.updating import made_again
 from whence.repro import Repro
-from whence.source.sites import Site, is_library, user_frames, user_stack, variables
+from whence.source.sites import Site, user_frames, user_stack, variables
 from whence.tape.finite import all_finite, gradients_of, weights_of
 from whence.tape.handles import handles_in
 from whence.tape.passes import PassBook
 from whence.tape.portions import Portions
-from whence.tape.replay import Plan, leaving_no_trace, trouble_in
+from whence.tape.replay import Plan, trouble_in
 from whence.tape.tape import Call, Value, flatten
-from whence.tape.trial import try_values
-from whence.tape.trip import BadState, BadUpdate, Consequence, Notice, ScaleFall, Trip
+from whence.tape.trip import BadUpdate, Consequence, Notice, Trip
 from whence.watching.course import Course
 from whence.watching.diagnosing import Diagnoser
+from whence.watching.scales import Scales
+from whence.watching.statistics import Statistics
 from whence.watching.telling import Telling, as_known, as_skipped
 from whence.watching.updates import RateProbe, bad_state, dry_run, is_torchs, rounds_eps
 
-SMALL_SCALE = 128.0
-MOST_SKIPPED = 10
 MOST_THROWN_AWAY = 3
 """Gradients that are not finite and that the program threw away: after so many it is its habit."""
 
@@ -101,17 +99,16 @@ class Tripwires:
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
         self._got_over_it = False
         """Whether there were losses that are finite after the one that is not."""
-        self._told_update = self._told_state = self._told_scale = False
+        self._told_update = self._told_state = False
         self._test_exploded = False
         """That the loss explodes, and what comes of it, is what a range test of rates is made for."""
-        self._scales: weakref.WeakKeyDictionary[GradScaler, ScaleFall] = weakref.WeakKeyDictionary()
+        self._scales = Scales()
         self._rate: RateProbe | None = None
         self._stepping: weakref.ref[Optimizer] | None = None
         self._rounds_eps = self._is_own = self._may_spoil = False
         self.portions = Portions()
         self._thrown_away = 0
-        self._healthy_buffers = True
-        self._buffers: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
+        self.statistics = Statistics(passes, diagnoser.modules)
         self._is_aside = False
         self._used_loss: torch.Tensor | None = None
         """In a child process: the loss of a pass that is over."""
@@ -141,7 +138,7 @@ class Tripwires:
         self.forget()
         self._is_aside, self._used_loss = True, None
         self.telling.begin_anew()
-        self._told_update = self._told_state = self._told_scale = False
+        self._told_update = self._told_state = self._scales.told = False
 
     @property
     def loss(self) -> torch.Tensor | None:
@@ -177,7 +174,7 @@ class Tripwires:
             and self._rate is None
             and self._diagnosed is None
             and self.course.is_usual()
-            and self._healthy_buffers
+            and not self.statistics.are_lost
         )
 
     # passes
@@ -186,10 +183,10 @@ class Tripwires:
         """The pass under way is over: what was bad in it and not used was skipped. `late` if it was over before now;
         `spoilt` if the next one's weights, or its loss, are not finite."""
         self._settle(everything=False, spoilt=spoilt)
-        told = self._look_at_buffers()
+        told = self._look_at_statistics()
         bad, self._bad_loss = self._bad_loss, None
         held, self._held = self._held, None
-        if told or not self._healthy_buffers:
+        if told or self.statistics.are_lost:
             pass
         elif held is not None and not self.passes.current.backwards:
             self._say_skipped(self.telling.milder(as_skipped, held))
@@ -203,38 +200,14 @@ class Tripwires:
         self._prepared = ()
         self.passes.begin(self.host.step, self.host.recording(), late)
 
-    def _look_at_buffers(self) -> bool:
+    def _look_at_statistics(self) -> bool:
         """Running statistics that the pass has made not finite: they outlive it, whatever becomes of its loss."""
-        if not self._healthy_buffers or self.telling.has_lost or self.has_healthy_buffers():
+        lost = self.statistics.lost() if not self.telling.has_lost else None
+        if lost is None:
             return False
-        self._healthy_buffers = False
-        for value, tensor in self._changed_buffers():
-            if trouble_in(tensor):
-                name = self.telling.names([tensor])[0]
-                trip = self._trip(
-                    Notice.STATE,
-                    Consequence.SKIPPED,
-                    tensor,
-                    (),
-                    user_frames(sys._getframe(2)),
-                    evidence=BadState((name,), name.rpartition(".")[0]),
-                    target=value,
-                )
-                return bool(self._tell(trip))
-        return False
-
-    def has_healthy_buffers(self) -> bool:
-        return all_finite([tensor for _, tensor in self._changed_buffers()])
-
-    def _changed_buffers(self) -> list[tuple[Value, torch.Tensor]]:
-        return [each for each in self.passes.changed_leaves() if self._is_buffer(each[1])]
-
-    def _is_buffer(self, tensor: torch.Tensor) -> bool:
-        """Registered by a module: what is no buffer may hold whatever the program likes."""
-        known = self._buffers.get(id(tensor))
-        if known is None or known[0]() is not tensor:
-            known = self._buffers[id(tensor)] = weakref.ref(tensor), self.diagnoser.modules.owner_of(tensor) is not None
-        return known[1]
+        frames = user_frames(sys._getframe(2))
+        more = {"evidence": lost.state(self.telling.names([lost.tensor])[0]), "target": lost.value}
+        return bool(self._tell(self._trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, (), frames, **more)))
 
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""
@@ -576,24 +549,15 @@ class Tripwires:
             self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights])
 
     def scale_ends(self, scaler: GradScaler, stack: tuple[Site, ...]) -> None:
-        """A GradScaler that has skipped a step is about to halve its scale. Many in a row are no search for the right one."""
-        if not scaler.is_enabled():
-            return
-        now = float(scaler.get_scale())
-        states = scaler._per_optimizer_states.values()
-        skipped = any(bool(each) for state in states for each in state["found_inf_per_device"].values())
-        fall = self._scales.get(scaler) if skipped else None
-        fall = self._scales[scaler] = ScaleFall(
-            fall.before if fall is not None else now, now, (fall.steps if fall is not None else 0) + skipped
-        )
-        if self._told_scale or not skipped or now > SMALL_SCALE or (fall.steps < MOST_SKIPPED and now >= 1.0):
+        """A GradScaler that has skipped a step is about to halve its scale."""
+        fall = self._scales.fall_of(scaler)
+        if fall is None:
             return
         weights = [each for one in self.host.known_optimizers() for each in weights_of(one) if trouble_in(each.grad)]
         notice, loss = (Notice.LOSS, self._bad_loss[0]) if self._bad_loss is not None else (Notice.GRADIENT, self._loss)
         more = {"weights": self.telling.names(weights), "bad_gradients": gradients_of(weights), "evidence": fall}
         trip = self._trip(notice, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(1)), **more)
-        if self._tell(trip):
-            self._told_scale = True
+        self._scales.told = bool(self._tell(trip))
 
     def step_ended(self, optimizer: Optimizer) -> None:
         self._settle(everything=False)
@@ -627,7 +591,7 @@ class Tripwires:
     def _skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
         trip = self._trip(Notice.LOSS, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(2)))
         self._diagnosed = self.telling.ask(trip)
-        if self._scales:
+        if self._scales.are_used:
             # A GradScaler leaves out what overflows, and says nothing of it.
             self.host.say(self._diagnosed)
         else:
@@ -699,7 +663,7 @@ class Tripwires:
         tensors: list[torch.Tensor] | None,
     ) -> list[Finding]:
         """Something raised: because of what is not finite? `frames` are those of the traceback, innermost first."""
-        for tensor in tensors if tensors is not None else _in_library(frames):
+        for tensor in tensors if tensors is not None else tensors_in_library(frames):
             if trouble_in(tensor):
                 trip = self._trip(Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception)
                 found = self._diagnosed = self.telling.ask(trip)
@@ -761,36 +725,6 @@ class Tripwires:
         found = self._diagnosed = self.telling.ask(trip)
         self.host.say(found)
         return found
-
-
-def _in_library(frames: list[FrameType]) -> Iterable[torch.Tensor]:
-    """Tensors that the library code which raised was working on."""
-    for frame in frames:
-        if not is_library(frame.f_code.co_filename):
-            return
-        things = list(frame.f_locals.values())
-        me = frame.f_locals.get("self")
-        things += [each for each in getattr(me, "__dict__", {}).values() if not isinstance(me, nn.Module)]
-        yield from (each for each in things if isinstance(each, torch.Tensor))
-
-
-def refused_operands(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Operands that are not finite, if the call goes well with them mended."""
-    with leaving_no_trace():
-        bad = [each for each in flatten((args, kwargs)) if isinstance(each, torch.Tensor) and trouble_in(each)]
-        cures = (mended_operand, _as_identity)
-        return bad if bad and any(try_values(func, args, kwargs, cure).ran for cure in cures) else []
-
-
-def mended_operand(tensor: torch.Tensor) -> torch.Tensor:
-    return mended(tensor) if tensor.is_floating_point() else tensor
-
-
-def _as_identity(tensor: torch.Tensor) -> torch.Tensor:
-    """What a factorisation accepts."""
-    if trouble_in(tensor) and tensor.dim() > 1 and tensor.shape[-1] == tensor.shape[-2]:
-        return torch.eye(tensor.shape[-1], dtype=tensor.dtype).expand(tensor.shape)
-    return mended_operand(tensor)
 
 
 def _number(loss: torch.Tensor) -> float | None:

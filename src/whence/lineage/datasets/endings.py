@@ -69,13 +69,14 @@ def _is_filled_up(table: torch.Tensor, rows: list[list[int]], symbol: int) -> bo
 def masked_ending(info: LoaderInfo, indices: list[Any], ignored: list[int]) -> Ending | None:
     """Runs the program's code: only ever in a child process."""
     samples = [info.dataset[each] for each in indices[:MOST]]
+    rows = [list(_sequences(each)) or list(_made_alone(info, each)) for each in samples]
     # An end comes once: what comes more often is a word, or a label for nothing.
-    ends = [{each[-1] for each in _sequences(sample) if each.count(each[-1]) == 1} for sample in samples]
+    ends = [{each[-1] for each in row if each.count(each[-1]) == 1} for row in rows]
     if len(samples) < FEWEST or not all(ends):
         return None
     tables = [each for _, each in leaves_of(info.collate(list(samples))) if _is_table(each, len(samples))]
     for symbol in set.intersection(*ends):
-        own = [sum(each.count(symbol) for each in _sequences(sample)) for sample in samples]
+        own = [sum(each.count(symbol) for each in row) for row in rows]
         padded = [each for each in tables if _is_padded_with(symbol, each, own)]
         for ignore in ignored:
             for inputs in padded:
@@ -98,6 +99,13 @@ def _sequences(sample: Any) -> Iterator[list[int]]:
     elif isinstance(sample, list | tuple | dict):
         for each in sample.values() if isinstance(sample, dict) else sample:
             yield from _sequences(each)
+
+
+def _made_alone(info: LoaderInfo, sample: Any) -> Iterator[list[int]]:
+    """What the collate function makes of a text that it is given alone: there is nothing to fill up."""
+    for _, leaf in leaves_of(info.collate([sample])):
+        if _is_table(leaf, 1) and leaf.numel() and int(leaf.min()) >= 0:
+            yield leaf[0].tolist()
 
 
 def _is_table(leaf: Any, rows: int) -> bool:

@@ -44,6 +44,21 @@ def reachable(*roots: tuple[str, Any]) -> Iterator[tuple[str, Any]]:
                 pending += [(f"{name}.{key}", each, depth + 1) for key, each in list(vars(thing).items())[:64]]
 
 
+def attributes_in(*roots: tuple[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
+    """The attributes of what hangs on some objects, as they are now."""
+    return [
+        (thing, dict(vars(thing)))
+        for _, thing in reachable(*roots)
+        if hasattr(thing, "__dict__") and not isinstance(thing, type)
+    ]
+
+
+def put_back(attributes: list[tuple[Any, dict[str, Any]]]) -> None:
+    for thing, before in attributes:
+        vars(thing).clear()
+        vars(thing).update(before)
+
+
 def generators_in(*roots: tuple[str, Any]) -> Iterator[tuple[str, Any]]:
     """Random generators that hang on some objects, and how to get to them."""
     for name, thing in reachable(*roots):

@@ -19,10 +19,11 @@ import torch
 
 from whence.lineage.arrays import ArrayWatch, Reshape, Wrap
 from whence.lineage.datasets.asking import MOST_ELEMENTS, alike, line_of, print_of, streams
-from whence.lineage.datasets.generators import generators_in, made_at, reachable, state_of
+from whence.lineage.datasets.generators import attributes_in, generators_in, made_at, put_back, reachable, state_of
 from whence.lineage.datasets.residue import residue_of
 from whence.lineage.datasets.seeding import fetched
-from whence.lineage.datasets.workers import alike_in_workers
+from whence.lineage.datasets.windows import Within, target_within
+from whence.lineage.datasets.workers import alike_in_workers, be_worker
 from whence.lineage.looking import is_array
 from whence.source.sites import Site, user_stack
 from whence.source.spots import Spot
@@ -58,6 +59,8 @@ class Habits:
     reshapes: list[Reshape] = field(default_factory=list)
     files: list[list[str]] = field(default_factory=list)
     """For a few samples, the files that were read for it."""
+    within: Within | None = None
+    """A target that is part of its own input."""
     indices: list[Any] = field(default_factory=list)
 
 
@@ -66,6 +69,8 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     dataset, collate = info.dataset, info.collate
     found = Habits(indices=indices[:SAMPLES])
     index = indices[0]
+    roots = ("self", dataset), ("collate_fn", collate)
+    kept, attributes = {name for name, _ in generators_in(*roots)}, attributes_in(*roots)
     stored = _stored(dataset, index)
     before = {name: print_of(thing) for name, thing in stored.items()}
     first = fetched(dataset, index, 1)
@@ -79,8 +84,9 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     if (changed or found.is_random) and (residue := residue_of(dataset, index, stored, before)) is not None:
         found.mutated, found.mutates = residue
         return found
-    roots = ("self", dataset), ("collate_fn", collate)
     for name, generator in generators_in(*roots):
+        if name not in kept and info.workers > 1 and _begins_otherwise(name, index, info, attributes):
+            continue
         states = state_of(generator)
         samples = [dataset[each] for each in indices[:SAMPLES]]
         if collate is not None:
@@ -96,6 +102,8 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     watch.during(lambda: [dataset[each] for each in indices[:MORE_SAMPLES]])
     found.wraps, found.reshapes = watch.wraps, watch.reshapes
     found.files = [_files(dataset, each) for each in found.indices]
+    with contextlib.suppress(Exception):
+        found.within = target_within(dataset)
     if info.worker_init is not None and info.workers > 1 and (found.is_random or found.generator):
         # The last question: this function may do whatever it likes to the dataset.
         with contextlib.suppress(Exception):
@@ -107,6 +115,18 @@ def _deliver(dataset: Any, collate: Any, indices: list[Any]) -> None:
     samples = [dataset[each] for each in indices[:SAMPLES]]
     if collate is not None:
         collate(samples)
+
+
+def _begins_otherwise(name: str, index: Any, info: LoaderInfo, attributes: list[tuple[Any, dict[str, Any]]]) -> bool:
+    """Whether a generator that is made when a sample is first asked for is another one in each worker."""
+    begun = []
+    for number in range(2):
+        put_back(attributes)
+        be_worker(info, number)
+        info.dataset[index]
+        made = dict(generators_in(("self", info.dataset), ("collate_fn", info.collate)))
+        begun.append(state_of(made[name]) if name in made else None)
+    return begun[0] != begun[1]
 
 
 def _stored(dataset: Any, index: Any) -> dict[str, Any]:

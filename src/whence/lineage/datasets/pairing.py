@@ -37,7 +37,7 @@ class Parting:
 def parting_of(info: LoaderInfo, indices: list[Any]) -> Parting | None:
     """Fetch a batch again, sample by sample. Runs the program's code: only ever in a child process."""
     samples = [info.dataset[each] for each in indices[:MOST]]
-    parts = [_parts(each) for each in samples]
+    parts = [parts_of(each) for each in samples]
     if len(samples) < FEWEST or any(each.keys() != parts[0].keys() for each in parts):
         return None
     columns = {name: [each[name] for each in parts if each[name] is not None] for name in parts[0]}
@@ -61,7 +61,7 @@ def parting_of(info: LoaderInfo, indices: list[Any]) -> Parting | None:
     return None
 
 
-def _parts(sample: Any) -> dict[str, Any]:
+def parts_of(sample: Any) -> dict[str, Any]:
     """A sample's parts by name, as numbers where they are such."""
     if isinstance(sample, dict):
         found = {repr(key): each for key, each in sample.items()}
@@ -71,10 +71,10 @@ def _parts(sample: Any) -> dict[str, Any]:
         found = {str(number): each for number, each in enumerate(sample)}
     else:
         return {}
-    return {name: _numbers(each) for name, each in found.items()}
+    return {name: numbers_of(each) for name, each in found.items()}
 
 
-def _numbers(thing: Any) -> torch.Tensor | None:
+def numbers_of(thing: Any) -> torch.Tensor | None:
     if isinstance(thing, list | tuple):
         plain = 0 < len(thing) <= MOST_NUMBERS and all(isinstance(each, int | float) for each in thing)
         return torch.tensor(thing, dtype=torch.float64) if plain else None
@@ -101,8 +101,8 @@ def _rows_of(batch: Any, size: int) -> Iterator[list[torch.Tensor]]:
             yield list(tensor)
         elif tensor is not None and tensor.dim() > 1 and tensor.shape[1] == size:
             yield list(tensor.transpose(0, 1))
-    elif isinstance(batch, list | tuple) and len(batch) == size and None not in map(_number_of, map(_numbers, batch)):
-        yield [each for each in map(_numbers, batch) if each is not None]
+    elif isinstance(batch, list | tuple) and len(batch) == size and None not in map(_number_of, map(numbers_of, batch)):
+        yield [each for each in map(numbers_of, batch) if each is not None]
     elif isinstance(batch, dict):
         for each in batch.values():
             yield from _rows_of(each, size)

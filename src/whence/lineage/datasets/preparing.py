@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -11,9 +12,11 @@ from whence.source.definitions import find_definition, returns_of
 from whence.source.files import program_files
 from whence.source.sites import Site, is_library, variables
 from whence.source.spots import Spot
-from whence.source.text import function_node, last_name, tree_of
+from whence.source.text import function_node, last_name, statement_at, tree_of
 
 DEEPEST = 4
+SAMPLES = 8
+MOST_LINES = 2_000
 
 
 def other_preparation(trained: Any, evaluated: Any, frames: list[FrameType]) -> Spot | None:
@@ -25,6 +28,46 @@ def other_preparation(trained: Any, evaluated: Any, frames: list[FrameType]) -> 
         if callable(thing) and vars(one).get(name) is not thing and callable(vars(one).get(name)):
             return next(_makers(thing, frames), None)
     return None
+
+
+def where_they_part(trained: Any, evaluated: Any) -> Spot | None:
+    """The condition that sends the samples of two datasets of one kind different ways: `if self.training`. Runs the program's code: only
+    ever in a child process."""
+    one, other = innermost(trained), innermost(evaluated)
+    if one is other or type(one) is not type(other):
+        return None
+    mine, others = _lines_of(one), _lines_of(other)
+    for filename, line in mine:
+        statement = statement_at(filename, line)
+        if isinstance(statement, ast.If) and statement.lineno == line and (filename, line) in others:
+            within = {
+                (filename, each) for each in range(statement.body[0].lineno, (statement.body[-1].end_lineno or 0) + 1)
+            }
+            if bool(within & mine.keys()) != bool(within & others.keys()):
+                return Spot.of_node(filename, statement.test)
+    return None
+
+
+def _lines_of(dataset: Any) -> dict[tuple[str, int], None]:
+    """The lines that make some samples, in the order in which they ran first."""
+    lines: dict[tuple[str, int], None] = {}
+
+    def note(frame: FrameType, event: str, _value: Any) -> Any:
+        filename = frame.f_code.co_filename
+        if is_library(filename) or len(lines) > MOST_LINES:
+            return None
+        if event == "line":
+            lines[filename, frame.f_lineno] = None
+        return note
+
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        for index in range(min(SAMPLES, len(dataset))):
+            dataset[index]
+    finally:
+        sys.settrace(before)
+    return lines
 
 
 def prepared_alone(spot: Spot | None) -> Spot | None:

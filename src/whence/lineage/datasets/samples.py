@@ -301,7 +301,7 @@ def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Prope
         if found.spot is not None:
             handed_over = search.part_of(expression, ground, path)
             spot = Spot.of_node(ground.filename, handed_over) if _is_only_unpacked(found.spot, prop) else found.spot
-            return Trail(Birth.SAMPLE, spot, found.hops, phase="data")
+            return Trail(Birth.SAMPLE, spot, found.hops, phase="data", column=found.column)
     return Trail(Birth.UNKNOWN)
 
 

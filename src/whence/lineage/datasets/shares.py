@@ -196,8 +196,9 @@ def folded(node: ast.expr) -> float | None:
 
 
 def _numbers(thing: Any) -> torch.Tensor | None:
-    """A picture in real numbers, or several."""
+    """A picture in real numbers, or several; also the points of one in a row."""
     numbers = torch.as_tensor(thing) if is_array(thing) or isinstance(thing, torch.Tensor) else None
+    numbers = numbers[None] if numbers is not None and numbers.dim() == 1 else numbers
     return numbers if numbers is not None and numbers.dim() in (2, 3, 4) and numbers.is_floating_point() else None
 
 

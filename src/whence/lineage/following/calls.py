@@ -46,19 +46,37 @@ def follow_argument(trace: SourceTrace, definition: Definition, ground: Ground, 
 
 def follow_returned(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path) -> Spot | None:
     """A call of the program's own function: what that returns."""
+    function, filename, owner = function_called(trace, node, ground)
+    inner = Ground(filename, function, caller=(node, ground), owner=owner) if function is not None else None
     if (made := follow_again(trace, node, ground, path)) is not None:
+        made = _taken_from(trace, made, inner) or made
         trace.hops.append(Spot.of_node(ground.filename, node).hop(PASSED_ON))
         return made
-    function, filename, owner = function_called(trace, node, ground)
-    if function is None:
+    if function is None or inner is None:
         return None
-    inner = Ground(filename, function, caller=(node, ground), owner=owner)
     for returned in reversed(returns_of(function)):
         found = trace.expression(returned, inner, path)
         if found is not None:
             trace.hops.append(Spot.of_node(ground.filename, node).hop(PASSED_ON))
             return found
     return None
+
+
+def _taken_from(trace: SourceTrace, made: Spot, inner: Ground | None) -> Spot | None:
+    """Of a line that only takes something out of an attribute, a table say: where that came to be so."""
+    node = made.node()
+    if inner is None or inner.owner is None or made.filename != inner.filename or not isinstance(node, ast.expr):
+        return None
+    held = [each for each in ast.walk(node) if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self"]
+    if trace.prop.is_set_by(node) or len(held) != 1:
+        return None
+    aside = trace.branched()
+    found = aside.expression(held[0], inner)
+    if found is None or found.is_within(made):
+        return None
+    trace.adopt(aside)
+    trace.hops.append(made.hop(PASSED_ON))
+    return found
 
 
 def follow_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | None:

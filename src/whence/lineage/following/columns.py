@@ -32,18 +32,26 @@ PLACES = frozenset({"loc", "iloc", "values"})
 
 def column_of(trace: SourceTrace, node: ast.expr, ground: Ground) -> tuple[str, ...]:
     """The name of the column that is asked for, where a table becomes an array whose columns have numbers only."""
-    number, many = getattr(trace.prop, "column", -1), getattr(trace.prop, "columns", 0)
-    if number < 0:
+    number, many = getattr(trace.prop, "column", None), getattr(trace.prop, "columns", 0)
+    if number is None:
         return ()
     names = _names_taken(trace, node, ground)
-    if names is None:
-        try:
-            table = value_of(trace, node, ground)
-        except Unknown:
-            return ()
-        name = name_of_column(table, number) if is_table(table) and table.shape[1] == many else None
-        return (name,) if name is not None else ()
-    return (names[number],) if len(names) == many else ()
+    if names is not None and len(names) == many:
+        return (names[number],)
+    try:
+        table = value_of(trace, node, ground)
+    except Unknown:
+        return ()
+    if not is_table(table):
+        return ()
+    name = name_of_column(table, number) if number >= 0 and table.shape[1] == many else _showing(trace, table)
+    return (name,) if name is not None else ()
+
+
+def _showing(trace: SourceTrace, table: Any) -> str | None:
+    """The first column that it shows in, where an array was made of the table that has columns no more: others were made of it."""
+    names = (each for each in table.columns if isinstance(each, str))
+    return next((each for each in names if trace.prop.of_column(each).holds(table)), None)
 
 
 def _names_taken(trace: SourceTrace, node: ast.expr, ground: Ground) -> list[str] | None:
@@ -171,3 +179,11 @@ def column_given(node: ast.expr, column: Any) -> ast.expr | None:
         value = next((each.value for each in node.keywords if each.arg == column), None)
         return value.body if isinstance(value, ast.Lambda) else value
     return None
+
+
+def lacks_column(node: ast.expr, column: Any) -> bool:
+    """Whether a table is made of columns that are all written out, and this one is not among them."""
+    given = node.args[0] if isinstance(node, ast.Call) and called_name(node) == "DataFrame" and node.args else None
+    if not isinstance(given, ast.Dict) or not isinstance(column, str):
+        return False
+    return all(isinstance(each, ast.Constant) and each.value != column for each in given.keys)

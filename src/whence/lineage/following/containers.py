@@ -140,12 +140,13 @@ def follow_stored(trace: SourceTrace, made: ast.expr, ground: Ground, name: str)
     """A value in something that is written into later, `name[...] = value`, if that can have been in one place."""
     if not trace.prop.singles_out:
         return None
+    names = {name, *_parts_in_turn(name, ground.scope)}
     stored = [
         node.value
         for node in own_nodes(ground.scope)
         if isinstance(node, ast.Assign)
         for target in node.targets
-        if isinstance(target, ast.Subscript) and ast.unparse(target.value) == name
+        if isinstance(target, ast.Subscript) and ast.unparse(target.value) in names
     ]
     blank = called_name(made)
     if blank in BLANKS.keys() | UNINITIALISED and not trace.prop.holds(BLANKS.get(blank)):
@@ -156,6 +157,20 @@ def follow_stored(trace: SourceTrace, made: ast.expr, ground: Ground, name: str)
     else:
         bearer = next((each for each in stored if _is_known_to_hold(trace, each, ground)), None)
     return trace.expression(bearer, ground) if bearer is not None else None
+
+
+def _parts_in_turn(name: str, scope: ast.AST) -> Iterator[str]:
+    """`for part in name[::7]`, `for part, other in zip(name, others)`: what is written into a part is in the whole."""
+    for loop in own_nodes(scope):
+        match loop:
+            case ast.For(target=ast.Name(id=part), iter=ast.Name() | ast.Attribute() | ast.Subscript() as through):
+                held = through.value if isinstance(through, ast.Subscript) else through
+                if ast.unparse(held) == name:
+                    yield part
+            case ast.For(target=ast.Tuple(elts=parts), iter=ast.Call(func=ast.Name(id="zip"), args=through)):
+                yield from (
+                    ast.unparse(part) for part, held in zip(parts, through, strict=False) if ast.unparse(held) == name
+                )
 
 
 def _is_known_to_hold(trace: SourceTrace, node: ast.expr, ground: Ground) -> bool:

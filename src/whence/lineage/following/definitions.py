@@ -65,8 +65,8 @@ def follow_definition(
     if found.value is None:
         return None
     if is_empty(found.value):
-        # A whole list is asked for only where a function returns it; else it is not known which part of an element is.
-        is_asked = bool(path) or ground.caller is not None
+        # A whole list is asked for where a function returns it, or for one number; else it is not known which part of an element is.
+        is_asked = bool(path) or ground.caller is not None or trace.prop.singles_out
         return follow_filled(trace, name, {ground.filename: ground.scope}, path) if name and is_asked else None
     spot = Spot.of_node(ground.filename, found.node)
     value, path = found.value, (*found.path, *path)

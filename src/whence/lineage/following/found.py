@@ -18,6 +18,8 @@ class Found:
     hops: tuple[Hop, ...] = ()
     made: tuple[ast.expr, Ground] | None = None
     """The expression that decided the property by itself, and where it stands."""
+    column: str = ""
+    """The name of the column that it was found in, where the way led through a table."""
 
 
 class Refuted(Exception):

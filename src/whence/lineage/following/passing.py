@@ -79,6 +79,11 @@ def joins(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in JOINS
 
 
+def is_join(node: ast.expr) -> bool:
+    """Two tables put side by side, by keys: what one of them has not is left empty."""
+    return joins(node) and last_name(node.func) in ("merge", "join", "merge_asof", "merge_ordered")  # type: ignore[attr-defined]
+
+
 def passes(call: ast.Call, part: ast.expr) -> bool:
     """Whether a property passes through a library call from this part: from the receiver, or as PASSING says."""
     if isinstance(call.func, ast.Attribute) and part is call.func.value:

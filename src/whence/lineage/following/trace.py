@@ -21,13 +21,13 @@ from whence.lineage.following.carriers import (
     live_carriers,
     silent_carriers,
 )
-from whence.lineage.following.columns import column_of, table_behind
+from whence.lineage.following.columns import column_of, lacks_column, table_behind
 from whence.lineage.following.containers import Path, follow_joined, part_given, whole_of
 from whence.lineage.following.files import follow_written
 from whence.lineage.following.found import Found, Refuted
 from whence.lineage.following.generators import follow_drawn
 from whence.lineage.following.names import follow_name, follow_variable
-from whence.lineage.following.passing import is_number, joins, only_passes
+from whence.lineage.following.passing import is_join, is_number, joins, only_passes
 from whence.lineage.grounds import Ground, ground_of_node
 from whence.lineage.looking import holders_of, names_of
 from whence.lineage.properties import Property
@@ -48,6 +48,7 @@ class SourceTrace:
     """The way so far, the nearest to the birth first."""
     _seen: set[int] = field(default_factory=set)
     made: tuple[ast.expr, Ground] | None = None
+    column: str = ""
 
     keys: dict[int, Any] = field(default_factory=dict)
     """By a comprehension that makes a dict: the key of the entry that is asked for."""
@@ -67,7 +68,7 @@ class SourceTrace:
             spot = self.expression(node, ground, path)
         except Refuted:
             return Found()
-        return Found(spot, tuple(self.hops))
+        return Found(spot, tuple(self.hops), column=self.column)
 
     def follow_object(self, thing: Any) -> Found:
         """Begin with an object: the variable that holds it, and its definition."""
@@ -79,7 +80,7 @@ class SourceTrace:
             except Refuted:
                 continue
             if spot is not None:
-                return Found(spot, tuple(self.hops), self.made)
+                return Found(spot, tuple(self.hops), self.made, self.column)
         return Found()
 
     def part_of(self, node: ast.expr, ground: Ground, path: Path) -> ast.expr:
@@ -105,6 +106,7 @@ class SourceTrace:
 
     def adopt(self, other: SourceTrace) -> None:
         self.hops, self._seen, self.made = other.hops, other._seen, other.made
+        self.column = self.column or other.column
 
     def expression(self, node: ast.expr, ground: Ground, path: Path = ()) -> Spot | None:
         """The spot of the birth, or None where the trail is lost. So do all functions of this folder that are called `follow_`."""
@@ -112,11 +114,14 @@ class SourceTrace:
         if id(node) in self._seen or len(self._seen) > DEEPEST:
             return here
         self._seen.add(id(node))
-        path = path or column_of(self, node, ground)
+        if not path and (path := column_of(self, node, ground)):
+            self.column = self.column or path[0]
         if isinstance(node, ast.Name):
             return follow_name(self, node, ground, path)
         if path and (part := part_given(self, node, ground, path[0])) is not None:
             return self.expression(part, ground, path[1:])
+        if path and lacks_column(node, path[0]):
+            raise Refuted
         if path and isinstance(node, ast.DictComp):
             self.keys[id(node)] = path[0]
             return self.expression(node.value, ground, path[1:]) or here
@@ -137,7 +142,9 @@ class SourceTrace:
         if isinstance(node, ast.Call) and (found := follow_drawn(self, node, ground)) is not None:
             return found
         if path and joins(node):
-            return None
+            # It may have come with either table, if one is known to have it; else it is the join that leaves a gap where rows are missing.
+            had = next(live_carriers(self._of_column(path), node, ground), None)
+            return here if had is None and self.prop.shows_in_lines and is_join(node) else None
         of_column = self._of_column(path)
         if self.prop.is_set_by(node) and not is_carried_into(of_column, node, ground):
             self.made = node, ground

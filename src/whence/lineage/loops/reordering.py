@@ -33,6 +33,7 @@ CONVERTING_METHODS = {"float", "long", "int", "double", "astype", "to", "copy", 
 DRAWING = {"randperm", "permutation", "sample"}
 SORTING = {"argsort", "lexsort"}
 DROPPING = {"dropna", "drop_duplicates"}
+PICKING = {"flatnonzero", "nonzero", "argwhere", "where"}
 REORDERING = ("shuffle", "sort", "perm", "sample", "filter", "select", "drop", "unique", "order", "split", "choice")
 SEEDING = {"seed", "manual_seed", "set_state", "setstate", "set_rng_state", "default_rng", "Random", "RandomState", "Generator"}  # fmt: skip
 
@@ -58,12 +59,26 @@ class Change:
     """Where the permutation comes from, if it has a name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A variable that a sequence was, on the way back, and what had been found by then."""
+
+    name: str
+    definition: Definition
+    changes: int
+    unknown: bool
+    part: str
+    """What was taken of each of its elements, or which of its columns."""
+
+
 @dataclass(slots=True)
 class History:
     """How a sequence came to be what it is, the last change first."""
 
     scope: ast.AST
     names: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    part: str = ""
     changes: list[Change] = field(default_factory=list)
     root: Definition | None = None
     unknown: bool = False
@@ -85,9 +100,12 @@ class Apart:
 def apart(inputs: ast.expr, labels: ast.expr, pairing: ast.AST, scope: ast.AST) -> Apart | None:
     """What was done to one of two sequences and not to the other, after both were there."""
     one, other = history_of(inputs, scope), history_of(labels, scope)
+    are_parts = _until_they_meet(one, other)
     if one.root is None or other.root is None or one.scope is not other.scope or one.unknown or other.unknown:
         return None
-    if set(one.names) & set(other.names) or not _side_by_side(one, other) or _are_weights(one.root, other.root):
+    if not are_parts and (set(one.names) & set(other.names) or not _side_by_side(one, other)):
+        return None
+    if _are_weights(one.root, other.root):
         return None
     found, moved, kept, twice = None, one, other, False
     roots = one.root.node, other.root.node
@@ -105,6 +123,24 @@ def apart(inputs: ast.expr, labels: ast.expr, pairing: ast.AST, scope: ast.AST) 
         # It would be longer than the other: there were no gaps.
         return None
     return Apart(found, moved.names[-1], kept.names[-1], pairing, twice)
+
+
+def _until_they_meet(one: History, other: History) -> bool:
+    """Whether both are parts of one sequence: two columns of a table, or two elements of each of its pairs. Only what came after
+    they were taken apart is theirs."""
+    for mine in one.steps:
+        for others in other.steps:
+            if mine.name != others.name or mine.definition.node is not others.definition.node:
+                continue
+            if not mine.part or not others.part or mine.part == others.part:
+                return False
+            for history, step in ((one, mine), (other, others)):
+                del history.changes[step.changes :]
+                del history.names[max(1, history.steps.index(step)) :]
+                history.root, history.unknown = step.definition, step.unknown
+            other.scope = one.scope
+            return True
+    return False
 
 
 def _is_certain(change: Change, one: History, other: History) -> bool:
@@ -187,6 +223,7 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
     elif _is_variable(node):
         _follow_name(node, history, depth)
     elif isinstance(node, ast.Subscript) and _is_columns(node.slice):
+        history.part = ast.unparse(node.slice)
         _follow(node.value, history, depth + 1)
     elif isinstance(node, ast.Subscript):
         change = _indexed(node, history)
@@ -203,6 +240,7 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
         source = node.generators[0]
         if source.ifs:
             history.changes.append(Change(Manner.FILTERED, " and ".join(map(ast.unparse, source.ifs)), node))
+        history.part = f"{ast.unparse(node.elt)} for {ast.unparse(source.target)}"
         _follow(source.iter, history, depth + 1)
     elif isinstance(node, ast.Call) and (changed := _changed_by_call(node)) is not None:
         history.changes.append(changed[0])
@@ -222,9 +260,13 @@ def _follow_name(node: ast.expr, history: History, depth: int) -> None:
     definition = _definition_of(node, history.scope, statement)
     maker = _constructor_of(history.scope) if isinstance(node, ast.Attribute) and definition is None else None
     if maker is not None:
-        # What an object is made with, as its constructor leaves it.
-        history.scope, statement = maker, None
-        definition = _definition_of(node, maker, None)
+        # What an object is made with, as its constructor leaves it; or had it when it called this method.
+        statement = _only_call_of(history.scope, maker)
+        history.scope = maker
+        definition = _definition_of(node, maker, statement)
+    if isinstance(node, ast.Attribute) and (method := _set_by_method(node, definition, statement, history)) is not None:
+        history.scope, statement = method, None
+        definition = _definition_of(node, method, None)
     if definition is None and (module := _module_of(node)) is not history.scope and module is not None:
         # A variable of the module, as it is when all of the module has run.
         history.scope, statement = module, None
@@ -232,8 +274,13 @@ def _follow_name(node: ast.expr, history: History, depth: int) -> None:
     if definition is None or definition.kind is Kind.LOOP or history.root is not None:
         history.unknown = True
         return
+    history.steps.append(Step(name, definition, len(history.changes), history.unknown, history.part))
     _note_statements(name, definition, statement, history)
     value = definition.value if not definition.path else None
+    if (whole := _split_alone(definition)) is not None:
+        history.changes.append(Change(Manner.RANDOM, ast.unparse(whole), definition.node))
+        _follow(whole, history, depth + 1)
+        return
     before = value if value is not None and _leads_to_a_name(value) else _reworked(value, name)
     if before is None:
         history.root = definition
@@ -247,13 +294,53 @@ def _constructor_of(scope: ast.AST) -> ast.FunctionDef | None:
     return next((each for each in found if each.name == "__init__" and each is not scope), None)
 
 
+def _split_alone(definition: Definition) -> ast.expr | None:
+    """`train, test = train_test_split(x)`: what is split, in a random order, with nothing beside it."""
+    match definition.value:
+        case ast.Call(func=func, args=[whole]) if last_name(func) == "train_test_split" and definition.path:
+            return whole
+    return None
+
+
+def _only_call_of(method: ast.AST, maker: ast.FunctionDef) -> ast.stmt | None:
+    """The statement of a constructor that calls a method of the object, and does nothing else."""
+    name = getattr(method, "name", "")
+    return next((each for each in reversed(maker.body) if _calls_own(each) == name), None)
+
+
+def _calls_own(statement: ast.stmt) -> str:
+    """`self.prepare()`: the name of the method."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))):
+            return name
+    return ""
+
+
+def _set_by_method(
+    node: ast.Attribute, definition: Definition | None, before: ast.AST | None, history: History
+) -> ast.FunctionDef | None:
+    """The method that a constructor has called last, of those that set an attribute anew."""
+    owner, maker = class_of_method(history.scope), history.scope
+    if owner is None or not isinstance(maker, ast.FunctionDef) or maker.name != "__init__":
+        return None
+    begin = _position(definition.node) if definition is not None and definition.node is not maker else (0, 0)
+    end = _position(before) if before is not None else LAST
+    methods = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
+    called = [_calls_own(each) for each in reversed(maker.body) if begin < _position(each) < end]
+    return next(
+        (methods[each] for each in called if each in methods and _definition_of(node, methods[each], None)), None
+    )
+
+
 def _leads_to_a_name(node: ast.expr) -> bool:
     """Whether an expression is a sequence that has a name, changed or converted."""
     for _ in range(DEEPEST):
         inner = _converted(node)
         if inner is not None:
             node = inner
-        elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Tuple | ast.Constant):
+        elif isinstance(node, ast.Subscript) and (
+            _is_columns(node.slice) or not isinstance(node.slice, ast.Tuple | ast.Constant)
+        ):
             node = node.value
         elif (taken := _taken_one_by_one(node)) is not None:
             node = taken.value
@@ -334,6 +421,11 @@ def _converted(node: ast.expr) -> ast.expr | None:
     return None
 
 
+def _unconverted(node: ast.expr) -> ast.expr:
+    inner = _converted(node)
+    return _unconverted(inner) if inner is not None else node
+
+
 def _is_module(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("np", "numpy", "torch", "copy")
 
@@ -346,6 +438,8 @@ def _changed_by_call(node: ast.Call) -> tuple[Change, ast.expr] | None:
         return Change(Manner.SORTED, name, node), node.args[0]
     if name in ("permutation", "sample") and node.args and isinstance(node.args[0], ast.Name):
         return Change(Manner.RANDOM, ast.unparse(node.func), node), node.args[0]
+    if name == "sample" and isinstance(node.func, ast.Attribute) and any(each.arg == "frac" for each in node.keywords):
+        return Change(Manner.RANDOM, name, node), node.func.value
     if name == "filter" and len(node.args) == 2 and isinstance(node.func, ast.Name):
         return Change(Manner.FILTERED, ast.unparse(node.args[0]), node), node.args[1]
     if name in DROPPING and isinstance(node.func, ast.Attribute) and not _drops_columns(node):
@@ -386,8 +480,12 @@ def _seeds(node: ast.AST) -> bool:
 
 
 def _is_columns(index: ast.expr) -> bool:
-    """`frame[["height", "weight"]]`: all rows, and some columns."""
-    names = index.elts if isinstance(index, ast.List) else []
+    """`frame[["height", "weight"]]`, `frame["height"]`, `frame[COLUMNS]`: all rows, and some columns."""
+    if isinstance(index, ast.Name):
+        scopes = (enclosing(index, ast.FunctionDef, ast.Module), _module_of(index))
+        made = next((each for scope in scopes if scope and (each := find_definition(index.id, scope, None))), None)
+        return made is not None and isinstance(made.value, ast.List) and not made.path and _is_columns(made.value)
+    names = index.elts if isinstance(index, ast.List) else [index]
     return bool(names) and all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
 
 
@@ -442,8 +540,18 @@ def _manner_of(index: ast.expr) -> Manner | None:
             return Manner.SORTED
         if isinstance(index.func, ast.Attribute) and name in ("tolist", "numpy", "long", "copy"):
             return _manner_of(index.func.value)
-    if isinstance(index, ast.Compare) or (isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.Invert)):
-        return Manner.FILTERED
+        if name in PICKING and len(index.args) < 2:
+            # With three arguments `where` gives no places, but values.
+            return Manner.FILTERED
+    match index:
+        case ast.Compare() | ast.UnaryOp(op=ast.Invert()):
+            return Manner.FILTERED
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
+            return _manner_of(left) or _manner_of(right)
+        case ast.ListComp(generators=[ast.comprehension(ifs=[_, *_])]):
+            return Manner.FILTERED
+        case ast.Subscript(value=ast.Call() as call, slice=ast.Constant()):
+            return _manner_of(call)
     return None
 
 
@@ -544,9 +652,10 @@ def pairings_in(
     """Where two sequences are put side by side: the expression, the first of them and the last. Of datasets, which arguments they are."""
     for node in own_nodes(scope):
         if isinstance(node, ast.Tuple) and len(node.elts) == 2:
-            one, other = without_common_index(*node.elts)
-            if one is not node.elts[0] and _is_variable(one) and _is_variable(other):
-                yield node, node.elts[0], node.elts[1]
+            first, second = map(_unconverted, node.elts)
+            one, other = without_common_index(first, second)
+            if one is not first and _is_variable(one) and _is_variable(other):
+                yield node, first, second
         if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
             continue
         name = last_name(node.func)
@@ -565,8 +674,9 @@ def given_to(call: ast.Call, scope: ast.AST) -> ast.expr | None:
         elif isinstance(node, ast.Call) and node.args and not isinstance(node.func, ast.Attribute):
             return node.args[0]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            node = node.func.value if not _is_owner(node.func.value) else node.args[0] if node.args else None
-            if isinstance(node, ast.Name):
+            is_model = _is_owner(node.func.value)
+            node = node.func.value if not is_model else node.args[0] if node.args else None
+            if isinstance(node, ast.Name) or (is_model and isinstance(node, ast.Subscript)):
                 return node
         else:
             return None

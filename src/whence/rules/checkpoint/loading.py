@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
-from whence.ledgers.loop import Kind
+from whence.ledgers.loop import Event, Kind
 from whence.rules.checkpoint.arriving import nothing_arrived
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -58,7 +58,7 @@ def _names_passed_over(audit: Audit) -> Finding | None:
             spot=Spot.of_site(event.site),
             step=event.step,
             op="load_state_dict",
-            verdict=f"{len(missing)} weights were not loaded: the names do not fit"
+            verdict=f"{_meant(missing, unexpected, prefix)} weights were not loaded: the names do not fit"
             + (f", {prefix[1]} {prefix[0]!r}" if prefix is not None else ""),
             what=f"missing {missing[0]!r}, unexpected {unexpected[0]!r}; {max(loaded, 0)} of {event.detail['weights']} weights were loaded",
             why="With strict=False names that do not fit are passed over; the weights stay as they were initialised.",
@@ -68,6 +68,14 @@ def _names_passed_over(audit: Audit) -> Finding | None:
             patch=_patch(event.site, prefix),
         )
     return None
+
+
+def _meant(missing: Sequence[str], unexpected: Sequence[str], prefix: tuple[str, str] | None) -> int:
+    """How many weights the state has for the model under another name: a new head is not among them."""
+    if prefix is None:
+        return len(missing)
+    known = {name.removeprefix(prefix[0]) for name in unexpected}
+    return sum(name.removeprefix(prefix[0]) in known for name in missing)
 
 
 def _prefix(missing: Sequence[str], unexpected: Sequence[str]) -> tuple[str, str] | None:
@@ -100,16 +108,19 @@ def incomplete_resume(audit: Audit) -> Finding | None:
 
     What happened
         A checkpoint has the model's weights, the optimizer's state and the epoch; the weights were loaded and the epoch is taken up, the
-        optimizer's state is not. Or it is refused: the optimizer was built with other groups than the one that was saved.
+        optimizer's state is not, or that of its schedule. Or it is refused: the optimizer was built with other groups than the one that
+        was saved.
     Why it matters
         Adam begins anew with empty moments: the first steps after the resume are large and badly estimated, and the loss jumps.
     How it is detected
         A file that was read has an optimizer's state and an epoch or step in it, a model loaded its weights, and an optimizer with state
-        goes on stepping without having loaded anything. Where load_state_dict raises, the groups of the state against the optimizer's.
+        goes on stepping without having loaded anything; or the same schedule as in the file begins at 0 after the optimizer has its
+        state back. Where load_state_dict raises, the groups of the state against the optimizer's.
     How to fix it
         optimizer.load_state_dict(checkpoint["optimizer"]), and the scheduler's and the scaler's likewise.
     When it stays silent
-        Files of weights alone, fine-tuning from them, optimizers that have no state; programs that catch the refusal and begin anew.
+        Files of weights alone, fine-tuning from them, optimizers that have no state, schedules with other settings than the saved one;
+        programs that catch the refusal and begin anew.
     Cost
         A look at what torch.load gives.
     """
@@ -141,4 +152,38 @@ def incomplete_resume(audit: Audit) -> Finding | None:
             why="The optimizer's moments and step count belong to the run as the weights do.",
             fix=f"Load it as well: optimizer.load_state_dict(checkpoint[{event.detail['optimizer']!r}]).",
         )
+    return _schedule_begun_anew(audit, events)
+
+
+def _schedule_begun_anew(audit: Audit, events: list[Event]) -> Finding | None:
+    """The optimizer has its state back, and the same schedule as in the checkpoint counts from its beginning."""
+    for number, event in enumerate(events):
+        restored = [each for each in events[number + 1 :] if each.kind is Kind.RESTORE and each.site is not None]
+        plans = event.detail["schedules"] if event.kind is Kind.READ and restored else []
+        for key, plan in plans:
+            later = [each for each in audit.schedules.known if each.steps and each.began >= event.step]
+            anew = next((each for each in later if _is_anew(each.came_to, plan)), None)
+            if anew is None or any(each.came_to.get("last_epoch", 0) > plan["last_epoch"] for each in later):
+                continue
+            return tell_silent(
+                audit,
+                "checkpoint/incomplete-resume",
+                spot=spot_at(restored[0].site),
+                symptom=Spot.of_site(anew.stepped[0]) if anew.stepped else None,
+                step=anew.began,
+                op="load_state_dict",
+                severity=Severity.WARNING,
+                confidence=Confidence.LIKELY,
+                verdict=f"the run is resumed and its schedule begins anew ({key!r} in the checkpoint is not used)",
+                what=f"{anew.kind} counts from 0 again; it had come to {plan['last_epoch']}",
+                why=f"A scheduler goes by its own count: it repeats its beginning here, and ends at a rate of {anew.last:g}.",
+                fix=f"Load it as well: scheduler.load_state_dict(checkpoint[{key!r}]).",
+            )
     return None
+
+
+def _is_anew(now: dict[str, int | float], saved: dict[str, int | float]) -> bool:
+    """The same settings, and the first step."""
+    counts = {"last_epoch", "_step_count"}
+    own = {name: each for name, each in saved.items() if name not in counts}
+    return now.get("last_epoch") == 1 and all(now.get(name) == each for name, each in own.items())

@@ -16,7 +16,7 @@ from whence.rules.rule import rule
 from whence.rules.telling import tell
 from whence.source.sites import Site, frames_in
 from whence.source.spots import Spot
-from whence.source.text import span_of, statement_at
+from whence.source.text import parent_of, span_of, statement_at
 from whence.tape.batches import leaves_of
 from whence.tape.failed import FailedCall, Fetching, Stage
 
@@ -182,11 +182,24 @@ def _giver(
     while path and isinstance(part, ast.Tuple | ast.List | ast.Dict):
         parts = dict(enumerate(part.elts)) if not isinstance(part, ast.Dict) else _keyed(part)
         part, path = parts.get(path[0]), path[1:]
+    if isinstance(statement, ast.Return) and (part is None or isinstance(part, ast.Constant)):
+        part = _asked_for(statement)
     if not isinstance(part, ast.Name | ast.Call):
         return None
     nothing = [inner for inner, returned in made if returned is None and inner in callers]
     given = [inner for inner in nothing if callers[inner][0] is frame and _is_given_by(part, callers[inner][1], frame)]
     return given[-1] if given else None
+
+
+def _asked_for(statement: ast.Return) -> ast.expr | None:
+    """`if image is None: return None`: it is None because of that."""
+    match parent_of(statement):
+        case (
+            ast.If(test=ast.Compare(left=name, ops=[ast.Is()], comparators=[ast.Constant(value=None)]), body=body)
+            | ast.If(test=ast.UnaryOp(op=ast.Not(), operand=name), body=body)
+        ) if statement in body:
+            return name
+    return None
 
 
 def _is_given_by(part: ast.Name | ast.Call, line: int, frame: FrameType) -> bool:

@@ -8,7 +8,7 @@ from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.ledgers.mixing import half_mixed, spread_of
 from whence.lineage.datasets.stretches import Buffer
 from whence.lineage.following.trace import SourceTrace
-from whence.lineage.properties import IsCount
+from whence.lineage.properties import IsNumber
 from whence.rules.data.blocks import aims_at, stream_loop
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, class_node
@@ -76,4 +76,4 @@ def _set_at(entry: LoaderEntry, audit: Audit) -> Spot | None:
     if definition is None or definition[0].value is None:
         return None
     value, filename = definition[0].value, definition[1]
-    return SourceTrace(IsCount(buffer.size), audit.frames).follow_node(value, filename).spot
+    return SourceTrace(IsNumber(buffer.size), audit.frames).follow_node(value, filename).spot

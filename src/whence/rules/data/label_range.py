@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import torch
 
 from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
 from whence.lineage.counting import counted_before
+from whence.lineage.following.files import WRITERS
 from whence.lineage.properties import HasAxis, HasElement
 from whence.lineage.trail import Trail, trace
 from whence.rules.indexing import out_of_range
@@ -16,12 +18,21 @@ from whence.rules.operations import CLASS_LOSSES, loss_operands
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, insert_after
+from whence.source.spots import Spot
 from whence.source.text import last_name
 from whence.tape.failed import FailedCall
 
 
 def _trail(failed: FailedCall, index: torch.Tensor, place: tuple[int, ...], value: int) -> Trail:
-    return trace(failed.value(index), HasElement(value, place), failed)
+    return _chosen(trace(failed.value(index), HasElement(value, place), failed))
+
+
+def _chosen(trail: Trail) -> Trail:
+    """What a file has is as it is: the line that takes it for labels can be another."""
+    node = trail.spot.node() if trail.spot is not None else None
+    if not isinstance(node, ast.Call) or last_name(node.func) not in WRITERS or not trail.hops:
+        return trail
+    return replace(trail, spot=Spot.of_hop(trail.hops[0]) or trail.spot, hops=trail.hops[1:])
 
 
 VOID = 255
@@ -33,7 +44,8 @@ def label_range(failed: FailedCall) -> Finding | None:
 
     What happened
         A class label is not below the number of classes, or an index is not below the size of the table: labels that
-        begin at one, a void value of 255, a padding id equal to the vocabulary's size.
+        begin at one, a void value of 255, a padding id equal to the vocabulary's size. Or a target of binary_cross_entropy is no
+        probability: a picture from 0 to 255.
     Why it matters
         On the CPU the message has no value and no size; on a GPU it comes later, from another line.
     How it is detected
@@ -49,7 +61,7 @@ def label_range(failed: FailedCall) -> Finding | None:
     """
     found = out_of_range(failed)
     if found is None:
-        return None
+        return _no_probability(failed)
     index, place, value, size = found.index, found.place, found.value, found.size
     if failed.name == "embedding" and _counted(failed, index):
         return None
@@ -70,6 +82,34 @@ def label_range(failed: FailedCall) -> Finding | None:
         fix=_remedy(what, smallest, largest, size),
         patch=_from_zero(trail) if what == "label" and largest == size and smallest >= 1 else None,
         operands=(Operand(what, describe(index)), Operand(table, str(size))),
+    )
+
+
+def _no_probability(failed: FailedCall) -> Finding | None:
+    """A target of binary_cross_entropy that is below 0 or above 1: pictures from 0 to 255, labels of -1 and 1."""
+    operands = loss_operands(failed) if failed.name == "binary_cross_entropy" else None
+    target = operands[1] if operands is not None else None
+    if target is None or target.is_meta or target.is_sparse or target.is_complex() or not target.numel():
+        return None
+    if not bool(torch.isfinite(target).all()):
+        return None
+    smallest, largest = float(target.min()), float(target.max())
+    value = largest if largest > 1 else smallest
+    if 0 <= value <= 1:
+        return None
+    place = tuple((target == value).nonzero()[0].tolist())
+    if largest > 1 and smallest >= 0:
+        fix = f"Bring them to 0 to 1 where they are made: divide by {VOID} if they are pictures, or by the largest they can be."
+    else:
+        fix = "Bring them to 0 to 1 where they are made: (y + 1) / 2 for -1 to 1. For what has no bounds take mse_loss."
+    return tell(
+        failed,
+        "data/label-range",
+        verdict=f"targets from {smallest:g} to {largest:g}: binary_cross_entropy takes probabilities, 0 to 1",
+        trail=trace(failed.value(target), HasElement(value, place), failed),
+        why=f"At {shape_text(place)} of the targets stands {value:g}, which is no probability.",
+        fix=fix,
+        operands=(Operand("target", describe(target)),),
     )
 
 

@@ -178,7 +178,8 @@ def _counted(spot: Spot | None) -> Spot | None:
 def _learns(study: Study) -> bool:
     """Something else gives the step a gradient: other losses, or the other batches that it is accumulated from."""
     weights = [each for group in study.optimizer.param_groups for each in group["params"]]
-    return any(each.grad is not None and not each.grad.is_sparse and bool(each.grad.any()) for each in weights)
+    found = [study.gradient_of(each) for each in weights]
+    return any(each is not None and not each.is_sparse and bool(each.any()) for each in found)
 
 
 def _ignored(call: Call) -> int:

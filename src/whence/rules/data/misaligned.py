@@ -38,16 +38,20 @@ from whence.lineage.rerunning import run_again
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of
-from whence.source.definitions import parameter_names
+from whence.source.definitions import own_nodes, parameter_names
 from whence.source.sites import Site, variables
 from whence.source.spots import Spot
-from whence.source.text import function_node, last_name, statement_of, tree_of
+from whence.source.text import enclosing, function_node, last_name, statement_of, tree_of
+from whence.tape.batches import BatchLeaf
 
 ENOUGH_STEPS = 6
 ENOUGH_SAMPLES = 16
 DEEPEST = 8
 PATIENCE = 5.0
 MOST_SEEN = 64
+CUTS = frozenset(
+    {"__getitem__", "narrow", "split", "chunk", "select", "unbind", "index_select", "tensor_split", "unfold"}
+)
 
 
 @audit_rule("data/misaligned", Rank.CALL)
@@ -56,14 +60,16 @@ def misaligned(audit: Audit) -> Finding | None:
 
     What happened
         One of two things that go side by side was put in another order, or lost some of its elements, and the other was not: two
-        listings of files, inputs that a collate function sorts by length, an array that was shuffled alone.
+        listings of files, inputs that a collate function sorts by length, an array that was shuffled alone. Or a target is one of the
+        numbers of its own window.
     Why it matters
         Every input has another one's label. The model learns the mean of the labels.
     How it is detected
         The files that are read for some samples: their names have numbers or stems in common, but not for the same sample. A sheet
         beside the files that the labels were read from: it names another file for them. A batch
         is put together again from its samples, in a child process, and their parts are looked for in it. In memory, the
-        program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own.
+        program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
+        slide over one series, and in all of them the target stands at the same place of the input, of which the steps cut nothing off.
     How to fix it
         Sort both listings in the same way, or find one name from the other. Sort and filter pairs; index both with one permutation.
     When it stays silent
@@ -73,7 +79,7 @@ def misaligned(audit: Audit) -> Finding | None:
         A child process and a few samples, once in a run.
     """
     for entry in audit.batches.trained():
-        found = _files(audit, entry) or _sheet(audit, entry) or _collated(audit, entry)
+        found = _files(audit, entry) or _sheet(audit, entry) or _collated(audit, entry) or _within(audit, entry)
         if found is not None:
             return found
     return _in_memory(audit)
@@ -158,6 +164,41 @@ def _collated(audit: Audit, entry: LoaderEntry) -> Finding | None:
         fix="Sort the samples before they are taken apart: both parts are then in one order.",
         counterfactual="the samples of a batch were fetched one by one, in a child process, and looked for in it",
     )
+
+
+def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
+    """A target that lies within its own window: what is to be told is shown."""
+    habits = audit.habits_of(entry)
+    within = habits.within if habits is not None else None
+    if within is None or not _is_used_whole(audit, entry, within.window):
+        return None
+    return tell_silent(
+        audit,
+        "data/misaligned",
+        spot=within.spot or entry.info.built,
+        symptom=entry.info.built,
+        step=audit.step,
+        phase="data",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict=f"what is to be predicted is in the input: {_part(within.target)} of each sample is number {within.place} "
+        f"of the {within.length} in {_part(within.window)}",
+        what="windows that slide over a series, each with a target of its own",
+        why="A model that is shown the answer learns to copy it. What it is worth shows only when the answer is not there.",
+        fix=f"Take what follows the window: number {within.length}, counted from where it begins.",
+        counterfactual="neighbouring samples were fetched and compared, in a child process: it is so in all of them",
+    )
+
+
+def _is_used_whole(audit: Audit, entry: LoaderEntry, part: str) -> bool:
+    """Whether the steps that were recorded use all of a window: some have it with its target, and cut that off later on."""
+    leaves = [
+        (call, each.leaf)
+        for call in audit.tape.calls
+        for each in call.operands
+        if isinstance(each.leaf, BatchLeaf) and each.leaf.batch.info is entry.info and each.leaf.path == f"[{part}]"
+    ]
+    return bool(leaves) and not any(call.name in CUTS for call, _ in leaves)
 
 
 def _part(name: str) -> str:
@@ -367,6 +408,52 @@ def _in_files(
                     if depth is not None:
                         yield from _inwards(one, other, Place(filename, scope, stack[depth].f_globals))
                         yield from _outwards(one, other, scope, stack[depth + 1 :])
+                yield from _where_called(one, other, scope, _names_in(filename, stacks))
+            yield from _handed_over(scope, together, _names_in(filename, stacks))
+
+
+def _handed_over(
+    scope: ast.AST, together: dict[str, tuple[int, int] | None], place: Place | None
+) -> Iterator[tuple[Apart | None, str]]:
+    """`Pairs(*prepared(table))`: what a function returns side by side."""
+    for node in own_nodes(scope) if place is not None else ():
+        match node:
+            case ast.Call(func=func, args=[ast.Starred(value=ast.Call() as call)]):
+                places = (0, 1) if last_name(func) == "TensorDataset" else together.get(last_name(func))
+                here = Place(place.filename, scope, place.names) if place is not None else None
+                for function, filename, _ in (
+                    functions_of(call, here) if places is not None and here is not None else ()
+                ):
+                    one, other = (returned(function, (each,)) for each in places or ())
+                    if one is not None and other is not None:
+                        yield apart(one, other, other, function), filename
+
+
+def _names_in(filename: str, stacks: list[tuple[Site, ...]]) -> Place | None:
+    """A file, with what it has defined."""
+    sites = (site for stack in stacks for site in stack if site.filename == filename)
+    tree, found = tree_of(filename), next(sites, None)
+    return Place(filename, tree, found.f_globals) if found is not None and tree is not None else None
+
+
+def _where_called(
+    one: ast.expr, other: ast.expr, scope: ast.AST, place: Place | None
+) -> Iterator[tuple[Apart | None, str]]:
+    """A generator is on nobody's stack: what it is given stands in its only call."""
+    if place is None or not isinstance(scope, ast.FunctionDef) or not _yields(scope):
+        return
+    calls = [
+        each for each in ast.walk(place.scope) if isinstance(each, ast.Call) and last_name(each.func) == scope.name
+    ]
+    around = [enclosing(each, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module) for each in calls]
+    given = outside(one, other, scope, calls[0]) if len(calls) == 1 else []
+    if given and around[0] is not None:
+        yield apart(given[0], given[1], calls[0], around[0]), place.filename
+        yield from _inwards(given[0], given[1], Place(place.filename, around[0], place.names))
+
+
+def _yields(function: ast.FunctionDef) -> bool:
+    return any(isinstance(each, ast.Yield) for each in own_nodes(function))
 
 
 def _parameters(kind: type) -> tuple[int, int] | None:

@@ -6,12 +6,13 @@ import ast
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import ModuleType
 
 import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Sample
 from whence.lineage.births import Contents, first_bad, is_deliberate
-from whence.lineage.lines import operation_in
+from whence.lineage.lines import WRAPPERS, operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import Birth, Trail, trace
@@ -21,6 +22,7 @@ from whence.rules.nonfinite.telling import loss_text, number_text, operand_hops,
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.definitions import find_definition
+from whence.source.spots import Spot
 from whence.source.text import enclosing, last_name, statement_of
 from whence.tape.batches import BatchLeaf
 from whence.tape.replay import Unreplayable
@@ -53,6 +55,7 @@ def source_of(trip: Trip) -> Source | None:
     trail = trace(
         _of_this_step(value, trip), NotFinite(trip.tape, column, columns, infinite=born.trouble == "inf"), trip
     )
+    trail = _where_numpy_warned(trail, trip)
     unseen = trip.now.late or (trip.tape.has_gaps and not _is_from_outside(value, trip))
     if value.leaf is None and (trail.spot is None or unseen):
         # Not seen being made: it need not have come from outside.
@@ -61,6 +64,34 @@ def source_of(trip: Trip) -> Source | None:
     if tensor.dim():
         rows = blamed_rows(trip, ~torch.isfinite(tensor), lambda run: is_finite_outcome(trip, run))
     return Source(value, tensor, index, trail, rows)
+
+
+def _where_numpy_warned(trail: Trail, trip: Trip) -> Trail:
+    """The walk ends at a call, or at what was kept over many of them: numpy itself has said which line beneath it gave no number."""
+    end = trail.spot
+    if end is None or trail.birth is Birth.SAMPLE or _is_arithmetic(end):
+        return trail
+    beneath = [stack for stack in trip.warned if any(Spot.of_site(site).is_within(end) for site in stack)]
+    found = [spot for stack in beneath or trip.warned if _is_arithmetic(spot := Spot.of_site(stack[0]))]
+    if not found or (not beneath and (len(trip.warned) > 1 or _asks_a_library(end, trip))):
+        return trail
+    hops = (end.hop("passed on"), *trail.hops)
+    return replace(trail, birth=Birth.SOURCE, spot=found[0], hops=hops, op=None, module=None, is_certain=bool(beneath))
+
+
+def _is_arithmetic(spot: Spot) -> bool:
+    """Whether a NaN can be made there, not only passed on."""
+    node = spot.node()
+    return isinstance(node, ast.AugAssign) or (node is not None and operation_in(node) in ARITHMETIC)
+
+
+def _asks_a_library(spot: Spot, trip: Trip) -> bool:
+    """`pandas.read_csv(path)`: it may have come from there, whatever else numpy has warned about."""
+    node = spot.node()
+    calls = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
+    asked = [each for each in calls if last_name(each) not in PUTS_TOGETHER]
+    names = {each.id for func in asked for each in ast.walk(func) if isinstance(each, ast.Name)}
+    return any(isinstance(frame.f_globals.get(name), ModuleType) for frame in trip.frames for name in names)
 
 
 def _is_from_outside(value: Value, trip: Trip) -> bool:
@@ -103,6 +134,8 @@ def _tell(trip: Trip, rule: str, source: Source, verdict: str, why: str, fix: st
     if trip.run is None or counterfactual is None:
         # The value itself was seen: that it is there needs no counterfactual.
         confidence = Confidence.PROVEN if spot is not None else Confidence.LIKELY
+    if not trail.is_certain:
+        confidence = Confidence.LIKELY
     return tell_trip(
         trip,
         rule,
@@ -141,9 +174,14 @@ def _number(source: Source) -> str:
 
 
 def _column(source: Source) -> str:
+    if source.trail.column:
+        return f", column {source.trail.column!r}"
     return f", column {source.index[-1]}" if len(source.index) == 2 else ""
 
 
+ARITHMETIC = frozenset({"div", "floor_divide", "remainder", "pow", "mul", "sub", "add", "matmul", "log", "log10", "log2", "log1p", "sqrt"}
+                       | {"exp", "expm1", "power", "divide", "true_divide", "mean", "std", "var", "arccos", "arcsin", "reciprocal"})  # fmt: skip
+PUTS_TOGETHER = WRAPPERS | {"stack", "concatenate", "vstack", "hstack", "column_stack", "cat"}
 MENDED = {
     "div": "Keep the divisor away from 0 there",
     "log": "Keep what goes into log above 0 there",
@@ -288,12 +326,13 @@ def nonfinite(trip: Trip) -> Finding | None:
     which = f" in sample {sample.dataset_index}" if sample is not None and sample.dataset_index is not None else ""
     path = source.value.leaf.path if isinstance(source.value.leaf, BatchLeaf) else ""
     leaf = f" {'of' if which else 'in'} {path}" if path else ""
+    column = _column(source)
     many = int((~torch.isfinite(source.content)).sum())
     return _tell(
         trip,
         "data/nonfinite",
         source,
-        verdict=f"the data have {_number(source)}{which}{leaf}{_column(source)}",
+        verdict=f"the data have {_number(source)}{which}{leaf}{column if which or leaf else column.replace(', ', ' in ', 1)}",
         why=f"{many} of {source.content.numel()} elements {'is' if many == 1 else 'are'} not finite when the step begins; no operation of the step made them so.",
         fix=f"{MENDED.get(operation_of(source.trail) or '', 'Mend it where it is made')}, or leave the sample out.",
     )

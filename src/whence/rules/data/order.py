@@ -78,8 +78,8 @@ def empty_epoch(audit: Audit) -> Finding | None:
             step=audit.step,
             phase="data",
             severity=Severity.ERROR if before or info.drop_last else Severity.WARNING,
-            verdict=f"an epoch had no batches (epoch {entry.number} of this loader)",
-            what="the body of this loop did not run",
+            verdict="a whole epoch had no batches",
+            what=f"the body of this loop did not run in epoch {entry.number} of this loader",
             why=why,
             fix=fix,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -19,8 +20,9 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.inputs import Given
 from whence.lineage.ancestry import ancestors
-from whence.lineage.datasets.preparing import has_no_code, other_preparation, prepared_alone
+from whence.lineage.datasets.preparing import has_no_code, other_preparation, prepared_alone, where_they_part
 from whence.lineage.datasets.samples import trace_into_batch
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rules.data.refitted import refitted
@@ -31,6 +33,7 @@ from whence.source.spots import Spot
 from whence.tape.batches import Batch, BatchLeaf
 from whence.tape.slices import is_random
 
+PATIENCE = 5.0
 FACTOR = 5.0
 SPREADS = 6.0
 APART = 1e4
@@ -105,7 +108,14 @@ def _prepared(audit: Audit) -> Spot | None:
         for entry in audit.batches.trained()
         if evaluated is not None and entry.info.dataset is not None
     )
-    return next((each for each in spots if each is not None), None)
+    if (found := next((each for each in spots if each is not None), None)) is not None:
+        return found
+    for entry in audit.batches.trained():
+        with suppress(NotPossible):
+            found = run_elsewhere(partial(where_they_part, entry.info.dataset, evaluated), PATIENCE)
+        if found is not None:
+            return found
+    return None
 
 
 def _tell_refitted(audit: Audit, trail: Trail) -> Finding | None:

@@ -48,7 +48,7 @@ def refused_by_optimizer(failed: FailedCall) -> Finding | None:
         fix=f"Give the optimizer {owner} itself, and compute from it in forward."
         if owner
         else "Compute first, then wrap: nn.Parameter(torch.randn(...) * 0.1), or (...).requires_grad_() at the end.",
-        patch=_patch(spot) if not owner else None,
+        patch=wrapped_last(spot) if not owner else None,
         operands=(Operand(name or "given", describe(tensor)),),
     )
 
@@ -111,7 +111,7 @@ def _where_kept(tensor: torch.Tensor, failed: FailedCall) -> Spot | None:
     return None
 
 
-def _patch(spot: Spot | None) -> str | None:
+def wrapped_last(spot: Spot | None) -> str | None:
     """`nn.Parameter(a) * b` to `nn.Parameter(a * b)`; `randn(3, requires_grad=True) * b` to `(randn(3) * b).requires_grad_()`."""
     node = spot.node() if spot is not None else None
     made = _made_in(node) if node is not None else None

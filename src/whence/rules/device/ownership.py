@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import torch
@@ -11,9 +12,14 @@ from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.lineage.trail import where_built
+from whence.rules.device.computed import wrapped_last
+from whence.rules.optimizer.ownership import hiding
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, tell_silent
+from whence.source.definitions import name_in
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
+from whence.source.text import text_of
 from whence.tape.scopes import Scope
 from whence.tape.tape import Value
 
@@ -37,20 +43,63 @@ def unregistered_tensor(audit: Audit) -> Finding | None:
             continue
         holder = audit.modules.holder_of(weight)
         if holder is None:
+            found = _in_a_container(audit, weight)
+            if found is not None:
+                return found
             continue
         module, name = holder
         path = f"{audit.modules.path_of(module)}.{name}"
+        spot = where_built(module, name, audit)
         return tell_silent(
             audit,
             "device/unregistered-tensor",
-            spot=where_built(module, name, audit),
+            spot=spot,
             step=audit.step,
             verdict=f"{path} gets gradients and is never updated: it is a plain tensor, not a parameter",
             what=f"after {audit.step} steps it is bit for bit what it was; parameters() does not have it",
             why="A module registers what is an nn.Parameter. A tensor with requires_grad=True is no parameter: no optimizer gets it, .to() does not move it, state_dict does not save it.",
             fix=f"self.{name} = nn.Parameter(...)",
+            patch=_as_parameter(spot),
         )
     return None
+
+
+def _in_a_container(audit: Audit, weight: torch.Tensor) -> Finding | None:
+    """A list, tuple or dict of a module's has it."""
+    hidden = hiding(audit, lambda each: each is weight)
+    if hidden is None:
+        return None
+    spot, where = hidden
+    return tell_silent(
+        audit,
+        "device/unregistered-tensor",
+        spot=spot,
+        step=audit.step,
+        verdict=f"what is in {where} gets gradients and is never updated: plain tensors in a plain container",
+        what=f"after {audit.step} steps a tensor {shape_text(weight.shape)} is bit for bit what it was; parameters() does not have it",
+        why="A module registers what is assigned to it as a parameter; it looks into no list, tuple or dict, and a tensor with "
+        "requires_grad=True is no parameter.",
+        fix="Use nn.ParameterList or nn.ParameterDict, or one nn.Parameter for all of them.",
+    )
+
+
+def _as_parameter(spot: Spot | None) -> str | None:
+    """`x.requires_grad_()` to `nn.Parameter(x)`, `randn(3, requires_grad=True)` to `nn.Parameter(randn(3))`."""
+    node = spot.node() if spot is not None else None
+    if (
+        spot is None
+        or not isinstance(node, ast.Call)
+        or (kind := name_in(spot.filename, "torch.nn", "Parameter")) is None
+    ):
+        return None
+    filename = spot.filename
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "requires_grad_" and not node.args:
+        return diff_of(replace_node(filename, node, f"{kind}({text_of(filename, node.func.value)})"))
+    switched = [each for each in node.keywords if each.arg == "requires_grad"]
+    if not switched or ast.unparse(switched[0].value) != "True":
+        return None
+    given = ", ".join(text_of(filename, each) for each in (*node.args, *node.keywords) if each is not switched[0])
+    return diff_of(replace_node(filename, node, f"{kind}({text_of(filename, node.func)}({given}))"))
 
 
 @study_rule("device/parameter-copy", Rank.CAUSE)
@@ -65,15 +114,17 @@ def parameter_copy(study: Study) -> Finding | None:
             if lost is None:
                 continue
             path = f"{study.modules.path_of(module)}.{name}"
+            spot = where_built(module, name, study)
             return tell_silent(
                 study,
                 "device/parameter-copy",
-                spot=where_built(module, name, study),
+                spot=spot,
                 step=study.step,
                 verdict=f"{path} is not a parameter: it was computed from one that nobody has, and never learns",
                 what=f"a parameter {shape_text(lost.shape)} is in no module and in no optimizer",
                 why="nn.Parameter(...) followed by arithmetic, .to() or a cast gives an ordinary tensor; the parameter itself is lost.",
                 fix="Compute first, then wrap: nn.Parameter(torch.randn(...) * 0.1).",
+                patch=wrapped_last(spot),
             )
     return None
 

@@ -26,7 +26,7 @@ from whence.finding import Finding, Operand
 from whence.rules.dtype.operands import birth, cast_patch
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, tell
-from whence.source.edits import diff_of, insert_after, replace_node
+from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.trial import try_values
@@ -95,8 +95,4 @@ def _creation_patch(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None
-    for keyword in node.keywords:
-        if keyword.arg == "dtype":
-            return diff_of(replace_node(spot.filename, keyword.value, "torch.float32"))
-    last = (*node.args, *(keyword.value for keyword in node.keywords))
-    return diff_of(insert_after(spot.filename, last[-1], ", dtype=torch.float32")) if last else None
+    return diff_of(give_by_name(spot.filename, node, "dtype", "torch.float32"))

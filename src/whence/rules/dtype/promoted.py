@@ -10,7 +10,8 @@ How it is detected
 How to fix it
     Nothing has to be done; a cast with .to(...) says what is meant.
 When it stays silent
-    Numbers, masks (bool), tensors without axes, calls made inside libraries or under autocast, which mixes types on purpose; and it is never more than a note.
+    Numbers, masks (bool), tensors without axes, calls made inside libraries or under autocast, which mixes types on purpose; whole numbers
+    of torch's own type, int64, which positions and labels have; and it is never more than a note.
 Cost
     One comparison a recorded call.
 """
@@ -48,6 +49,8 @@ def promoted(call: Call) -> Finding | None:
     ):
         return None
     changed = one if one.dtype != result.dtype else other
+    if changed.dtype is torch.int64 and result.dtype.is_floating_point:
+        return None
     verdict = f"{dtype_name(one.dtype)} and {dtype_name(other.dtype)} met in {call.name}: the result is {dtype_name(result.dtype)}"
     return tell_call(
         call,

@@ -99,7 +99,9 @@ def wrapped_before_training(study: Study) -> Finding | None:
 
 
 def _bytes_of(leaf: torch.Tensor) -> Iterator[bytes]:
-    """A few samples, as the bytes that they were before they were scaled, if they were any."""
+    """A few samples, as the bytes that they were before they were scaled, if they were any. Words come as large integers."""
+    if not leaf.dtype.is_floating_point and leaf.dtype is not torch.uint8:
+        return
     scale = 255 if are_shares_of_bytes(leaf) else 1 if are_bytes(leaf) else None
     for each in leaf[:FEW] if scale is not None else ():
         yield bytes((each.double() * scale).round().to(torch.uint8).flatten().tolist())

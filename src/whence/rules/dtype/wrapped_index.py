@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding, Operand
-from whence.lineage.narrowing import Wrapped, may_be_wrapped, narrow_type
+from whence.lineage.narrowing import Wrapped, casts_of_program, may_be_wrapped, narrow_type
 from whence.lineage.properties import HasElement
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.dtype.operands import cast_patch
@@ -30,7 +30,8 @@ def narrowed(failed: FailedCall) -> Finding | None:
         The lookup raises; the cast did it, often long before, and what it made was stored and read back as a wider type.
     How it is detected
         The wrong index is followed back to a cast whose input had the number plus or minus what the type wraps by: over torch's calls;
-        through numpy's, in the source; through a file, from the line that reads it to the one in the program that writes it.
+        through numpy's, in the source; through a file, from the line that reads it to the one in the program that writes it; or there is
+        only one cast in the program that can have made such a number.
     How to fix it
         A wider type at the cast.
     When it stays silent
@@ -60,6 +61,11 @@ def _cast_elsewhere(failed: FailedCall, found: Beyond) -> Finding | None:
     prop = Wrapped(found.value, found.place, size=found.size)
     trail = trace(failed.value(found.index), prop, failed)
     node = trail.spot.node() if trail.spot is not None else None
+    if node is None or prop.original(node) is None:
+        # The way there is lost; but where the program has one such cast alone, nothing else can have made the number.
+        casts = [each for each in casts_of_program() if prop.original(each[1]) is not None]
+        filename, node = casts[0] if len(casts) == 1 else ("", None)
+        trail = Trail(Birth.SOURCE, Spot.of_node(filename, node), trail.hops) if node is not None else trail
     original = prop.original(node) if node is not None else None
     if original is None or not isinstance(node, ast.Call):
         return None

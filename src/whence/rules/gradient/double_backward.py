@@ -62,9 +62,16 @@ def double_backward(failed: FailedCall) -> Finding | None:
     before = failed.beats.backward_since(freed.number) if freed is not None else None
     if loss is None or freed is None or before is None:
         return None
-    carried = _carried(failed, loss, freed, before.before)
-    spot = _where_kept(failed, carried) if carried is not None else None
+    carried = carried_beyond(failed, loss, freed, before.before)
+    spot = where_kept(failed, carried) if carried is not None else None
+    used = _used_again(failed, carried)
     earlier = Spot.of_site(before.site)
+    chain = [earlier.hop("this backward freed it")]
+    if spot is not None and used is not None and _in_one_round(spot, earlier, used):
+        # Two losses of one round have it: the second is to leave its graph alone.
+        chain, spot = [spot.hop("made here"), *chain], used
+    elif used is not None and (spot is None or (used.filename, used.line) != (spot.filename, spot.line)):
+        chain.append(used.hop("used again here"))
     where = f" at {earlier.file}:{earlier.line}"
     return tell(
         failed,
@@ -72,11 +79,11 @@ def double_backward(failed: FailedCall) -> Finding | None:
         verdict="the loss reaches back into a graph that an earlier backward has freed",
         spot=spot,
         patch=_detach_patch(spot),
-        chain=(earlier.hop("this backward freed it"),),
-        why=f"{_what(carried)} was made {_when(carried)}before the backward{where}; this loss was made from it in step {failed.call.step}."
+        chain=tuple(chain),
+        why=f"{_what(carried)} was made {_when(carried)}before the backward{where}; this loss was made from it after that."
         if carried is not None
         else f"backward already ran over this loss{where}.",
-        fix="detach() it before it is used in the next step (h = h.detach()), or compute it anew there; retain_graph=True would only keep every step's graph alive."
+        fix="detach() it before it is used again (h = h.detach()), or compute it anew there; retain_graph=True would only keep every step's graph alive."
         if carried is not None
         else "Call backward once for each loss.",
         operands=(Operand("carried", describe(carried.thing)),)
@@ -85,8 +92,22 @@ def double_backward(failed: FailedCall) -> Finding | None:
     )
 
 
-def _carried(failed: FailedCall, loss: torch.Tensor, freed: Lost, limit: int) -> Carried | None:
-    """What was made before the last backward, used after it, and hangs on something that was freed."""
+def _used_again(failed: FailedCall, carried: Carried | None) -> Spot | None:
+    """The line of the loop that gives it to what this loss is made by."""
+    stack = carried.user.stack if carried is not None and carried.user is not None else ()
+    running = {site.f_code for site in failed.call.stack}
+    site = next((site for site in stack if site.f_code in running), next(iter(stack), None))
+    return Spot.of_site(site) if site is not None else None
+
+
+def _in_one_round(made: Spot, freed: Spot, used: Spot) -> bool:
+    """`fake = G(z)`, the backward of one loss, and only then its use in the other, one below the other."""
+    places = {(each.filename, each.function) for each in (made, freed, used)}
+    return len(places) == 1 and made.line < freed.line < used.line
+
+
+def carried_beyond(failed: FailedCall, loss: torch.Tensor, freed: Lost, limit: int) -> Carried | None:
+    """What was made before a backward or a step, used after it, and hangs on something that is gone."""
     for user, node in made_before(loss, limit):
         if any(below is freed.node for below in nodes_below(node)):
             made = call_of(node, failed)
@@ -96,7 +117,7 @@ def _carried(failed: FailedCall, loss: torch.Tensor, freed: Lost, limit: int) ->
     return None
 
 
-def _where_kept(failed: FailedCall, carried: Carried) -> Spot | None:
+def where_kept(failed: FailedCall, carried: Carried) -> Spot | None:
     """The line that keeps it for the next step; the line of the loop that got it; where it was made, if a module keeps it."""
     stack = carried.made.stack if carried.made is not None else ()
     keepers = keepers_of(lambda each: node_of(each) is carried.node, failed)

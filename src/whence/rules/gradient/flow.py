@@ -19,12 +19,19 @@ from whence.rules.gradient.sampled import drawn_without_way
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.source.edits import diff_of, give_by_name, remove_statement, replace_node
+from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.text import last_name, parent_of, text_of
 from whence.tape.tape import OUT_OF_TORCH, Call, CustomFunction, Value
 
 ENOUGH = 3
 WRAPS = frozenset({"tensor", "as_tensor", "Variable", "Parameter", "Tensor"})
 MEANT = frozenset({"detach", "detach_"})
+# What was told of a whole optimizer is true of each of its weights.
+EXPLAINED = frozenset(
+    {"gradient/detached", "gradient/fake-leaf", "gradient/checkpoint-cut", "optimizer/discarded-gradient", "optimizer/no-update"}
+)  # fmt: skip
 # Their derivative is zero wherever it exists.
 STEPS = frozenset(
     {"round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside", "round_", "floor_", "ceil_", "sign_",
@@ -50,12 +57,13 @@ def fake_leaf(study: Study) -> Finding | None:
     Cost
         A look at the loss when backward begins.
     """
-    gradients = [each for group in study.optimizer.param_groups for each in group["params"] if each.grad is not None]
-    if not study.leaf_losses or gradients:
+    own = [each for group in study.optimizer.param_groups for each in group["params"]]
+    if not study.leaf_losses or any(study.gradient_of(each) is not None for each in own):
         return None
     value, stack = study.leaf_losses[-1]
     wrap = _wrapping(study, value)
-    cut = _cut_before(wrap.operands[0] if wrap is not None and wrap.operands else value)
+    inside = wrap.operands[0] if wrap is not None and wrap.operands else _same_memory(study, value)
+    cut = _cut_before(inside)
     spot = Spot.of_site(wrap.site) if wrap is not None and wrap.site is not None else _returned(study, value)
     symptom = Spot.of_site(stack[0]) if stack else None
     chain: tuple[Hop, ...] = ()
@@ -75,7 +83,22 @@ def fake_leaf(study: Study) -> Finding | None:
         why="A tensor that is made with requires_grad=True, or has it switched on, begins a graph of its own: nothing before it is part of that.",
         fix="Call backward on the loss itself, without wrapping it." + before,
         chain=chain,
+        patch=_bare(spot) if spot is not None and inside is not value and inside.requires_grad else None,
     )
+
+
+def _bare(spot: Spot) -> str | None:
+    """The loss as it was before something was wrapped around it."""
+    match node := spot.node():
+        case ast.Call(args=[kept]) if last_name(node.func) in WRAPS and not isinstance(kept, ast.Starred):
+            return _unwrapped(spot.filename, node, kept)
+    return None
+
+
+def _same_memory(study: Study, value: Value) -> Value:
+    """What a Variable was made of, which torch shows to nobody: it has its memory."""
+    made = (each for call in reversed(study.calls) for each in call.outputs if each.storage == value.storage)
+    return next((each for each in made if each is not value), value)
 
 
 def _wrapping(study: Study, value: Value) -> Call | None:
@@ -136,13 +159,12 @@ def detached(audit: Audit) -> Finding | None:
     How to fix it
         Keep the computation in torch; take no_grad or detach away where it is not meant.
     When it stays silent
-        Weights that get a gradient in some pass, parts that the loss does not use, weights that the program changes by itself
+        Weights that get a gradient in some pass, or whose optimizer has hardly stepped yet, parts that the loss does not use, weights that the program changes by itself
         (target networks), frozen and loaded ones, modules in eval mode.
     Cost
         A look at each weight of a few recorded steps.
     """
-    explained = {"gradient/fake-leaf", "gradient/checkpoint-cut", "optimizer/discarded-gradient", "optimizer/no-update"}
-    if explained & audit.told or audit.step < ENOUGH:
+    if EXPLAINED & audit.told or audit.step < ENOUGH:
         return None
     lost = [each for each in _without_gradient(audit) if each.weight is not None and each.weight.grad is None]
     for entry in lost:
@@ -165,16 +187,52 @@ def detached(audit: Audit) -> Finding | None:
             call=cut,
             verdict=f"{_weights(names)} never {'gets' if len(names) == 1 else 'get'} a gradient: {_reason(cut)}",
             what=_unmoved(names),
-            why="What went in had a gradient, what came out has none: to everything behind it the weights before it are constants."
-            if cut.grad_mode
-            else "It ran with gradients switched off, so that the weights in it are constants to the loss.",
-            fix="Stay in torch there: torch has the same functions, with derivatives."
-            if leaves or cut.name in OUT_OF_TORCH | WRAPS
-            else "Take the cut away; if these weights are not to learn, freeze them with requires_grad_(False).",
+            why=_why(cut),
+            fix=_fix(cut, leaves),
+            patch=_uncut(cut) if not meant and not leaves else None,
             severity=Severity.WARNING if meant else Severity.ERROR,
             confidence=Confidence.LIKELY if meant else Confidence.PROVEN,
         )
     return None
+
+
+def _why(cut: Call) -> str:
+    if not cut.grad_mode:
+        return "It ran with gradients switched off, so that the weights in it are constants to the loss."
+    came = "begins a graph of its own" if any(each.requires_grad for each in cut.outputs) else "has none"
+    return f"What went in had a gradient, what came out {came}: to everything behind it the weights before it are constants."
+
+
+def _fix(cut: Call, leaves: bool) -> str:
+    if cut.name in WRAPS and not leaves:
+        return "Use the tensor itself, which has its graph: what wraps it makes a copy without one."
+    if leaves or cut.name in OUT_OF_TORCH:
+        return "Stay in torch there: torch has the same functions, with derivatives."
+    return "Take the cut away; if these weights are not to learn, freeze them with requires_grad_(False)."
+
+
+def _uncut(cut: Call) -> str | None:
+    """A diff that takes away what cuts a tensor off, and leaves the tensor: `x.detach()` and `torch.tensor(x)` become `x`."""
+    node = cut.site.node() if cut.site is not None else None
+    if cut.site is None or not isinstance(node, ast.Call):
+        return None
+    match node:
+        case ast.Call(func=ast.Attribute(value=kept, attr="detach" | "detach_"), args=[]):
+            return _unwrapped(cut.site.filename, node, kept)
+        case ast.Call(args=[ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript() as kept]) if cut.name in WRAPS:
+            return _unwrapped(cut.site.filename, node, kept)
+    return None
+
+
+def _unwrapped(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
+    """A call gives way to one of its operands; where the operand is given its own name again, the line goes."""
+    text, statement = text_of(filename, kept), parent_of(node)
+    casts = [f"{each.arg}={ast.unparse(each.value)}" for each in node.keywords if each.arg in ("dtype", "device")]
+    if casts:
+        text = f"{text}.to({', '.join(casts)})"
+    if isinstance(statement, ast.Assign) and [ast.unparse(each) for each in statement.targets] == [text]:
+        return diff_of(remove_statement(filename, statement))
+    return diff_of(replace_node(filename, node, text))
 
 
 def _weights(names: list[str]) -> str:
@@ -209,7 +267,8 @@ def _without_gradient(audit: Audit) -> list[WeightEntry]:
         and entry.gradients == 0
         and entry.call is not None
         and weight.requires_grad
-        and audit.is_owned(weight)
+        # An adversary may be trained for several steps before these weights have their first.
+        and audit.steps_over(weight) >= ENOUGH
         and not entry.has_changed()
     ]
 
@@ -222,7 +281,7 @@ def detached_in_a_step(study: Study) -> Finding | None:
 def _nothing_reached(study: Study) -> Finding | None:
     """No weight of the optimizer that is about to step gets a gradient from the backward before it."""
     own = [each for group in study.optimizer.param_groups for each in group["params"] if each.requires_grad]
-    if study.entry.steps < 2 or not study.losses or not own or any(each.grad is not None for each in own):
+    if study.entry.steps < 2 or not study.losses or not own or any(study.gradient_of(each) is not None for each in own):
         return None
     known = {id(each) for each in own}
     if "gradient/fake-leaf" in study.told or known & _graph_leaves(study):
@@ -245,6 +304,7 @@ def _nothing_reached(study: Study) -> Finding | None:
             what=f"{study.entry.kind} steps, and none of its {len(own)} weights has a gradient",
             why="The loss that backward was called on is computed from them only through a result that has no graph.",
             fix="Take the cut away here. In the step of another optimizer it may be right.",
+            patch=_uncut(cut),
         )
     return None
 
@@ -274,7 +334,7 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
         given = [value for value in call.operands if id(value) in reached]
         if not given:
             continue
-        if call.name in OUT_OF_TORCH or (call.outputs and not any(each.requires_grad for each in call.outputs)):
+        if call.name in OUT_OF_TORCH | WRAPS or (call.outputs and not any(each.requires_grad for each in call.outputs)):
             if call.name in ("item", "__float__", "tolist", "eq", "__eq__", "argmax", "isnan", "isfinite") or _is_side(
                 call, calls
             ):
@@ -352,9 +412,25 @@ def zero_derivative(audit: Audit) -> Finding | None:
                     what=_unmoved(names),
                     why=f"{call.name} is flat everywhere and jumps in between; nothing of the loss's gradient passes it.",
                     fix=f"Let the gradient pass: x + (torch.{call.name}(x) - x).detach(); or use a smooth function there.",
+                    patch=_straight_through(call.site),
                 )
             reached |= {id(value) for value in call.outputs}
     return None
+
+
+def _straight_through(site: Site) -> str | None:
+    """`round(x)` to `(x + (round(x) - x).detach())`, where x is a name or the like and is not computed twice by that."""
+    match node := site.node():
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="torch")), args=[ast.Name() | ast.Attribute() as given], keywords=[]
+        ):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as given), args=[], keywords=[]):
+            pass
+        case _:
+            return None
+    name, whole = text_of(site.filename, given), text_of(site.filename, node)
+    return diff_of(replace_node(site.filename, node, f"({name} + ({whole} - {name}).detach())"))
 
 
 @audit_rule("gradient/checkpoint-cut", Rank.CAUSE)
@@ -376,6 +452,7 @@ def checkpoint_cut(audit: Audit) -> Finding | None:
         A look at the tape after some steps.
     """
     calls = list(audit.tape.calls)
+    cut: dict[Site, tuple[Call, set[int]]] = {}
     for call in calls:
         if (
             not isinstance(call.func, CustomFunction)
@@ -392,11 +469,13 @@ def checkpoint_cut(audit: Audit) -> Finding | None:
             if (tensor := value.tensor) is not None and tensor.requires_grad and tensor.is_leaf
         ]
         lost = {id(each) for each in inside if each.grad is None and audit.is_owned(each)}
+        cut.setdefault(call.site, (call, set()))[1].update(lost)
+    for site, (call, lost) in cut.items():
         if lost:
             return tell_silent(
                 audit,
                 "gradient/checkpoint-cut",
-                spot=Spot.of_site(call.site),
+                spot=Spot.of_site(site),
                 step=call.step,
                 call=call,
                 op="checkpoint",
@@ -404,8 +483,16 @@ def checkpoint_cut(audit: Audit) -> Finding | None:
                 what="the result of checkpoint has no graph",
                 why="Reentrant checkpointing runs without a graph, and runs again in backward only if an input requires grad.",
                 fix="Pass use_reentrant=False.",
+                patch=_not_reentrant(site),
             )
     return None
+
+
+def _not_reentrant(site: Site) -> str | None:
+    node = site.node()
+    if not isinstance(node, ast.Call) or last_name(node.func) != "checkpoint":
+        return None
+    return diff_of(give_by_name(site.filename, node, "use_reentrant", "False"))
 
 
 def _within(call: Call, calls: list[Call]) -> Iterator[Call]:

@@ -8,6 +8,7 @@ import torch
 
 from whence.finding import Finding, Hop, Operand
 from whence.lineage.graph import Lost, call_of, change_after, lost_in, node_name
+from whence.rules.gradient.double_backward import Carried, carried_beyond, where_kept
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
@@ -59,7 +60,7 @@ def stepped_early(failed: FailedCall) -> Finding | None:
         What backward misses shares its memory with a parameter of an optimizer that has stepped since: autograd's numbers tell,
         also where nothing was recorded.
     How to fix it
-        Compute the second loss after the step, or call both backwards before either step.
+        Compute the second loss after the step, or call both backwards before either step; detach a state that is only handed on.
     When it stays silent
         Steps that come after every backward that needs the old weights.
     Cost
@@ -72,6 +73,10 @@ def stepped_early(failed: FailedCall) -> Finding | None:
     made = call_of(lost.node, failed)
     saved_by = made.name if made is not None else node_name(lost.node)
     name = failed.modules.name_of_memory(weight) or shape_text(weight.shape)
+    loss = differentiated(failed)
+    carried = carried_beyond(failed, loss, lost, step.before) if loss is not None else None
+    if carried is not None:
+        return _handed_on(failed, carried, step, name=name, steps=_steps_between(failed, lost, step))
     return tell(
         failed,
         "gradient/stepped-early",
@@ -82,6 +87,33 @@ def stepped_early(failed: FailedCall) -> Finding | None:
         fix="Compute this loss after the step, from a new forward pass, or run both backwards before either step. "
         "Detaching would silence it and cut the gradient.",
         operands=(Operand("parameter", describe(weight)),),
+    )
+
+
+def _steps_between(failed: FailedCall, lost: Lost, step: Beat) -> int:
+    """How often the optimizer that stepped first has stepped since something was saved."""
+    return sum(each.optimizer is step.optimizer for each in failed.beats.steps_since(lost.number))
+
+
+def _handed_on(failed: FailedCall, carried: Carried, step: Beat, *, name: str, steps: int) -> Finding | None:
+    """The loss was made after the step, out of something from before it: a state that is handed on, or features shared by two losses."""
+    stepped = Spot.of_site(step.site)
+    # What two losses share is used within one round; what outlives two updates is a state.
+    kept = where_kept(failed, carried) if steps > 1 else None
+    use = carried.user.site if carried.user is not None else None
+    hops = ((stepped.hop(f"changes {name}"),) if kept is not None else ()) + (
+        (Spot.of_site(use).hop("the loss is made from it"),) if use is not None else ()
+    )
+    return tell(
+        failed,
+        "gradient/stepped-early",
+        verdict=f"the loss reaches back beyond {'the last updates' if steps > 1 else 'an update'} of {name}, into a graph made with other weights",
+        spot=kept or stepped,
+        chain=hops,
+        why="The loss was computed after the step, from something that was computed before it; to go back through that, backward needs the weights of that time, and they are gone.",
+        fix="A state that is only handed on: detach() it where it is handed on (h = h.detach()). "
+        "Where its gradient is wanted: compute it anew after the step, or run both backwards before either step.",
+        operands=(Operand("carried", describe(carried.thing)),) if carried.thing is not None else (),
     )
 
 

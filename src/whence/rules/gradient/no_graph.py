@@ -2,7 +2,8 @@
 
 What happened
     backward was called on a tensor that no parameter has a part in: the way was cut by detach, .data, .item(), no_grad,
-    argmax or a new torch.tensor, or all parameters are frozen.
+    argmax or a new torch.tensor, or all parameters are frozen. Or torch.autograd.grad was asked for the gradient of a tensor that
+    does not require one.
 Why it matters
     The popular cure, loss.requires_grad = True, silences the message and trains nothing.
 How it is detected
@@ -11,7 +12,7 @@ How it is detected
 How to fix it
     Take the cut away.
 When it stays silent
-    If the loss requires grad.
+    If the loss, and what its gradient is wanted for, require grad.
 Cost
     None until a call raises.
 """
@@ -27,6 +28,8 @@ from torch import nn
 
 from whence.finding import Confidence, Finding, Hop, Operand
 from whence.lineage.ancestry import ancestors
+from whence.lineage.following.trace import SourceTrace
+from whence.lineage.properties import Property
 from whence.lineage.switches import frozen_at, left_off, switch_around, way_out
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
@@ -35,7 +38,7 @@ from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import last_name
 from whence.tape.failed import FailedCall
-from whence.tape.tape import OUT_OF_TORCH, Call
+from whence.tape.tape import OUT_OF_TORCH, Call, flatten
 
 FREEZES = ("requires_grad_", "requires_grad.__set__")
 
@@ -63,7 +66,7 @@ class Cut:
 def no_graph(failed: FailedCall) -> Finding | None:
     loss = differentiated(failed)
     if loss is None or loss.requires_grad:
-        return None
+        return _wanted_for_a_constant(failed) if loss is not None and failed.name == "grad" else None
     cut = _cut(failed, loss)
     was_seen = failed.value(loss).call is not None or cut.kind is not Kind.UNKNOWN
     return tell(
@@ -78,6 +81,41 @@ def no_graph(failed: FailedCall) -> Finding | None:
         confidence=Confidence.PROVEN if was_seen else Confidence.LIKELY,
         operands=(Operand("loss", describe(loss)),),
     )
+
+
+def _wanted_for_a_constant(failed: FailedCall) -> Finding | None:
+    """`torch.autograd.grad(y, x)`: there is a graph, and x has no part in it."""
+    wanted = failed.argument(1, "inputs")
+    given = next((each for each in flatten(wanted) if isinstance(each, torch.Tensor) and not each.requires_grad), None)
+    if given is None:
+        return None
+    made = failed.value(given).call
+    spot = _place(made) if made is not None and not made.forgotten else None
+    cut = made if spot is not None and made is not None and _cuts(made) else None
+    return tell(
+        failed,
+        "gradient/no-graph",
+        verdict="a gradient is wanted for a tensor that does not require grad",
+        spot=spot or SourceTrace(IsConstant(), failed.frames).follow_object(given).spot,
+        why="Autograd follows only what required grad when it was computed with, and nothing has asked for that here."
+        if cut is None
+        else f"What went into {cut_text(cut)} had a gradient, what came out has none.",
+        fix="Have it require grad before anything is computed from it: requires_grad=True where it is made, or x.requires_grad_()."
+        if cut is None
+        else f"Take {cut_text(cut)} away, or call requires_grad_() on what it gives before it is used.",
+        operands=(Operand("wanted", describe(given)),),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IsConstant(Property):
+    """No gradient is followed through it."""
+
+    def holds(self, thing: object) -> bool | None:
+        return not thing.requires_grad if isinstance(thing, torch.Tensor) else None
+
+    def describe(self) -> str:
+        return "without gradient"
 
 
 def _cut(failed: FailedCall, loss: torch.Tensor) -> Cut:

@@ -148,11 +148,12 @@ def exploding(audit: Audit) -> Finding | None:
         An initialisation made for the activation, normalisation, residual branches that begin small; clip_grad_norm_ for recurrent
         layers.
     When it stays silent
-        Smaller growth, gradients that end up small, a few looks only, gradients that are clipped before they are used.
+        Smaller growth, gradients that end up small, a few looks only, gradients that are clipped before they are used; where a custom
+        backward that is wrong was told.
     Cost
         A replay of a few recorded steps.
     """
-    if not audit.final or any(audit.loop.of(Kind.CLIP)):
+    if not audit.final or any(audit.loop.of(Kind.CLIP)) or "gradient/wrong-custom" in audit.told:
         return None
     seen = [each for each in audit.units.growth if each.factor >= EXPLODED and each.size > 1.0]
     if len(seen) < LOOKS:

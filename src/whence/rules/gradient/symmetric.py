@@ -6,7 +6,8 @@ What happened
 Why it matters
     They stay alike for ever. A layer of 64 units is one unit.
 How it is detected
-    The rows of a weight are the same, bit for bit, and so are those of its gradient.
+    The rows of a weight are the same, bit for bit, and so are those of its gradient; the columns, where a product has the weight
+    at its right.
 How to fix it
     A random initialisation.
 When it stays silent
@@ -21,10 +22,14 @@ import torch
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
+from whence.rules.operations import PRODUCTS
 from whence.rules.rule import study_rule
 from whence.rules.telling import shape_text, tell_silent
 from whence.source.spots import Spot
+from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call
+
+SWITCHES = frozenset({"requires_grad_", "requires_grad.__set__"})
 
 
 @study_rule("gradient/symmetric")
@@ -33,16 +38,14 @@ def symmetric(study: Study) -> Finding | None:
         return None
     for group in study.optimizer.param_groups:
         for weight in group["params"]:
-            gradient = weight.grad
-            if (
-                gradient is None
-                or weight.dim() < 2
-                or weight.shape[0] < 2
-                or gradient.is_sparse
-                or weight[0].numel() < 2
-            ):
+            gradient = study.gradient_of(weight)
+            if gradient is None or weight.dim() < 2 or gradient.is_sparse:
                 continue
-            if not _alike(weight.detach()) or not _alike(gradient) or not bool(gradient.any()):
+            axis = _unit_axis(study, weight)
+            units, theirs = (each.detach().movedim(axis, 0) for each in (weight, gradient))
+            if len(units) < 2 or units[0].numel() < 2:
+                continue
+            if not _alike(units) or not _alike(theirs) or not bool(gradient.any()):
                 continue
             made = _initialised(study, weight)
             owner = study.modules.owner_of(weight)
@@ -56,12 +59,20 @@ def symmetric(study: Study) -> Finding | None:
                 symptom=Spot.of_site(study.stack[0]) if study.stack else None,
                 step=study.step,
                 op=made.name if made is not None else None,
-                verdict=f"all {weight.shape[0]} units of {name} are alike and get the same gradient: they are one unit",
-                what="its rows are the same after the first steps, and so are those of its gradient",
+                verdict=f"all {len(units)} units of {name} are alike and get the same gradient: they are one unit",
+                what=f"its {'columns' if axis else 'rows'} are the same after the first steps, and so are those of its gradient",
                 why="Units that begin alike and have the same weights behind them are never told apart by a gradient.",
                 fix="Initialise at random: nn.init.xavier_uniform_, kaiming_uniform_, or the layer's own default.",
             )
     return None
+
+
+def _unit_axis(study: Study, weight: torch.Tensor) -> int:
+    """Layers have a row of weights for each unit; `x @ w` has a column."""
+    for call in study.calls:
+        if call.name in PRODUCTS and len(call.operands) > 1 and call.operands[-1].tensor is weight:
+            return -1
+    return 0
 
 
 def _alike(rows: torch.Tensor) -> bool:
@@ -69,13 +80,12 @@ def _alike(rows: torch.Tensor) -> bool:
 
 
 def _initialised(study: Study, weight: torch.Tensor) -> Call | None:
-    """The last call before the optimizer's that wrote the weight."""
-    for call in reversed(study.tape.calls):
-        if (
-            call.phase != "optimizer"
-            and call.step == 0
-            and call.changed
-            and any(each.tensor is weight for each in call.outputs)
-        ):
-            return call
-    return None
+    """The last call before any backward that wrote the weight, or made it."""
+    found: Call | None = None
+    for call in study.tape.calls:
+        if call.name in BACKWARDS:
+            break
+        is_of_it = call.phase != "optimizer" and any(each.tensor is weight for each in call.outputs)
+        if is_of_it and call.name not in SWITCHES and (call.changed or found is None):
+            found = call
+    return found

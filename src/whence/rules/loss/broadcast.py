@@ -8,8 +8,8 @@ Why it matters
     that, and nothing about its inputs.
 How it is detected
     On the tape: both operands have the batch as their first axis and the same number of elements, the result has more, and the
-    loss is made from it. One of the two comes from the weights and the other does not. The step is run again with the
-    shapes brought together.
+    loss is made from it. One of the two comes from the weights and the other does not, or both are part of a target that a
+    prediction of the smaller shape is compared with. The step is run again with the shapes brought together.
 How to fix it
     squeeze(-1) the one with the additional axis where the two meet.
 When it stays silent
@@ -30,23 +30,22 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding, Operand
-from whence.ledgers.study import Study
+from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.nonfinite.telling import number_text
-from whence.rules.operations import ELEMENTWISE, SAME_NUMBERS, SAME_SHAPE_LOSSES
+from whence.rules.operations import DISTANCES, ELEMENTWISE, SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, call_rule, study_rule
 from whence.rules.source_operands import operand_nodes
 from whence.rules.telling import describe, shape_text, tell_call, tell_silent
-from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.edits import Edit, diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.source.text import statement_of
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value, flatten, map_leaves
 
-COMPARISONS = frozenset(
-    {"eq", "__eq__", "ne", "__ne__", "lt", "__lt__", "gt", "__gt__", "le", "ge", "__le__", "__ge__"}
-)
-MEETING = (ELEMENTWISE - COMPARISONS) | SAME_SHAPE_LOSSES
+ORDERS = frozenset({"lt", "__lt__", "gt", "__gt__", "le", "ge", "__le__", "__ge__"})
+COMPARISONS = ORDERS | {"eq", "__eq__", "ne", "__ne__"}
+MEETING = ELEMENTWISE | COMPARISONS | SAME_SHAPE_LOSSES
 
 
 @study_rule("loss/broadcast", Rank.CAUSE)
@@ -58,8 +57,9 @@ def broadcast(study: Study) -> Finding | None:
         wide, narrow = pair
         if _is_meant(call, wide, narrow):
             continue
+        meetings = _meetings(study.path(loss.value), wide, narrow)
         before = study.content(loss.value)
-        after = study.again(loss.value, alter=partial(_brought_together, call, wide, narrow))
+        after = study.again(loss.value, alter=partial(_brought_together, meetings))
         mended = after.contents.get(loss.value) if after is not None else None
         if mended is not None and mended.dim():
             continue
@@ -82,18 +82,78 @@ def broadcast(study: Study) -> Finding | None:
             fix=f"Give both one shape where they meet: .squeeze(-1) on the one that is {shape_text(wide.shape)}.",
             confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
             operands=_operands(call, (wide, narrow), study),
-            patch=_patch(call, wide, narrow),
+            patch=_patch(meetings),
             replay="bit-identical" if before is not None else None,
             counterfactual=f"with both {shape_text(narrow.shape)} the loss of the same batch is {number}"
             if number
             else None,
         )
+    metrics = map(_told_as_metric, filter(_may_be_of_the_loss, study.calls))
+    return _table_as_target(study) or next(filter(None, metrics), None)
+
+
+def _table_as_target(study: Study) -> Finding | None:
+    """The two met in the target already, where nothing has a gradient: (32, 1) is compared with a target of (32, 32)."""
+    for loss, call in study.loss_calls():
+        sides = call.operands[:2] if call.name in DISTANCES else ()
+        learnt = next((each for each in sides if each.requires_grad), None)
+        target = next((each for each in sides if not each.requires_grad), None)
+        if learnt is None or target is None or learnt.numel >= target.numel:
+            continue
+        for made in ancestors(target):
+            pair = _crossed(made) if made.name in MEETING and not made.forgotten else None
+            if pair is None or made.site is None or _grown(*pair) != target.shape or _is_meant(made, *pair):
+                continue
+            right = next((each for each in pair if each.shape == learnt.shape), None)
+            if right is not None:
+                odd = pair[1] if right is pair[0] else pair[0]
+                return _tell_table(study, loss, call, made, odd=odd, right=right)
     return None
+
+
+def _tell_table(study: Study, loss: Loss, call: Call, made: Call, *, odd: Value, right: Value) -> Finding | None:
+    assert made.site is not None
+    after = study.again(loss.value, alter=partial(_brought_together, {made: (odd, right)}))
+    mended = after.contents.get(loss.value) if after is not None else None
+    number = number_text(float(mended.detach())) if mended is not None and not mended.dim() else None
+    grown = shape_text(_grown(odd, right))
+    # An axis of the batch is at the same place in both: only one of 1 can be missing, or too many.
+    way = ".unsqueeze(-1)" if len(odd.shape) < len(right.shape) else ".squeeze(-1)"
+    met = (Spot.of_site(call.site).hop(f"{call.name} compares it with {shape_text(right.shape)}"),) if call.site else ()
+    return tell_silent(
+        study,
+        "loss/broadcast",
+        spot=Spot.of_site(made.site),
+        call=made,
+        step=study.step,
+        verdict=f"{shape_text(odd.shape)} and {shape_text(right.shape)} were broadcast to {grown}: every prediction is compared with "
+        "the targets of all samples",
+        what="the loss is made from it",
+        symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
+        why=f"Axes line up from the right, so that the {odd.shape[0]} samples of one stand across those of the other, and the target "
+        "is a table. The loss is smallest when every prediction is the mean over all samples.",
+        fix=f"Give both the shape of the prediction, {shape_text(right.shape)}: {way} on the one that is {shape_text(odd.shape)}.",
+        confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
+        operands=_operands(made, (odd, right), study),
+        chain=met,
+        counterfactual=f"with both {shape_text(right.shape)} the loss of the same batch is {number}"
+        if number
+        else None,
+    )
 
 
 @call_rule("loss/broadcast")
 def broadcast_in_a_metric(call: Call) -> Finding | None:
     """The same in a comparison that a metric is made from: the training is not harmed, the number is wrong."""
+    return None if _may_be_of_the_loss(call) else _told_as_metric(call)
+
+
+def _may_be_of_the_loss(call: Call) -> bool:
+    """What has a graph may be ordered for the sake of the loss, `where(guess > truth, ...)`: that is known when the pass is over."""
+    return call.name in ORDERS and any(each.requires_grad for each in call.operands)
+
+
+def _told_as_metric(call: Call) -> Finding | None:
     if call.name not in COMPARISONS or call.phase not in ("program", "forward") or call.site is None:
         return None
     pair = _crossed(call)
@@ -110,9 +170,16 @@ def broadcast_in_a_metric(call: Call) -> Finding | None:
         verdict=verdict,
         why=f"Each of {narrow.shape[0]} predictions is compared with the label of every sample, not with its own.",
         fix=f"Give both one shape where they meet: .squeeze(-1) on the one that is {shape_text(wide.shape)}.",
-        patch=_patch(call, wide, narrow),
+        patch=_patch({call: pair}),
         what="a metric is made from it",
     )
+
+
+def _meetings(calls: tuple[Call, ...], wide: Value, narrow: Value) -> dict[Call, tuple[Value, Value]]:
+    """Every call in which these two meet crosswise: a loss may compare them first and subtract them then."""
+    same = _stripped(wide), _stripped(narrow)
+    crossed = {call: pair for call in calls if (pair := _crossed(call)) is not None}
+    return {call: pair for call, pair in crossed.items() if (_stripped(pair[0]), _stripped(pair[1])) == same}
 
 
 def _is_loss(call: Call) -> bool:
@@ -170,13 +237,14 @@ def _from_model(value: Value) -> bool:
     return any(isinstance(call.module, Scope) for call in ancestors(value))
 
 
-def _brought_together(call: Call, wide: Value, narrow: Value, each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    if each is not call:
+def _brought_together(meetings: dict[Call, tuple[Value, Value]], call: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    if call not in meetings:
         return args, kwargs
+    odd, right = meetings[call]
 
     def mend(thing: Any) -> Any:
-        same = isinstance(thing, torch.Tensor) and tuple(thing.shape) == wide.shape
-        return thing.reshape(narrow.shape) if same else thing
+        same = isinstance(thing, torch.Tensor) and tuple(thing.shape) == odd.shape
+        return thing.reshape(right.shape) if same else thing
 
     return map_leaves(mend, args), map_leaves(mend, kwargs)
 
@@ -192,11 +260,18 @@ def _operands(call: Call, pair: tuple[Value, Value], study: Study) -> tuple[Oper
     return tuple(found)
 
 
-def _patch(call: Call, wide: Value, narrow: Value) -> str | None:
+def _patch(meetings: dict[Call, tuple[Value, Value]]) -> str | None:
+    edits = {_edit(call, *pair) for call, pair in meetings.items()}
+    wanted = [each for each in edits if each is not None]
+    # To mend some of the places and not the others would only be another mistake.
+    return diff_of(*wanted) if len(wanted) == len(edits) and len({each.filename for each in wanted}) == 1 else None
+
+
+def _edit(call: Call, wide: Value, narrow: Value) -> Edit | None:
     nodes = operand_nodes(call)
     position = call.operands.index(wide)
     alone = all(each.shape == narrow.shape for each in call.operands if each is not wide)
     if position >= len(nodes) or call.site is None or wide.shape != (*narrow.shape, 1) or not alone:
         return None
     node = nodes[position]
-    return diff_of(replace_node(call.site.filename, node, in_parentheses(call.site.filename, node) + ".squeeze(-1)"))
+    return replace_node(call.site.filename, node, in_parentheses(call.site.filename, node) + ".squeeze(-1)")

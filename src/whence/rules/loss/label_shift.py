@@ -43,7 +43,7 @@ def label_shift(study: Study) -> Finding | None:
 
 
 def _tell(study: Study, loss: Call, by: int) -> Finding | None:
-    made = _made(loss)
+    made = _made(study, loss)
     spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
     here = Spot.of_site(loss.site) if loss.site is not None else None
     return tell_silent(
@@ -79,15 +79,16 @@ def _is_causal(study: Study, shift: Shift) -> bool:
     return shift.by != 0 or (seen is not None and bool(seen.select(shift.time, step).select(0, 0).any()))
 
 
-def _made(loss: Call) -> Call | None:
+def _made(study: Study, loss: Call) -> Call | None:
     """The call that made the labels of the tokens: the first one that belongs to them alone."""
     value = argument(loss, 1, "target")
-    here = loss.site
+    here, own = loss.site, {id(loss)}
     best: Call | None = None
     for _ in range(50):
         call = value.call if value is not None else None
         if (
             call is None
+            or any(id(each) not in own and value in each.operands for each in study.calls)
             or call.forgotten
             or not call.operands
             or call.name not in SAME_NUMBERS | {"long", "masked_fill", "roll", "detach"}
@@ -99,5 +100,6 @@ def _made(loss: Call) -> Call | None:
             best = call
             if call.name in ("__getitem__", "roll", "narrow"):
                 return call
+        own.add(id(call))
         value = call.operands[0]
     return best

@@ -11,7 +11,8 @@ How to fix it
     A minus, or one minus the score.
 When it stays silent
     Where a perfect prediction lowers the loss; objectives without a target; losses that go through weights which another optimizer
-    trains (one of two adversaries); sums with a term that has another aim. It is a note.
+    trains (one of two adversaries); sums with a term that has another aim; targets that were drawn in the same step, as actions are. It
+    is a note.
 Cost
     One more replay of a few recorded steps.
 """
@@ -25,7 +26,7 @@ import torch
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
 from whence.rules.nonfinite.telling import number_text
-from whence.rules.operations import SAME_SHAPE_LOSSES
+from whence.rules.operations import SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import place_of, spot_at, tell_silent
 from whence.tape.slices import is_random
@@ -35,6 +36,7 @@ DIFFERENCES = frozenset({"sub", "__sub__", "subtract", "rsub", "__rsub__"}) | SA
 PRODUCTS = frozenset({"mul", "__mul__", "multiply"})
 DISTANCES = SAME_SHAPE_LOSSES | {"nll_loss", "cross_entropy"}
 LOOKUPS = frozenset({"gather", "nll_loss", "cross_entropy"})
+PROBABILITIES = frozenset({"sigmoid", "softmax", "exp", "clamp", "clip", "special_expit", "hardsigmoid"})
 NEARLY_SURE = 0.999
 
 
@@ -82,7 +84,7 @@ def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
         return None
     learnt = [each for each in call.operands if each.requires_grad]
     given = [each for each in call.operands if not each.requires_grad]
-    if len(learnt) != 1 or not given or (given[0].call is not None and is_random(given[0].call)):
+    if len(learnt) != 1 or not given or _is_drawn(study, given[0]):
         return None
     prediction, target = learnt[0], given[0]
     if call.name in LOOKUPS:
@@ -95,9 +97,33 @@ def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
     if aim is None or aim.numel() < 2 or bool((aim == aim.reshape(-1)[0]).all()):
         return None
     if call.name in PRODUCTS:
+        if _maker(prediction) not in PROBABILITIES:
+            # What is neither is chosen by the target, and not compared with it: distances of pairs that belong together.
+            return None
         number = study.content(prediction) if bool(((aim == 0) | (aim == 1)).all()) else None
         return (prediction, target) if number is not None and bool(((number >= 0) & (number <= 1)).all()) else None
     return prediction, target
+
+
+def _is_drawn(study: Study, value: Value) -> bool:
+    """Whether it was drawn in this very pass, as actions are: nobody says that these are right."""
+    call = _source(value)
+    return call is not None and is_random(call) and call.number >= study.now.first
+
+
+def _source(value: Value) -> Call | None:
+    """The call that made the numbers of a value, wherever they have been put since."""
+    call = value.call
+    while call is not None and call.name in SAME_NUMBERS | {"long", "broadcast_tensors"} and call.operands:
+        at = next((place for place, each in enumerate(call.outputs) if each is value), 0)
+        value = call.operands[at] if call.name == "broadcast_tensors" and at < len(call.operands) else call.operands[0]
+        call = value.call
+    return call
+
+
+def _maker(value: Value) -> str:
+    call = _source(value)
+    return call.name if call is not None else ""
 
 
 def _perfect(study: Study, call: Call, prediction: Value, target: Value) -> torch.Tensor | None:

@@ -20,6 +20,7 @@ Cost
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from whence.finding import Confidence, Finding, Severity
@@ -28,6 +29,7 @@ from whence.rules.operations import LOSSES, RESHAPES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.shape.silent import first_is_batch
 from whence.rules.telling import place_of, shape_text, tell_silent
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value
@@ -78,8 +80,23 @@ def softmax_axis(study: Study) -> Finding | None:
                 what="the columns add up to one over the samples, not the numbers of a sample",
                 why=f"A sample's probabilities depend on the other {given.shape[0] - 1} samples of its batch.",
                 fix="Use dim=1 (dim=-1)." if classes else "Use the axis that is meant, dim=-1 for most.",
+                patch=_over_classes(place_of(call, study)) if classes else None,
             )
     return None
+
+
+def _over_classes(spot: Spot | None) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Call):
+        return None
+    zeros = [
+        each for each in (*node.args, *(word.value for word in node.keywords if word.arg == "dim")) if _is_zero(each)
+    ]
+    return diff_of(replace_node(spot.filename, zeros[0], "1")) if len(zeros) == 1 else None
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0 and type(node.value) is int
 
 
 def _axis(call: Call, given: Value) -> int | None:
@@ -115,12 +132,12 @@ def _over_samples(study: Study, call: Call, given: Value) -> bool:
         if each.name in NAMES and any(operand is given for operand in each.operands[:1])
     ):
         return False
-    loss = _loss_of_rows(study, call)
-    return loss is not None and (first_is_batch(given) or _labelled(loss, given.shape[0]))
+    found = _loss_of_rows(study, call)
+    return found is not None and (first_is_batch(given) or _labelled(*found))
 
 
-def _loss_of_rows(study: Study, call: Call) -> Call | None:
-    """The loss that the table reaches row by row, and not summed over its samples as attention weights are."""
+def _loss_of_rows(study: Study, call: Call) -> tuple[Call, int] | None:
+    """The loss that the table reaches row by row, and not summed over its samples as attention weights are; and how many rows reach it."""
     reached = {id(value) for value in call.outputs}
     samples = call.outputs[0].shape[0]
     rows = {samples}
@@ -128,8 +145,12 @@ def _loss_of_rows(study: Study, call: Call) -> Call | None:
         if each.number <= call.number or each.inner or not any(id(value) in reached for value in each.operands):
             continue
         if each.name in LOSSES or (each.outputs and not each.outputs[0].shape):
-            return each
+            return each, samples
         length = each.outputs[0].shape[0] if each.outputs else samples
+        if each.name in ("__getitem__", "index_select") and each.outputs[0].shape[1:] == call.outputs[0].shape[1:]:
+            # Some of the rows: the nodes of a graph that have labels.
+            samples = length
+            rows.add(length)
         if each.name in RESHAPES | {"flatten"} and length % samples == 0:
             # The steps of each sample, one below the other.
             rows.add(length)

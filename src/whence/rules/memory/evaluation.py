@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
+from whence.lineage.ancestry import behind_losses
 from whence.rules.memory.growth import LOUD_BYTES, size_text
-from whence.rules.optimizer.modes import is_read, reach_a_loss
+from whence.rules.optimizer.modes import is_read
 from whence.rules.rule import audit_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_silent
@@ -42,7 +43,7 @@ def eval_graph(audit: Audit) -> Finding | None:
             scopes[id(root)] = root
     if len(runs) < 2 or not any(entry.steps for entry in audit.built):
         return None
-    used = reach_a_loss(audit)
+    used = behind_losses(audit.tape.calls)
     idle = {
         key: calls
         for key, calls in runs.items()

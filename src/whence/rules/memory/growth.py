@@ -10,6 +10,10 @@ from whence.ledgers.memory import Holding
 from whence.rules.memory.filling import filled_at
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
+from whence.source.definitions import Kind, find_definition
+from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.spots import Spot
+from whence.source.text import enclosing, statement_of
 
 LOUD_BYTES = 4 * 2**20
 LOUD_RATE = 8 * 2**10
@@ -167,4 +171,24 @@ def _tell(
         + (f", {size_text(_rate(holding))} more with every step" if audit.step else ""),
         why=why,
         fix=fix,
+        patch=_cut_off(spot) if holding.graph and _are_small(holding) else None,
     )
+
+
+def _are_small(holding: Holding) -> bool:
+    """Without their graphs the tensors may stay: those at the ends of a container, that is."""
+    kept = [each for ref in holding.ends if (each := ref()) is not None]
+    return bool(kept) and all(each.nbytes < LOUD_RATE for each in kept)
+
+
+def _cut_off(spot: Spot) -> str | None:
+    """`log.append(loss)` to `log.append(loss.detach())`, where what is put in is computed in the same function."""
+    node = spot.node()
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) != 1:
+        return None
+    kept, scope = node.args[0], enclosing(node, ast.FunctionDef, ast.Module)
+    known = find_definition(kept.id, scope, statement_of(kept)) if isinstance(kept, ast.Name) and scope else None
+    is_made = isinstance(kept, ast.Call | ast.BinOp) or (known is not None and known.kind is Kind.ASSIGNED)
+    if node.func.attr != "append" or not is_made:
+        return None
+    return diff_of(replace_node(spot.filename, kept, f"{in_parentheses(spot.filename, kept)}.detach()"))

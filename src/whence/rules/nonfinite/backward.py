@@ -12,8 +12,9 @@ import torch
 from whence.finding import Finding, Hop, Operand
 from whence.lineage.births import Contents, contents_before
 from whence.lineage.gradients import GradientWatch, line_inside
-from whence.lineage.properties import HALVES
+from whence.lineage.properties import HALVES, NotFinite
 from whence.lineage.rows import blamed_rows
+from whence.lineage.trail import trace
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.remedies import is_same_line, remedy_for
 from whence.rules.nonfinite.telling import at, module_path, number_text, place_text, tell_trip, trouble_text
@@ -26,6 +27,9 @@ from whence.tape.trip import GradientBirth, ScaleFall, Trip
 
 SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
                         "nan_to_num"})  # fmt: skip
+LINEAR = frozenset(
+    {"linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "conv1d", "conv2d", "conv3d"}
+)
 PRODUCTS = frozenset({"__mul__", "mul", "__rmul__", "mul_", "__imul__"})
 SAFE = 0.5
 
@@ -111,6 +115,23 @@ def _overflowing(birth: GradientBirth) -> float | None:
         (float(each.abs().max()) for each in birth.incoming if each is not None and each.numel()), default=0.0
     )
     return largest if largest > math.sqrt(torch.finfo(birth.gradient.dtype).max) else None
+
+
+def _swollen(found: Derivative) -> tuple[Value, float] | None:
+    """The other factor of a product, where it is so large that its square is not finite, or not finite itself."""
+    if found.call.name not in LINEAR | PRODUCTS:
+        return None
+    contents = Contents(found.trip.tape, found.trip.run)
+    others = [each for each in found.call.operands if each is not found.operand]
+    known = [(each, content) for each in others if (content := contents.of(each)) is not None and content.numel()]
+    sizes = [
+        (each, float(content.detach().abs().nan_to_num(math.inf).max()))
+        for each, content in known
+        if content.is_floating_point()
+    ]
+    top = math.sqrt(torch.finfo(found.birth.gradient.dtype).max)
+    each, largest = max(sizes, key=lambda pair: pair[1], default=(None, 0.0))
+    return (each, largest) if each is not None and largest > top else None
 
 
 def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -234,6 +255,18 @@ def backward(trip: Trip) -> Finding | None:
         verdict = f"the gradient overflowed on its way back through {op}"
         why = f"The loss is finite; the gradient that comes back to {op} reaches {number_text(largest)}, and what it hands on is {trouble_text(birth.trouble)}."
         fix = "The gradient grows from call to call on its way back: a smaller or orthogonal initialisation of what it is multiplied by, a normalisation between, or a shorter way (`detach`)."
+    elif (swollen := _swollen(found)) is not None:
+        factor, largest = swollen
+        name = operand_name(call, factor, trip.modules)
+        verdict = f"the gradient overflowed on its way back through {op}: {name} reaches {number_text(largest)}"
+        why = f"The loss is finite; backward multiplies by {name} here, and the products are beyond {str(birth.gradient.dtype).removeprefix('torch.')}."
+        fix = f"Bring {name} to an ordinary size where it is made."
+        if math.isinf(largest):
+            trail = trace(factor, NotFinite(trip.tape), trip)
+            spot, chain = trail.spot or spot, (*trail.hops, *chain)
+            verdict = f"{op} is given NaN or Inf, hidden from the loss and not from the gradient"
+            why = f"The loss is finite, as it does not depend on what {op} gave there; backward multiplies by {name} all the same."
+            fix = "Mend it where it is made. It may be memory that was never written, or a number that grew too large."
     elif found.incoming == 0 and birth.trouble == "nan":
         why += f" What comes after {op} has a slope of 0 there; 0 times Inf is NaN."
     counterfactual = _counterfactual(found)

@@ -300,7 +300,12 @@ def overflow(trip: Trip) -> Finding | None:
     if scenario is None or scenario.output.dtype not in HALVES:
         return None
     wide = dict(scenario.operands)
-    result = attempt(scenario.call, lambda value: wide[value].float() if wide[value].dtype in HALVES else wide[value])
+    is_cast = scenario.call.name in ("half", "to", "type", "type_as") and scenario.operands[0][1].dtype not in HALVES
+    result = (
+        scenario.operands[0][1]
+        if is_cast
+        else attempt(scenario.call, lambda value: wide[value].float() if wide[value].dtype in HALVES else wide[value])
+    )
     if result is None or trouble_in(result):
         return None
     largest = float(result.detach().abs().max())
@@ -308,8 +313,10 @@ def overflow(trip: Trip) -> Finding | None:
     top = torch.finfo(scenario.output.dtype).max
     scenario.reason = Reason(
         verdict=f"{scenario.call.name} overflowed in {kind}",
-        why=f"The same call in float32 gives up to {largest:.4g}; {kind} ends at {top:.4g}.",
-        fix="Do this operation in float32 (`.float()` on its operands), or scale them before it.",
+        why=f"{'It was given' if is_cast else 'The same call in float32 gives'} up to {largest:.4g}; {kind} ends at {top:.4g}.",
+        fix="Leave it in float32, or scale it before the cast: a mean instead of a sum."
+        if is_cast
+        else "Do this operation in float32 (`.float()` on its operands), or scale them before it.",
     )
     return tell_forward(
         "nonfinite/overflow",

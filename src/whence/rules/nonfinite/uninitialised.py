@@ -19,7 +19,8 @@ Cost
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from whence.finding import Finding, Operand, Severity
 from whence.ledgers.study import Study
@@ -27,14 +28,18 @@ from whence.lineage.births import UNINITIALISED
 from whence.rules.nonfinite.forward import scenario_of, tell_forward
 from whence.rules.nonfinite.reasons import Reason
 from whence.rules.rule import Rank, study_rule, trip_rule
+from whence.rules.source_operands import operand_nodes
 from whence.rules.telling import describe, place_of, spot_at, tell_silent
+from whence.source.definitions import find_definition
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
+from whence.source.text import function_node, last_name, statement_of
 from whence.tape.tape import Call, Tape, Value, flatten
 from whence.tape.trip import Consequence, Trip
 
 VIEWS = frozenset({"view", "reshape", "expand", "unsqueeze", "squeeze", "__getitem__", "transpose", "permute", "t", "T.__get__", "detach",
                    "_make_subclass", "Parameter", "requires_grad_", "data.__get__", "narrow", "select", "flatten", "chunk", "split"})  # fmt: skip
+CONSTRUCTORS = frozenset({"Tensor", "FloatTensor", "DoubleTensor", "HalfTensor"})
 HANDED_ON = frozenset(
     {"numpy", "__array__", "data_ptr", "untyped_storage", "storage", "__dlpack__", "share_memory_", "set_"}
 )
@@ -52,6 +57,17 @@ LEND_SHAPE = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """Memory as it was found."""
+
+    name: str
+    """Of what made it."""
+    value: Value
+    spot: Spot | None
+    call: Call | None = None
+
+
 @study_rule("nonfinite/uninitialised", Rank.CAUSE)
 def read_before_written(study: Study) -> Finding | None:
     suspects = [
@@ -59,19 +75,19 @@ def read_before_written(study: Study) -> Finding | None:
         for loss, call in study.loss_calls()
         if call.name not in VIEWS and not call.name.endswith(LEND_SHAPE) and "out" not in call.kwargs
         for value in call.operands
-        if value not in call.changed and (made := _made_by(value)) is not None
+        if value not in call.changed and (made := _blank(call, value, study)) is not None
     ]
     written = _written(study.tape) if suspects else set()
     for loss, call, value, made in suspects:
-        if made.outputs[0].storage in written or not made.outputs[0].numel or not study.is_used(loss):
+        if made.value.storage in written or not made.value.numel or not study.is_used(loss):
             continue
-        spot = place_of(made, study)
+        spot = made.spot
         return tell_silent(
             study,
             "nonfinite/uninitialised",
             spot=spot,
             symptom=spot_at(loss.call.site),
-            call=made,
+            call=made.call or call,
             step=study.step,
             verdict=f"memory from {made.name} is used before anything was written to it",
             what=f"{call.name} computes with it, and the loss depends on that",
@@ -84,18 +100,54 @@ def read_before_written(study: Study) -> Finding | None:
     return None
 
 
-def _made_by(value: Value) -> Call | None:
-    """The call that made the memory of a value, if that leaves it as it was."""
+def _blank(user: Call, value: Value, study: Study) -> Blank | None:
+    """The memory behind a value, if what made it leaves it as it was."""
     for _ in range(20):
         call = value.call
-        if call is None or call.forgotten:
+        if call is None:
+            return _by_constructor(user, value)
+        if call.forgotten:
             return None
         if call.name in UNINITIALISED:
-            return call if value in call.outputs else None
+            return Blank(call.name, call.outputs[0], place_of(call, study), call) if value in call.outputs else None
         if call.name not in VIEWS or not call.operands or call.operands[0].storage != value.storage:
             return None
-        value = call.operands[0]
+        user, value = call, call.operands[0]
     return None
+
+
+def _by_constructor(user: Call, value: Value) -> Blank | None:
+    """`torch.Tensor(rows, 1)`, which torch shows to nobody: by the source. Only a variable of the function that uses it: what another
+    one holds may have been written to while nobody looked."""
+    site = user.site
+    scope = function_node(site) if site is not None else None
+    if site is None or value.leaf is not None or not isinstance(scope, ast.FunctionDef):
+        return None
+    nodes = operand_nodes(user)
+    place = user.operands.index(value)
+    name = nodes[place] if place < len(nodes) else None
+    found = find_definition(name.id, scope, statement_of(name)) if isinstance(name, ast.Name) else None
+    made = found.value if found is not None and not found.path else None
+    if not isinstance(made, ast.Call) or last_name(made.func) not in CONSTRUCTORS or not made.args or made.keywords:
+        return None
+    if not all(_is_size(each, site.f_globals) for each in made.args):
+        return None
+    return Blank(ast.unparse(made.func), value, Spot.of_node(site.filename, made))
+
+
+def _is_size(node: ast.expr, names: dict[str, Any]) -> bool:
+    match node:
+        case ast.Constant(value=value):
+            return type(value) is int
+        case ast.Name(id=name):
+            return type(names.get(name)) is int
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant()):
+            return True
+        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant()]) | ast.Call(func=ast.Name(id="len")):
+            return True
+        case ast.BinOp(left=left, right=right):
+            return _is_size(left, names) and _is_size(right, names)
+    return False
 
 
 def _written(tape: Tape) -> set[int]:

@@ -14,16 +14,18 @@ from whence.rules.rule import Rank, audit_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_silent
 from whence.source.definitions import find_attribute, find_definition
-from whence.source.edits import diff_of, replace_node
+from whence.source.edits import diff_of, import_of, insert_after, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import enclosing, function_node, parent_of, text_of, tree_of
 from whence.tape.scopes import Scope
 from whence.tape.slices import BACKWARDS, is_random
-from whence.tape.tape import Call, storage_of
+from whence.tape.tape import Call, Value, storage_of
 
 LOSSES = 5
 MOST_CALLS = 2_000
+FOLLOWS = frozenset({"add_", "lerp_", "copy_", "__iadd__"})
+ALIASES = frozenset({"data.__get__", "detach"})
 
 
 @audit_rule("optimizer/aliased-weights", Rank.CAUSE)
@@ -39,11 +41,12 @@ def aliased_weights(audit: Audit) -> Finding | None:
     How it is detected
         load_state_dict is given tensors that are the module's own memory, after steps have changed it, or under another name. Or a
         network that is only run without gradients, and whose results a loss is made from, has all its weights in the memory of those
-        that an optimizer trains.
+        that an optimizer trains. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory.
     How to fix it
-        copy.deepcopy(model.state_dict()), copy.deepcopy(model).
+        copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
     When it stays silent
-        Copies, states from disk, another module's state; a second network on the same memory that only acts or is evaluated.
+        Copies, states from disk, another module's state; a second network on the same memory that only acts or is evaluated; weights
+        that are decayed, by whatever name.
     Cost
         A comparison of addresses for each load_state_dict, and for each network that is run without gradients.
     """
@@ -58,7 +61,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
             found = _kept_alias(audit, event)
         if found is not None:
             return found
-    return _target_that_moves(audit)
+    return _target_that_moves(audit) or _average_of_itself(audit)
 
 
 def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr) -> Finding | None:
@@ -67,10 +70,11 @@ def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr)
     one, other = ast.unparse(target), ast.unparse(source)
     if one == other:
         return None
+    spot = definition_of(target, event.site)
     return tell_silent(
         audit,
         "optimizer/aliased-weights",
-        spot=definition_of(target, event.site) or Spot.of_site(event.site),
+        spot=spot or Spot.of_site(event.site),
         symptom=Spot.of_site(event.site),
         step=event.step,
         op="load_state_dict",
@@ -78,7 +82,16 @@ def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr)
         what="load_state_dict copies the weights onto themselves",
         why="Assigning a module, and module.to(...), give the same module under another name: both change with every step.",
         fix="Keep a copy: copy.deepcopy(model).",
+        patch=_deep_copied(spot),
     )
+
+
+def _deep_copied(spot: Spot | None) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.expr):
+        return None
+    text = f"copy.deepcopy({text_of(spot.filename, node)})"
+    return diff_of(*import_of(spot.filename, "copy"), replace_node(spot.filename, node, text))
 
 
 def _kept_alias(audit: Audit, event: Event) -> Finding | None:
@@ -105,8 +118,8 @@ def _kept_alias(audit: Audit, event: Event) -> Finding | None:
         verdict="the kept state is the live model itself: loading it restores nothing",
         what=f"load_state_dict at step {event.step} was given the model's own memory, kept since step {kept[-1].step}",
         why="state_dict() gives references to the weights. Every later step changed what was kept.",
-        fix="Keep a copy: copy.deepcopy(model.state_dict()), or {k: v.clone() for k, v in model.state_dict().items()}.",
-        patch=_cloned(kept[-1].site),
+        fix="Keep a copy: copy.deepcopy(model.state_dict()).",
+        patch=_deep_copied(Spot.of_site(kept[-1].site)),
     )
 
 
@@ -141,23 +154,9 @@ def definition_of(node: ast.expr, site: Site) -> Spot | None:
     return None
 
 
-def _cloned(site: Site) -> str | None:
-    node = site.node()
-    if not isinstance(node, ast.Call):
-        return None
-    text = text_of(site.filename, node)
-    return diff_of(replace_node(site.filename, node, f"{{k: v.clone() for k, v in {text}.items()}}"))
-
-
 def _target_that_moves(audit: Audit) -> Finding | None:
     """A network that a loss takes its targets from, and that lies in the memory of the one that is trained."""
-    optimizers = [each.optimizer for each in audit.built]
-    trained = {
-        storage_of(weight)
-        for optimizer in optimizers
-        for group in (optimizer.param_groups if optimizer is not None else ())
-        for weight in group["params"]
-    }
+    trained = _trained(audit)
     for scope, module, numbers in _only_without_gradients(audit):
         weights = list(module.parameters())
         if not weights or any(audit.is_owned(each) or storage_of(each) not in trained for each in weights):
@@ -180,6 +179,66 @@ def _target_that_moves(audit: Audit) -> Finding | None:
             patch=_copied(spot),
         )
     return None
+
+
+def _trained(audit: Audit) -> set[int]:
+    """Where the weights lie that optimizers have."""
+    optimizers = [each.optimizer for each in audit.built]
+    return {
+        storage_of(weight)
+        for optimizer in optimizers
+        for group in (optimizer.param_groups if optimizer is not None else ())
+        for weight in group["params"]
+    }
+
+
+def _average_of_itself(audit: Audit) -> Finding | None:
+    """What follows the weights, as a moving average does, and is the weights: kept in an earlier step, and moved towards its own memory."""
+    trained = _trained(audit)
+    for call in audit.tape.calls:
+        if call.name not in FOLLOWS or call.phase == "optimizer" or call.inner or len(call.operands) < 2:
+            continue
+        follower, weight = call.operands[:2]
+        if follower.storage not in trained or follower.storage != weight.storage or follower.shape != weight.shape:
+            continue
+        if follower.tensor is weight.tensor:
+            continue
+        made = _made(follower)
+        if made is None or made.site is None or made.step >= call.step or call.site is None:
+            continue
+        name = next(
+            (audit.modules.name_of(each.tensor) for each in (weight, *made.operands) if each.tensor is not None), ""
+        )
+        return tell_silent(
+            audit,
+            "optimizer/aliased-weights",
+            spot=Spot.of_site(made.site),
+            symptom=Spot.of_site(call.site),
+            step=call.step,
+            call=made,
+            verdict=f"what is to follow {name or 'a weight'} shares its memory: it is the trained weight itself",
+            what=f"{call.name} at step {call.step} moves it towards its own memory, kept since step {made.step}",
+            why="A parameter's .data, detach() and state_dict() give its own memory. What is written to the average is written to the "
+            "weights that are trained, and the average is never anything else.",
+            fix="Keep a copy: .clone().",
+            patch=_with_clone(made.site),
+        )
+    return None
+
+
+def _made(value: Value) -> Call | None:
+    """The call that gave a tensor the memory of another, before all that wrote to it in place."""
+    call = value.call
+    for _ in range(MOST_CALLS):
+        if call is None or call.forgotten or not call.changed:
+            break
+        call = next((each.call for each in call.operands if each.storage == value.storage), None)
+    return call if call is not None and call.name in ALIASES else None
+
+
+def _with_clone(site: Site) -> str | None:
+    node = site.node()
+    return diff_of(insert_after(site.filename, node, ".clone()")) if node is not None else None
 
 
 def _only_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:

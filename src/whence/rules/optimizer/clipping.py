@@ -11,8 +11,10 @@ from whence.ledgers.loop import Event, Kind
 from whence.rules.optimizer.iterators import iterated
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.edits import diff_of, move_before
+from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import enclosing
+from whence.source.text import enclosing, parent_of
 
 ENOUGH = 3
 
@@ -62,11 +64,12 @@ def ineffective_clip(audit: Audit) -> Finding | None:
                 clipped = False
         if useful or steps < ENOUGH or clips[-1].site is None:
             continue
+        steps_at = [each.site for each in story if each.kind is Kind.STEP]
         return tell_silent(
             audit,
             "optimizer/ineffective-clip",
             spot=Spot.of_site(clips[-1].site),
-            symptom=spot_at(next(each.site for each in reversed(story) if each.kind is Kind.STEP)),
+            symptom=spot_at(steps_at[-1]),
             step=clips[-1].step,
             op="clip_grad_norm_",
             phase="backward",
@@ -76,8 +79,20 @@ def ineffective_clip(audit: Audit) -> Finding | None:
             what=f"{steps} steps, none with clipped gradients",
             why="A step uses the gradients as they are when it is called. Here the clip comes at another time: after the step, or before backward.",
             fix="Clip between backward and step.",
+            patch=_before_the_step(clips[-1].site, steps_at[-1]),
         )
     return None
+
+
+def _before_the_step(clip: Site, step: Site | None) -> str | None:
+    """Both stand in one block, so that whatever the clip is given is there as well."""
+    one, other = clip.statement(), step.statement() if step is not None else None
+    if one is None or other is None or step is None or parent_of(one) is not parent_of(other):
+        return None
+    if not isinstance(one, ast.Expr) and one.lineno < other.lineno:
+        # What it gives may be used before the step.
+        return None
+    return diff_of(*move_before(clip.filename, one, other))
 
 
 def _of_nothing(audit: Audit) -> Finding | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from whence.finding import Finding
@@ -10,6 +11,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.edits import Edit, diff_of, move_after, move_before
 from whence.source.sites import Site
 from whence.source.spots import Spot
 
@@ -80,11 +82,24 @@ def discarded_gradient(audit: Audit) -> Finding | None:
                 else "Ask torch.autograd.grad for gradients that are only looked at: it leaves .grad alone; then nothing need be cleared here."
                 if nothing
                 else "Call zero_grad once for each step: after the step, not before each backward.",
+                patch=None
+                if meant is not None
+                else _moved(site, backward.site, move_before)
+                if nothing
+                else _moved(site, next(each.site for each in reversed(story) if each.kind is Kind.STEP), move_after),
                 chain=(Spot.of_site(backward.site).hop("another backward, that is cleared here"),)
                 if meant is not None and backward.site is not None
                 else (),
             )
     return None
+
+
+def _moved(clear: Site, other: Site | None, move: Callable[[str, ast.stmt, ast.stmt], tuple[Edit, Edit]]) -> str | None:
+    """The clearing put elsewhere: before backward, or behind the step. Both stand in one function."""
+    one, place = clear.statement(), other.statement() if other is not None else None
+    if other is None or other.f_code is not clear.f_code or not isinstance(one, ast.Expr) or place is None:
+        return None
+    return diff_of(*move(clear.filename, one, place))
 
 
 def _lost(story: Sequence[Event]) -> list[tuple[Event, Event]]:

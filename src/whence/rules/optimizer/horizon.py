@@ -12,7 +12,7 @@ from whence.lineage.following.found import Found
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.loops.turns import Rounds, rounds_of
-from whence.lineage.properties import IsCount
+from whence.lineage.properties import IsNumber
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
 from whence.rules.telling import tell
@@ -129,7 +129,7 @@ def _where_given(failed: FailedCall, build: Build | None, planned: int, rounds: 
         name, count = ("epochs", planned // batches) if by_epochs and batches else ("steps_per_epoch", None)
     if name not in given:
         return Found()
-    return SourceTrace(IsCount(count), failed.frames).follow(given[name], ground_of(build.stack, failed.frames))
+    return SourceTrace(IsNumber(count), failed.frames).follow(given[name], ground_of(build.stack, failed.frames))
 
 
 def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:

@@ -41,8 +41,11 @@ def iterated(stack: tuple[Site, ...], *names: str) -> Iterated | None:
     """What is known of the iterator that the call at the top of a stack was given, by position or under one of these names."""
     call = stack[0].node() if stack else None
     given = _argument(call, names) if isinstance(call, ast.Call) else None
-    if given is None:
-        return None
+    return iterated_in(stack, given) if given is not None else None
+
+
+def iterated_in(stack: tuple[Site, ...], given: ast.expr) -> Iterated | None:
+    """The same for an expression in what the call was given."""
     found = used_up(stack, given)
     return Iterated(
         made=Spot.of_node(*found.made) if found.made is not None else None,

@@ -9,7 +9,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
-from whence.lineage.properties import IsCount
+from whence.lineage.properties import IsNumber
 from whence.rules.nonfinite.telling import number_text, tell_trip
 from whence.rules.rule import Rank, audit_rule, trip_rule
 from whence.rules.telling import tell_silent
@@ -94,7 +94,7 @@ def _written(trip: Trip, rate: float) -> Spot | None:
         return None
     given = next(iter([each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]), None)
     ground = ground_of(trip.built, trip.frames)
-    spot = SourceTrace(IsCount(rate), trip.frames).follow(given, ground).spot if given is not None else None
+    spot = SourceTrace(IsNumber(rate), trip.frames).follow(given, ground).spot if given is not None else None
     made = spot.node() if spot is not None else None
     literal = made.value if isinstance(made, ast.Assign | ast.AnnAssign) else made
     if spot is None or not isinstance(literal, ast.Constant) or literal.value != rate:

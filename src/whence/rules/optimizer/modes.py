@@ -31,13 +31,13 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.study import Study
+from whence.lineage.ancestry import behind_losses
 from whence.rules.operations import LOSSES
 from whence.rules.rule import Rank, audit_rule, call_rule, study_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_call, tell_silent
 from whence.source.spots import Spot
 from whence.tape.scopes import Scope, has_modes
-from whence.tape.slices import BACKWARDS
 from whence.tape.tape import OUT_OF_TORCH, Call
 
 DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
@@ -105,7 +105,7 @@ def evaluating_in_training_mode(audit: Audit) -> Finding | None:
     random = {key: calls for key, calls in runs.items() if any(_depends_on_mode(call) for call in calls)}
     if len(random) < 2 or not any(entry.steps for entry in audit.built):
         return None
-    used_by_loss = reach_a_loss(audit)
+    used_by_loss = behind_losses(audit.tape.calls)
     given = {key: _given_to(calls, scopes[key]) for key, calls in random.items()}
     inputs = Counter(given.values())
     trained = {id(value) for call in audit.tape.calls if call.number in used_by_loss for value in call.operands}
@@ -169,19 +169,6 @@ def _depends_on_mode(call: Call) -> bool:
         statistics = call.args[1] if len(call.args) > 1 else call.kwargs.get("running_mean")
         return bool(training) and statistics is not None
     return False
-
-
-def reach_a_loss(audit: Audit) -> set[int]:
-    """Numbers of the calls that some loss was made from."""
-    wanted: set[int] = set()
-    found: set[int] = set()
-    for call in reversed(audit.tape.calls):
-        if call.name in BACKWARDS or any(id(value) in wanted for value in call.outputs):
-            found.add(call.number)
-            # Running statistics carry something from pass to pass that is no result.
-            skipped = call.changed if call.name == "batch_norm" else ()
-            wanted.update(id(value) for value in call.operands if value not in skipped)
-    return found
 
 
 def is_read(last: Call, audit: Audit) -> bool:

@@ -18,17 +18,23 @@ Cost
 
 from __future__ import annotations
 
+import ast
+
 from torch import nn
 from torch.optim import Optimizer
 
 from whence.finding import Finding, Hop
-from whence.rules.optimizer.iterators import iterated
+from whence.ledgers.audit import Audit
+from whence.rules.optimizer.iterators import iterated, iterated_in
 from whence.rules.optimizer.not_parameters import no_tensors
 from whence.rules.optimizer.ownership import hiding
 from whence.rules.refusals import refusing
-from whence.rules.rule import Rank, rule
-from whence.rules.telling import tell
+from whence.rules.rule import Rank, audit_rule, rule
+from whence.rules.telling import tell, tell_silent
+from whence.source.definitions import find_definition
+from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.text import function_node, statement_of
 from whence.tape.failed import FailedCall
 
 
@@ -61,6 +67,58 @@ def no_parameters(failed: FailedCall) -> Finding | None:
         chain=chain,
         patch=patch,
     )
+
+
+@audit_rule("optimizer/no-parameters", Rank.CAUSE)
+def empty_group(audit: Audit) -> Finding | None:
+    """The silent form: other groups have parameters, so that nothing is refused."""
+    for entry in audit.built:
+        optimizer = entry.optimizer
+        if optimizer is None or not entry.stack or not entry.steps:
+            continue
+        for written, group in zip(_groups(entry.stack[0]), optimizer.param_groups, strict=False):
+            given = _entry_of(written, "params") if not group["params"] else None
+            found = iterated_in(entry.stack, given) if given is not None else None
+            if found is None or found.made is None or found.line is None:
+                continue
+            return tell_silent(
+                audit,
+                "optimizer/no-parameters",
+                spot=found.made,
+                symptom=Spot.of_site(entry.stack[0]),
+                step=audit.step,
+                op=entry.kind,
+                phase="program",
+                verdict=f"one group of {entry.kind} has nothing to train: its parameters were in an iterator that was at its end",
+                what=f"{audit.step} steps so far, and nothing in the group to update",
+                why="An iterator gives its elements once. This one had given all of them before the optimizer got it.",
+                fix="Keep a list where parameters are gone through more than once, or ask for them anew each time.",
+                chain=found.was_used_up,
+                patch=found.patch,
+            )
+    return None
+
+
+def _groups(site: Site) -> list[ast.expr]:
+    """The groups that an optimizer is given, as they are written: in its call, or where the variable gets its value."""
+    node, scope = site.node(), function_node(site)
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if isinstance(given, ast.Name) and scope is not None:
+        known = find_definition(given.id, scope, statement_of(given))
+        given = known.value if known is not None else None
+    return given.elts if isinstance(given, ast.List | ast.Tuple) else []
+
+
+def _entry_of(node: ast.expr, key: str) -> ast.expr | None:
+    """What a dict has under a name, as it is written."""
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            return next(
+                (v for k, v in zip(keys, values, strict=True) if isinstance(k, ast.Constant) and k.value == key), None
+            )
+        case ast.Call(func=ast.Name(id="dict"), keywords=given):
+            return next((each.value for each in given if each.arg == key), None)
+    return None
 
 
 def _used_up(failed: FailedCall) -> tuple[Spot, tuple[Hop, ...], str | None] | None:

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from typing import Any
 
 import torch
 from torch import nn
 
-from whence.finding import Confidence, Finding, Severity
+from whence.finding import Confidence, Finding, Hop, Severity
 from whence.ledgers.audit import Audit
+from whence.ledgers.loop import OptimizerEntry
 from whence.ledgers.weights import WeightEntry
 from whence.lineage.placing import put_in_place
 from whence.lineage.trail import where_built
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import shape_text, tell_silent
+from whence.source.definitions import name_in, own_nodes
 from whence.source.edits import diff_of, replace_node
+from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import text_of, tree_of
+from whence.source.text import function_node, last_name, text_of, tree_of
 from whence.tape.scene import Scene
 
 ENOUGH = 3
+EXPLAINED = frozenset(
+    {
+        "optimizer/stale-parameter",
+        "optimizer/no-parameters",
+        "device/module-in-forward",
+        "device/parameter-copy",
+        "device/unregistered-tensor",
+    }
+)
 
 
 @audit_rule("optimizer/missing-parameter", Rank.CALL)
@@ -46,7 +59,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
     """
     if not audit.final and audit.step < ENOUGH:
         return None
-    if {"optimizer/stale-parameter", "device/module-in-forward", "device/parameter-copy"} & audit.told:
+    if EXPLAINED & audit.told:
         return None
     # The first pass has the whole beginning of the program in it, with models that were only tried.
     lost = [each for each in _unowned(audit) if each.passes >= 2]
@@ -76,32 +89,84 @@ def missing_parameter(audit: Audit) -> Finding | None:
             fix="Use nn.ModuleList or nn.ModuleDict (nn.ParameterList for parameters).",
             patch=_registered(spot, lost),
         )
+    left_out, chain = _left_out_at(audit, stepping, names[0])
     return tell_silent(
         audit,
         "optimizer/missing-parameter",
-        spot=built,
+        spot=left_out,
+        symptom=built,
+        chain=chain,
         step=audit.step,
         op=stepping.kind,
         phase="optimizer",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"{len(names)} weights get gradients and no optimizer has them: {some}",
-        what=f"after {audit.step} steps they are bit for bit as they were initialised",
+        verdict=f"{len(names)} weights get gradients and no optimizer has them: {some}"
+        if len(names) > 1
+        else f"{some} gets gradients and no optimizer has it",
+        what=f"after {audit.step} steps {'they are' if len(names) > 1 else 'it is'} bit for bit as initialised",
         why="They take part in the loss and have gradients in every step, but were not given to an optimizer.",
         fix="Give them to the optimizer; if they are to stay as they are, say so with requires_grad_(False).",
     )
 
 
+def _left_out_at(audit: Audit, stepping: OptimizerEntry, name: str) -> tuple[Spot | None, tuple[Hop, ...]]:
+    """The line that should have given a weight to an optimizer, and what else there is to see."""
+    twins = _twins(audit)
+    if twins is not None:
+        return twins[0], (twins[1].hop("has the same weights as that"),)
+    given = [each for each in audit.weights.entries() if id(each.weight) in stepping.weights and each.name]
+    has_others = _root(name) in {_root(each.name) for each in given}
+    picks = _picked_by_name(stepping.stack[0]) if stepping.stack and has_others else []
+    if len(picks) == 1:
+        return picks[0], ()
+    built = Spot.of_site(stepping.stack[0]) if stepping.stack else None
+    return built, tuple(each.hop(f"takes weights by name, and not {name}") for each in picks)
+
+
+def _root(name: str) -> str:
+    """The model that a weight is part of."""
+    return name.split(".")[0]
+
+
+def _picked_by_name(site: Site) -> list[Spot]:
+    """Lines that choose among `named_parameters()`, in the function that builds the optimizer."""
+    scope = function_node(site) or tree_of(site.filename)
+    found: list[Spot] = []
+    for node in own_nodes(scope) if scope is not None else ():
+        match node:
+            case (
+                ast.ListComp(generators=[ast.comprehension(iter=source, ifs=[_, *_])])
+                | ast.GeneratorExp(generators=[ast.comprehension(iter=source, ifs=[_, *_])])
+            ):
+                chosen = node
+            case ast.For(iter=source, body=[ast.If() as chosen]):
+                pass
+            case _:
+                continue
+        if isinstance(source, ast.Call) and last_name(source.func) == "named_parameters":
+            found.append(Spot.of_node(site.filename, chosen))
+    return found
+
+
+def _twins(audit: Audit) -> tuple[Spot, Spot] | None:
+    """Two optimizers that were given the same weights: one of them was meant for others."""
+    stepping = [each for each in audit.built if each.steps and each.stack]
+    for one, other in combinations(stepping, 2):
+        if one.weights == other.weights and one.stack[0] != other.stack[0]:
+            return Spot.of_site(one.stack[0]), Spot.of_site(other.stack[0])
+    return None
+
+
 def _registered(spot: Spot, lost: list[WeightEntry]) -> str | None:
     """The list or dict put into torch's own container, by the name that the file has for torch.nn."""
-    node, tree = spot.node(), tree_of(spot.filename)
+    node = spot.node()
     plain = next((each.weight for each in lost if each.call is not None and each.call.module is None), None)
-    if tree is None or plain is not None or not isinstance(node, ast.List | ast.ListComp | ast.Dict | ast.DictComp):
+    if plain is not None or not isinstance(node, ast.List | ast.ListComp | ast.Dict | ast.DictComp):
         return None
-    known = [ast.unparse(each) for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
-    name = "nn" if any(each in known for each in ("from torch import nn", "import torch.nn as nn")) else "torch.nn"
     kind = "ModuleList" if isinstance(node, ast.List | ast.ListComp) else "ModuleDict"
-    return diff_of(replace_node(spot.filename, node, f"{name}.{kind}({text_of(spot.filename, node)})"))
+    name = name_in(spot.filename, "torch.nn", kind)
+    return diff_of(replace_node(spot.filename, node, f"{name}({text_of(spot.filename, node)})")) if name else None
 
 
 def _unowned(audit: Audit) -> list[WeightEntry]:
@@ -185,7 +250,8 @@ def stale_parameter(audit: Audit) -> Finding | None:
         if optimizer is None:
             continue
         weights = [each for group in optimizer.param_groups for each in group["params"]]
-        left = [each for each in weights if isinstance(each, nn.Parameter) and id(each) not in registered]
+        loose = [each for each in weights if isinstance(each, nn.Parameter) and id(each) not in registered]
+        left = [each for each in loose if not _is_used_since(audit, each, max(one.step for one in lost))]
         if not left or not entry.steps:
             continue
         shapes = {tuple(each.shape) for each in left}
@@ -203,12 +269,18 @@ def stale_parameter(audit: Audit) -> Finding | None:
             step=audit.step,
             op=entry.kind,
             phase="program",
-            verdict=f"{', '.join(names[:2])} replaced what the optimizer had been given, and is never updated",
-            what=f"the optimizer still has {len(left)} tensors that the model no longer uses",
+            verdict=f"{', '.join(names[:2])} replaced what the optimizer had been given, and {'is' if len(names) == 1 else 'are'} never updated",
+            what=f"the optimizer still has {len(left)} {'tensor' if len(left) == 1 else 'tensors'} that the model no longer uses",
             why="An optimizer keeps the tensors it was given. What is assigned to the model later is unknown to it.",
             fix="Build the optimizer after the replacement, or give it the new parameters with add_param_group.",
         )
     return None
+
+
+def _is_used_since(audit: Audit, weight: torch.Tensor, step: int) -> bool:
+    """Whether a weight took part in a pass as late as this: no module need have it for that."""
+    known = audit.weights.entry_of(weight)
+    return known is not None and known.gradients > 0 and known.step >= step
 
 
 def _where_replaced(audit: Audit, weight: torch.Tensor) -> Spot | None:

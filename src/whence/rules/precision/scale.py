@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,6 +11,9 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.rules.rule import Rank, audit_rule, trip_rule, trip_rules
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.edits import diff_of, line_before
+from whence.source.sites import Site
+from whence.source.text import text_of
 from whence.tape.trip import ScaleFall, Trip
 
 
@@ -92,5 +96,18 @@ def clip_before_unscale(audit: Audit) -> Finding | None:
             what=f"their norm is {norm:.4g}" if norm is not None else "the limit is compared with scaled gradients",
             why=f"The limit of {clip.detail['limit']} is compared with gradients that are {scale:g} times too large; unscaling then divides what is left by as much.",
             fix="Call scaler.unscale_(optimizer) before the clip.",
+            patch=_unscaled_first(clip.site, found[-1][1].site),
         )
+    return None
+
+
+def _unscaled_first(clip: Site | None, step: Site | None) -> str | None:
+    """`scaler.step(optimizer)` has the words for it."""
+    node, statement = step.node() if step is not None else None, clip.statement() if clip is not None else None
+    if clip is None or step is None or clip.f_code is not step.f_code or statement is None:
+        return None
+    match node:
+        case ast.Call(func=ast.Attribute(value=scaler, attr="step"), args=[optimizer, *_]):
+            words = f"{text_of(clip.filename, scaler)}.unscale_({text_of(clip.filename, optimizer)})"
+            return diff_of(line_before(clip.filename, statement, words))
     return None

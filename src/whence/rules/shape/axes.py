@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from whence.lineage.properties import WEIGHTED, axis_source, before_change
-from whence.rules.operations import NORMS, RECURRENT
+from whence.rules.operations import RECURRENT
+from whence.tape.operations import NORMS
 from whence.tape.tape import Call, Value
 
 LONGEST_WAY = 50

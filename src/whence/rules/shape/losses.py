@@ -396,6 +396,7 @@ def silent_class_axis(study: Study) -> Finding | None:
             what="both axes have the same size, so nothing raises: the loss compares the wrong numbers",
             why=f"The size of the last axis is that of a layer's output, the classes; axis 1 comes with the input, and {call.name} takes it for the classes.",
             fix="Move the classes to axis 1 (`.transpose(1, 2)`), or flatten both: `logits.flatten(0, 1), target.flatten()`.",
+            patch=_first_argument(Spot.of_site(call.site), ".transpose(1, 2)") if len(given.shape) == 3 else None,
             operands=(Operand("prediction", describe(given)),),
         )
     return None

@@ -15,6 +15,7 @@ from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import STRICT, weight_of
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.annotation import broken_shape
+from whence.rules.shape.distribution import of_distribution
 from whence.rules.shape.earlier import ChangedLeaf, changed_leaf
 from whence.rules.shape.layers import table
 from whence.rules.shape.mapped import mapped
@@ -131,7 +132,7 @@ def mismatch(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    if (told := broken_shape(failed) or mapped(failed) or _not_in_order(failed)) is not None:
+    if (told := broken_shape(failed) or mapped(failed) or of_distribution(failed) or _not_in_order(failed)) is not None:
         return told
     if not _shapes_alone(failed):
         return None

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
+from whence.lineage.ancestry import MOVES
 from whence.lineage.constructors import argument_names
 from whence.rules.rule import study_rule
 from whence.rules.shape.axes import Source, source_of
 from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
+from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.spots import Spot
+from whence.source.text import text_of
+from whence.tape.operations import OVER_TIME
 from whence.tape.tape import Call, Value
 
 AXES = {"batch_norm": 1, "group_norm": 1, "layer_norm": -1, "rms_norm": -1}
 """Where a norm looks for the features that it has weights for."""
 SIZES = {"normalized_shape": 0, "num_features": 0, "num_channels": 1}
 OUTPUTS = {"out_channels": 1, "out_features": 1, "embedding_dim": 1, "hidden_size": 1}
+READERS = OVER_TIME | {"linear"}
+"""Layers that have their features on the last axis."""
+INPUTS = {"in_features": 0, "input_size": 0}
 
 
 @study_rule("shape/norm-axis")
@@ -25,30 +35,42 @@ def norm_axis(study: Study) -> Finding | None:
         if axis is None or given is None or len(given.shape) < 3 or len(call.operands) < 2 or not _is_for_one(call):
             continue
         axis %= len(given.shape)
-        found = _features_elsewhere(given, axis)
-        if found is None or _is_meant(study, call, found[1]):
+        found = _made_elsewhere(study, call, axis) or _taken_elsewhere(study, call, axis)
+        if found is None:
             continue
-        elsewhere, maker = found
+        elsewhere, what = found
+        spot, swapped = place_of(call, study), f"transpose({min(axis, elsewhere)}, {max(axis, elsewhere)})"
         kind = {"batch_norm": "batch normalisation", "group_norm": "group normalisation"}.get(
             call.name, "layer normalisation"
         )
         return tell_silent(
             study,
             "shape/norm-axis",
-            spot=place_of(call, study),
+            spot=spot,
             symptom=spot_at(loss.call.site),
             call=call,
             step=study.step,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
             verdict=f"{kind} takes axis {axis} of {shape_text(given.shape)} for the features, and they are on axis {elsewhere}",
-            what=f"{maker.name} made its outputs on axis {elsewhere}; axis {axis} came with the data and has the same size",
+            what=what,
             why="Batch and group normalisation count features at axis 1, layer normalisation at the last. Both axes have the same size here, "
             "so that nothing raises.",
-            fix=f"Transpose before and after: norm(x.transpose({min(axis, elsewhere)}, {max(axis, elsewhere)})), and back; "
+            fix=f"Transpose before and after: norm(x.{swapped}).{swapped}; "
             + ("or use a norm that counts features at axis 1." if axis > 1 else "or use LayerNorm."),
+            patch=_transposed(spot, swapped),
         )
     return None
+
+
+def _transposed(spot: Spot | None, swapped: str) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+        return None
+    inside = f"{in_parentheses(spot.filename, node.args[0])}.{swapped}"
+    return diff_of(
+        replace_node(spot.filename, node, f"{text_of(spot.filename, node.func)}({inside}).{swapped}"),
+    )
 
 
 def _is_for_one(call: Call) -> bool:
@@ -59,18 +81,46 @@ def _is_for_one(call: Call) -> bool:
     return isinstance(shape, tuple | list) and len(shape) == 1
 
 
-def _features_elsewhere(given: Value, axis: int) -> tuple[int, Call] | None:
-    """Another axis of the same size that a layer made its outputs on, where this one came with the data; and that layer's call."""
+def _made_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | None:
+    """Another axis of the same size that a layer made its outputs on, where this one came with the data."""
+    given = norm.operands[0]
     rank = len(given.shape)
-    others = [each for each in range(1, rank) if each != axis and given.shape[each] == given.shape[axis]]
+    others = _like(given, axis)
     if not others or source_of(given, axis - rank)[0] is not Source.DATA:
         return None
     for each in others:
         source, maker, at = source_of(given, each - rank)
         # Who moves the outputs of a layer elsewhere, as those that mix over time do, knows where they are.
         if source is Source.WEIGHT and maker is not None and at == each - rank:
-            return each, maker
+            told = f"{maker.name} made its outputs on axis {each}; axis {axis} came with the data and has the same size"
+            return (each, told) if not _is_meant(study, norm, maker) else None
     return None
+
+
+def _taken_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | None:
+    """The last axis, where a layer takes the features from the norm's result, and the program has one name for both their sizes."""
+    given, last = norm.operands[0], len(norm.operands[0].shape) - 1
+    if last not in _like(given, axis):
+        return None
+    reached = {id(each) for each in norm.outputs}
+    for call in study.calls:
+        if call.number <= norm.number or call.inner or not any(id(each) in reached for each in call.operands[:1]):
+            continue
+        if call.name in READERS:
+            names = _names_of_size(study, norm, SIZES) & _names_of_size(study, call, INPUTS)
+            if not names:
+                return None
+            told = f"{call.name} takes its features from axis {last}, {min(names)} of them as the norm has; axis {axis} has the same size"
+            return last, told
+        if not call.outputs or call.outputs[0].shape != given.shape or call.name in MOVES:
+            return None
+        reached |= {id(each) for each in call.outputs}
+    return None
+
+
+def _like(given: Value, axis: int) -> list[int]:
+    """Other axes of the same size, but for the samples."""
+    return [each for each in range(1, len(given.shape)) if each != axis and given.shape[each] == given.shape[axis]]
 
 
 def _is_meant(study: Study, norm: Call, maker: Call) -> bool:

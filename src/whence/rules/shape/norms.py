@@ -16,7 +16,7 @@ from whence.rules.shape.batch import batch_size
 from whence.rules.shape.layers import table
 from whence.rules.telling import describe, layer_text, shape_text, tell
 from whence.source.classes import method_of
-from whence.source.edits import diff_of, insert_after
+from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.source.text import last_name
 from whence.tape.batches import Batch
@@ -95,10 +95,9 @@ def _drop_last_patch(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None
-    given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    if not given or any(each.arg in ("drop_last", "batch_sampler") for each in node.keywords):
+    if any(each.arg in ("drop_last", "batch_sampler") for each in node.keywords):
         return None
-    return diff_of(insert_after(spot.filename, given[-1], ", drop_last=True"))
+    return diff_of(give_by_name(spot.filename, node, "drop_last", "True"))
 
 
 @rule("shape/norm-axis")

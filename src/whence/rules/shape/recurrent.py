@@ -15,10 +15,12 @@ from whence.lineage.trail import Trail, trace
 from whence.rules.operations import RECURRENT
 from whence.rules.rule import rule
 from whence.rules.telling import describe, has_worked, layer_text, tell
-from whence.source.edits import diff_of, insert_after
+from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call
+
+EXCHANGES = frozenset({"transpose", "permute", "swapaxes", "swapdims", "movedim"})
 
 
 def _state(failed: FailedCall) -> tuple[nn.RNNBase, torch.Tensor, torch.Tensor] | None:
@@ -56,7 +58,8 @@ def hidden_state(failed: FailedCall) -> Finding | None:
         return None
     layer, given, state = found
     batch = given.shape[0 if layer.batch_first else 1]
-    if state.shape[1] == batch or state.shape[1] == given.shape[1 if layer.batch_first else 0]:
+    other = given.shape[1 if layer.batch_first else 0]
+    if state.shape[1] == batch or (state.shape[1] == other and not _is_time_first(failed, layer, given)):
         return None
     made = origin_call(failed.value(state))
     carried = made is not None and made.name in RECURRENT
@@ -99,6 +102,12 @@ def _what_changed(failed: FailedCall, batch: int) -> str:
     return ""
 
 
+def _is_time_first(failed: FailedCall, layer: nn.RNNBase, given: torch.Tensor) -> bool:
+    """The program has exchanged the axes itself, for a layer that wants time first: the input is as it is to be."""
+    made = failed.value(given).call
+    return not layer.batch_first and made is not None and made.name in EXCHANGES
+
+
 @rule("shape/batch-first")
 def batch_first(failed: FailedCall) -> Finding | None:
     """Batch and time are swapped.
@@ -113,7 +122,7 @@ def batch_first(failed: FailedCall) -> Finding | None:
     How to fix it
         batch_first=True in the constructor, or a transpose in front of the layer.
     When it stays silent
-        When the state fits the axis that the layer takes for the batch.
+        When the state fits the axis that the layer takes for the batch, or the program has put time first itself.
     Cost
         None until a call raises.
     """
@@ -123,6 +132,8 @@ def batch_first(failed: FailedCall) -> Finding | None:
     layer, given, state = found
     batch_axis = 0 if layer.batch_first else 1
     if state.shape[1] == given.shape[batch_axis] or state.shape[1] != given.shape[1 - batch_axis]:
+        return None
+    if _is_time_first(failed, layer, given):
         return None
     stack = failed.modules.built_at(layer)
     spot = Spot.of_site(stack[0]) if stack else None
@@ -138,15 +149,14 @@ def batch_first(failed: FailedCall) -> Finding | None:
         fix="Build the layer with batch_first=True."
         if not layer.batch_first
         else "Give the layer (batch, time, features).",
-        patch=_batch_first_patch(spot) if not layer.batch_first else None,
+        patch=batch_first_patch(spot) if not layer.batch_first else None,
         operands=(Operand("input", describe(given)), Operand("state", describe(state))),
         counterfactual="with the input's first two axes exchanged the state fits",
     )
 
 
-def _batch_first_patch(spot: Spot | None) -> str | None:
+def batch_first_patch(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.Call) or any(each.arg == "batch_first" for each in node.keywords):
+    if spot is None or not isinstance(node, ast.Call):
         return None
-    given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return diff_of(insert_after(spot.filename, given[-1], ", batch_first=True")) if given else None
+    return diff_of(give_by_name(spot.filename, node, "batch_first", "True"))

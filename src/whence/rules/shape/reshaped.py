@@ -20,6 +20,7 @@ from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import audit_rule, study_rule
+from whence.rules.shape.permuting import permuted
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.batches import leaves_of
@@ -73,6 +74,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
             what=WHAT,
             why=WHY,
             fix=FIX,
+            patch=permuted(call.site, *shapes) if not is_array else None,
         )
     return _before_training(study)
 

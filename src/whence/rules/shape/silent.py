@@ -8,13 +8,14 @@ from whence.lineage.ancestry import MOVES, ancestors
 from whence.lineage.dependence import reach
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import study_rule
+from whence.rules.shape.recurrent import batch_first_patch
 from whence.rules.source_operands import is_written
 from whence.rules.telling import place_of, shape_text, tell_silent
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
-from whence.tape.tape import Call, Value
+from whence.tape.operations import OVER_TIME
+from whence.tape.tape import MOST_NUMBERS, Call, Foreign, Value
 
-RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 ATTENDS = frozenset({"multi_head_attention_forward", "_transformer_encoder_layer_fwd"})
 DRAWS = frozenset({"randperm", "randint", "multinomial", "random_", "randint_like"})
 
@@ -135,6 +136,7 @@ def batch_first(study: Study) -> Finding | None:
         what="what it gives for one sample depends on the samples before it",
         why="Without batch_first=True the first axis is time and the second the batch.",
         fix="Build the layer with batch_first=True, or give it (time, batch, features).",
+        patch=batch_first_patch(Spot.of_site(stack[0])) if stack else None,
         replay="bit-identical",
         counterfactual="the gradient of the last sample's result at the other samples is not zero",
     )
@@ -147,7 +149,7 @@ def _kind(call: Call) -> str:
 def _mixing(study: Study, axes: int) -> tuple[Call, Value] | None:
     """A recurrent or attending call that runs along the batch, given as so many axes: samples depend on each other there."""
     for _, call in study.loss_calls():
-        if call.name not in RECURRENT | ATTENDS or not call.operands or not call.outputs:
+        if call.name not in OVER_TIME | ATTENDS or not call.operands or not call.outputs:
             continue
         given = call.operands[0]
         written = _written(given)
@@ -196,12 +198,29 @@ def first_is_batch(value: Value) -> bool:
             continue
         if call.name in DRAWS and each.shape == (rows,):
             return True
-        if call.name in ("__getitem__", "index_select"):
-            picked = [index for index in call.operands[1:] if index.shape == (rows,)]
-            if any(made.name in DRAWS for index in picked for made in ancestors(index)):
-                return True
+        if call.name in ("__getitem__", "index_select") and (_is_drawn(call, rows) or _is_mixed(call, rows)):
+            return True
         for operand in call.operands:
             if operand.shape[:1] == (rows,) and id(operand) not in seen:
                 seen.add(id(operand))
                 pending.append(operand)
     return False
+
+
+def _is_drawn(call: Call, rows: int) -> bool:
+    picked = [index for index in call.operands[1:] if index.shape == (rows,)]
+    return any(made.name in DRAWS for index in picked for made in ancestors(index))
+
+
+def _is_mixed(call: Call, rows: int) -> bool:
+    """Whether whole tables were picked by numbers in no order, each but once. Of plain rows that may be a text, word by word."""
+    index = call.args[1] if call.name == "__getitem__" and len(call.args) > 1 else None
+    if len(call.operands[0].shape) < 3:
+        return False
+    if isinstance(index, Foreign):
+        index = index.numbers
+    elif isinstance(index, Value) and index.shape == (rows,) and index.tensor is not None:
+        index = index.tensor.tolist() if rows <= MOST_NUMBERS and not index.tensor.is_meta else None
+    if not isinstance(index, list | tuple) or len(index) != rows or not all(type(each) is int for each in index):
+        return False
+    return len({*index}) == rows and [*index] not in (sorted(index), sorted(index, reverse=True))

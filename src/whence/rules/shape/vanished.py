@@ -30,6 +30,7 @@ from whence.rules.shape.layers import table
 from whence.rules.telling import describe, layer_text, shape_text, tell
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
+from whence.tape.tape import Call
 
 
 @rule("shape/vanished")
@@ -44,6 +45,9 @@ def vanished(failed: FailedCall) -> Finding | None:
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
     stack = failed.modules.built_at(layer) if layer is not None and isinstance(parent, nn.Sequential) else ()
     trail = None
+    emptied = _emptied_by(failed, given)
+    if emptied is not None:
+        return _cut_away(failed, emptied, path, given)
     if failed.tape.earlier_at(failed.call) is not None:
         # It went well before: the data are smaller now.
         trail, stack = trace(failed.value(given), HasAxis(-1, given.shape[-1]), failed), ()
@@ -55,6 +59,32 @@ def vanished(failed: FailedCall) -> Finding | None:
         spot=Spot.of_site(stack[0]) if stack else None,
         why=f"{layer_text(layer, path) if layer is not None else failed.name} got {shape_text(given.shape)}; the layers in front have shrunk it to less than the window.",
         fix="Feed larger inputs, halve less often, pad, or use an adaptive pool.",
+        operands=(Operand("input", describe(given)),),
+        table=table(failed),
+    )
+
+
+def _emptied_by(failed: FailedCall, given: torch.Tensor) -> Call | None:
+    """The slice that left nothing of an axis that had something."""
+    value = failed.value(given)
+    while not value.numel and value.call is not None and value.call.operands:
+        call, before = value.call, value.call.operands[0]
+        if before.numel:
+            return call if call.name in ("__getitem__", "narrow") and call.site is not None else None
+        value = before
+    return None
+
+
+def _cut_away(failed: FailedCall, call: Call, path: str, given: torch.Tensor) -> Finding | None:
+    assert call.site is not None
+    before, after = (shape_text(each.shape) for each in (call.operands[0], call.outputs[0]))
+    return tell(
+        failed,
+        "shape/vanished",
+        verdict=f"nothing is left for {path}: a slice made {after} of {before}",
+        spot=Spot.of_site(call.site),
+        why="A slice whose end is not behind its beginning is empty. The end -n with n = 0 is 0, the beginning, and not the end.",
+        fix="Cut only where there is something to cut (x if n == 0 else x[..., :-n]), or say where to stop: x[..., :x.shape[-1] - n].",
         operands=(Operand("input", describe(given)),),
         table=table(failed),
     )

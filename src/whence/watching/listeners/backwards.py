@@ -28,12 +28,14 @@ class BackwardListener(Listener):
         self._kept = 0
         """Gradients that were computed with a graph of their own before that."""
 
-    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> None:
+    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool:
+        """Whether it is of interest that it ends, if all goes well."""
         session = self.session
         if session.is_looking or transforming():
-            return
+            return False
         if session.routine.on and session.routine.backward_began(losses, keeps_graph, frame):
-            return
+            # Gradients that are added to before they are used are looked at in between.
+            return session.tripwires.portions.more_to_come
         session.explainer.beats.backward_began(frame, keeps_graph)
         if not self._has_ended_a_pass:
             self._has_ended_a_pass = True
@@ -50,6 +52,7 @@ class BackwardListener(Listener):
         if losses:
             session.pace.note_loss(losses[0])
         session.phases.append("backward")
+        return True
 
     def graph_kept(self) -> None:
         """A gradient was computed that has a graph itself: where no pass ever ends, these are all that the program does."""
@@ -84,7 +87,7 @@ class BackwardListener(Listener):
             return
         if session.routine.on and not inputs and not raised and session.routine.backward_ended():
             return
-        session.explainer.beats.backward_ended()
+        session.explainer.beats.is_running = False
         if session.phases and session.phases[-1] == "backward":
             session.phases.pop()
         session.passes.backward_ended()
@@ -97,8 +100,9 @@ class BackwardListener(Listener):
         elif session.tripwires.portions.more_to_come and EVALUATION not in session.phases:
             with session.looking():
                 session.tripwires.portion_added()
-        if not inputs and session.order.on:
+        if session.order.on:
             with session.looking():
                 if session.passes.hand.on and not session.optimizers.count:
-                    session.audited(session.auditor.before_update_by_hand)
-                session.auditor.backward_ended()
+                    session.audited(session.auditor.before_update_by_hand, inputs, gradients)
+                if not inputs:
+                    session.auditor.backward_ended()

@@ -9,12 +9,12 @@ import torch
 from whence.ledgers.changes import CHANGES
 from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
+from whence.lineage.refusing import refused_operands
 from whence.rules.rule import call_rules
 from whence.source.sites import Site, frames_outside
 from whence.tape.batches import is_from_a_signal
 from whence.tape.tape import CASTS, Call
 from whence.watching.listeners.listener import Listener, transforming
-from whence.watching.tripwires import refused_operands
 
 if TYPE_CHECKING:
     from whence.watching.session import Session

@@ -31,7 +31,8 @@ class CompileListener(Listener):
                 call = self._put_on_tape(target, args, kwargs)
         if isinstance(target, nn.Module) and session.scope is None and hooks:
             session.modules.note_root(target)
-            self._modules.module_entered(target, args, outermost=True)
+            if not self._modules.enters_as_ever(target, args):
+                self._modules.module_entered(target, args, outermost=True)
             calls = calls or session.calls.on
         session.module_sensor.stop()
         session.calls.stop()

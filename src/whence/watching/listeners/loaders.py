@@ -63,7 +63,7 @@ class LoaderListener(Listener):
             with session.looking():
                 session.tripwires.next_pass()
         passes.deliver(batch, data)
-        session.tape.mark_leaves(batch, info.form.leaves(data))
+        session.tape.batch_arrived(batch, info.form.paths, info.form.tensors(data))
         if session.auditor.batches.count(info):
             with session.looking():
                 session.auditor.batches.note(batch, data)
@@ -80,7 +80,7 @@ class LoaderListener(Listener):
         batch = self.loaders.current = Batch(info, info.batches, indices, form.signature)
         info.batches += 1
         self._passes.deliver(batch, data)
-        self._tape.mark_leaves(batch, form.leaves(data))
+        self._tape.batch_arrived(batch, form.paths, data)
         if self._ledger.count(info):
             with self.session.looking():
                 self._ledger.note(batch, data)

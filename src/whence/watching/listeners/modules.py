@@ -21,42 +21,25 @@ class ModuleListener(Listener):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.modules = session.modules
-
-    @property
-    def scope(self) -> Scope | None:
-        return self.session.scope
-
-    @scope.setter
-    def scope(self, scope: Scope | None) -> None:
-        self.session.scope = scope
+        self.scope: Scope | None = None
+        """The module that is running."""
 
     def recording(self) -> bool:
         return self.session.pace.recording()
 
     def module_entered(self, module: nn.Module, args: tuple[Any, ...], outermost: bool = False) -> None:
         session = self.session
-        outermost = outermost or (session.scope is not None and session.scope.parent is None)
+        outermost = outermost or (self.scope is not None and self.scope.parent is None)
         if not outermost or transforming():
             return
-        if self._enters_as_ever():
-            session.passes.enter(args)
-        else:
-            with session.looking():
-                self._note_entry(module, args)
+        with session.looking():
+            self._note_entry(module, args)
         session.pace.note_inputs(module, args)
 
-    def _enters_as_ever(self) -> bool:
-        """The short way for a step like all others: it trains, nothing is recorded, and nothing is to be found out any more."""
-        session = self.session
-        return (
-            torch.is_grad_enabled()
-            and session.pace.is_settled()
-            and session.tripwires.trained
-            and not session.tripwires.asked
-            and not session.passes.hand.on
-            and not session.auditor.rounds.open
-            and not session.passes.is_complete()
-        )
+    def enters_as_ever(self, module: nn.Module, args: tuple[Any, ...]) -> bool:
+        """The short way for a step like all others."""
+        routine = self.session.routine
+        return routine.on and not transforming() and routine.entered(module, args)
 
     def _note_entry(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         session = self.session
@@ -77,7 +60,7 @@ class ModuleListener(Listener):
             return
         session = self.session
         outer = frames_outside(exception)
-        state: dict[str, Any] = {"scope": session.scope, "step": session.step, "phase": "forward"}
+        state: dict[str, Any] = {"scope": self.scope, "step": session.step, "phase": "forward"}
         session.explain(
             exception, lambda: session.bad_operand(exception) or session.explainer.traceback(exception, outer, **state)
         )

@@ -1,0 +1,53 @@
+"""Running statistics, and whatever else modules keep in buffers that each pass changes: are they still finite?"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+import torch
+
+from whence.tape.finite import all_finite
+from whence.tape.passes import PassBook
+from whence.tape.replay import trouble_in
+from whence.tape.scopes import ModuleBook
+from whence.tape.tape import Value
+from whence.tape.trip import BadState
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    value: Value
+    tensor: torch.Tensor
+
+    def state(self, name: str) -> BadState:
+        return BadState((name,), name.rpartition(".")[0])
+
+
+class Statistics:
+    def __init__(self, passes: PassBook, modules: ModuleBook) -> None:
+        self.are_lost = False
+        """They do not come back: there is nothing more to be said of them."""
+        self._passes = passes
+        self._modules = modules
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
+
+    def are_healthy(self) -> bool:
+        return all_finite([tensor for _, tensor in self._changed()])
+
+    def lost(self) -> Lost | None:
+        """The first that the pass has spoilt; only once."""
+        if self.are_lost or self.are_healthy():
+            return None
+        self.are_lost = True
+        return next((Lost(value, tensor) for value, tensor in self._changed() if trouble_in(tensor)), None)
+
+    def _changed(self) -> list[tuple[Value, torch.Tensor]]:
+        return [each for each in self._passes.changed_leaves() if self._is_buffer(each[1])]
+
+    def _is_buffer(self, tensor: torch.Tensor) -> bool:
+        """Registered by a module: what is no buffer may hold whatever the program likes."""
+        known = self._known.get(id(tensor))
+        if known is None or known[0]() is not tensor:
+            known = self._known[id(tensor)] = weakref.ref(tensor), self._modules.owner_of(tensor) is not None
+        return known[1]
