@@ -16,7 +16,10 @@ from whence.tape.batches import Batch, BatchLeaf
 
 MOST_CALLS = 20_000
 MOST_MARKS = 256
-MOST_ARRIVED = 32
+MOST_ARRIVED = 2
+"""Each holds the indices of a batch: more of them do not stay in the processor's cache."""
+Arrival = tuple[Batch, Sequence[str], list[weakref.ref[torch.Tensor]]]
+"""A batch that a loader delivered: the places of its tensors, and these."""
 
 OUT_OF_TORCH: Final = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"})
 
@@ -248,8 +251,8 @@ class Tape:
         """How many calls that are on the tape as one are running around the present one."""
         self._values: dict[int, Value] = {}
         self._forget = self._gone
-        self._arrived: list[tuple[Batch, Sequence[str], list[weakref.ref[torch.Tensor]]]] = []
-        """Batches since somebody asked last."""
+        self._arrived: deque[Arrival] = deque()
+        """The last batches, if nobody has asked since they came."""
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Batch, str]] = {}
         """Tensors of batches that have no value yet, by identity: the batch, and the place in it."""
         self._most_marks = MOST_MARKS
@@ -286,8 +289,8 @@ class Tape:
         return self.known_value(tensor) or self._enter(tensor, None)
 
     def known_value(self, tensor: torch.Tensor) -> Value | None:
-        if self._arrived:
-            self._mark_arrived()
+        while self._arrived:
+            self._mark_arrival(self._arrived.popleft())
         known = self._values.get(id(tensor))
         if known is not None and known.tensor is tensor:
             return known
@@ -423,18 +426,17 @@ class Tape:
         """A loader has delivered these. Nobody may ever ask: they are entered when somebody does."""
         self._arrived.append((batch, paths, [weakref.ref(each) for each in tensors]))
         if len(self._arrived) > MOST_ARRIVED:
-            self._mark_arrived()
+            self._mark_arrival(self._arrived.popleft())
 
-    def _mark_arrived(self) -> None:
-        """What is still there of it."""
-        arrived, self._arrived = self._arrived, []
-        for batch, paths, refs in arrived:
-            for path, each in zip(paths, refs, strict=True):
-                leaf = each()
-                if leaf is not None and id(leaf) in self._values:
-                    self._mark(leaf, BatchLeaf(batch, path))
-                elif leaf is not None:
-                    self._marks[id(leaf)] = each, batch, path
+    def _mark_arrival(self, arrival: Arrival) -> None:
+        """Of most there is nothing left: the program has gone on to the next."""
+        batch, paths, refs = arrival
+        for path, each in zip(paths, refs, strict=True):
+            leaf = each()
+            if leaf is not None and id(leaf) in self._values:
+                self._mark(leaf, BatchLeaf(batch, path))
+            elif leaf is not None:
+                self._marks[id(leaf)] = each, batch, path
         if len(self._marks) > self._most_marks:
             self._marks = {key: mark for key, mark in self._marks.items() if mark[0]() is not None}
             self._most_marks = MOST_MARKS + 2 * len(self._marks)
