@@ -1235,3 +1235,16 @@ def test_what_torch_itself_raises_is_explained_where_no_line_of_the_program_runs
     monkeypatch.chdir(tmp_path)
     assert main(["counts_from_one:parts"]) == 1
     assert "label 3 is out of range" in capsys.readouterr().out
+
+
+def test_layers_without_dropout_are_not_named_for_what_differs_in_train_mode() -> None:
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.rnn, self.head = nn.BatchNorm1d(6), nn.GRU(6, 8, batch_first=True), nn.Linear(8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.rnn(self.norm(x).unsqueeze(1))[0][:, -1])
+
+    report = check(Tagger(), (torch.randn(8, 6), labels(8, 3)), nn.CrossEntropyLoss())
+    assert report["modes"].measured.endswith("train mode differs, with BatchNorm1d")

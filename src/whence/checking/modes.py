@@ -25,8 +25,6 @@ BY_MODE = (
     nn.RReLU,
     nn.FractionalMaxPool2d,
     nn.FractionalMaxPool3d,
-    nn.RNNBase,
-    nn.MultiheadAttention,
 )  # fmt: skip
 
 
@@ -95,9 +93,7 @@ def _train_and_eval(subject: Subject, call: ModelCall, evaluated: list[torch.Ten
     trained = forward(subject.fresh().model, call.args, call.kwargs)
     change = largest_difference(evaluated, trained)
     modules = [each for each in subject.given.model.modules() if _depends_on_mode(each)]
-    layers = [type(each).__name__ for each in modules if isinstance(each, BY_MODE)] or [
-        type(each).__name__ for each in modules
-    ]
+    layers = [type(each).__name__ for each in modules if _has_mode(each)] or [type(each).__name__ for each in modules]
     if change <= TOLERANCE:
         return passed("the same in train and eval mode, and twice in eval mode", notes)
     if layers:
@@ -112,8 +108,14 @@ def _train_and_eval(subject: Subject, call: ModelCall, evaluated: list[torch.Ten
     )
 
 
+def _has_mode(module: nn.Module) -> bool:
+    if isinstance(module, nn.RNNBase | nn.MultiheadAttention):
+        return bool(module.dropout)
+    return isinstance(module, BY_MODE)
+
+
 def _depends_on_mode(module: nn.Module) -> bool:
-    if isinstance(module, BY_MODE) or module._forward_pre_hooks or module._forward_hooks:
+    if _has_mode(module) or module._forward_pre_hooks or module._forward_hooks:
         return True
     if "train" in vars(module) or any("train" in vars(kind) for kind in _own_classes(module)):
         return True
