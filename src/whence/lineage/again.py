@@ -255,6 +255,11 @@ class _Leaving(ast.NodeTransformer):
                 return node
             case ast.Nonlocal():
                 return ast.copy_location(ast.Pass(), node)
+            case ast.Expr(value=ast.Yield(value=ast.expr() as given)):
+                # Nobody takes it; but what it is made of may be asked for.
+                return self.generic_visit(ast.copy_location(ast.Expr(given), node))
+            case ast.Yield() | ast.YieldFrom():
+                return ast.copy_location(ast.Constant(None), node)
         return self.generic_visit(node)
 
 

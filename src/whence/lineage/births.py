@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import torch
@@ -223,8 +224,18 @@ def is_mask(value: Value, tensor: torch.Tensor | None) -> bool:
         return True
     finite = tensor.isfinite()
     of_few = len(set(tensor[finite].reshape(-1).tolist())) <= FEW_BIASES
-    is_given = value.call is not None and value.call.has_foreign
+    is_given = value.call is not None and is_from_outside(value.call)
     return of_few or (not is_given and float(finite.float().mean()) < 1 - RARE)
+
+
+def is_from_outside(call: Call) -> bool:
+    """It makes a tensor of what torch has not made: an array, or a list of numbers of which one is not finite."""
+    listed = call.args[0] if call.args and not call.operands else None
+    return call.has_foreign or (isinstance(listed, list | tuple) and any(map(_is_bad_number, flatten(listed))))
+
+
+def _is_bad_number(thing: Any) -> bool:
+    return isinstance(thing, Real) and not math.isfinite(thing)
 
 
 def is_deliberate(call: Call) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from whence.lineage.blank import zeroed_memory
@@ -140,7 +140,7 @@ class LineWatch:
                     return True
             elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Load):
                 try:
-                    if self.prop.holds(look(node, frame)):
+                    if self.prop.holds(look(node, frame)) and not _is_constant(node, frame):
                         self.source = self.source or (frame, node)
                         return True
                 except Unknown:
@@ -181,6 +181,13 @@ class LineWatch:
             return None
         value = part_at(value, path) if isinstance(statement, ast.Return) else value
         return Spot.of_node(frame.f_code.co_filename, value), operation_in(value)
+
+
+def _is_constant(node: ast.Attribute | ast.Subscript, frame: FrameType) -> bool:
+    """`np.nan`, `math.inf`: what a module has is not data, and a line that writes it makes it so."""
+    with suppress(Unknown):
+        return isinstance(node, ast.Attribute) and isinstance(look(node.value, frame), ModuleType)
+    return False
 
 
 def _lambda_body(frame: FrameType) -> ast.expr | None:

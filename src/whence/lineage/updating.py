@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch._functorch import apis, eager_transforms
 from torch.optim import Optimizer
 
 from whence.finding import Hop
@@ -96,7 +97,7 @@ def _lines(
             for run in (each for stack in stacks for each in rests_of(stack, trip.frames)):
                 put_back()
                 watch = InsideWatch()
-                with _HandingOut(gradients.of, before.results), watch:
+                with _HandingOut(gradients.of, before), watch:
                     run()
                 again = _are_lost_again(lost, patterns)
                 found = _told(watch, is_kept and is_same and again)
@@ -150,13 +151,17 @@ def _copy(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
 class _HandingOut:
     """For a backward that is not made a second time: the gradients that it gave the last time. Where none were kept there are none."""
 
-    def __init__(self, gradients: list[tuple[torch.Tensor, torch.Tensor | None]], results: list[torch.Tensor]) -> None:
+    def __init__(self, gradients: list[tuple[torch.Tensor, torch.Tensor | None]], before: Before) -> None:
         self._gradients = gradients
-        self._results = results
+        self._before = before
 
     def __enter__(self) -> None:
+        results, whole = self._before.results, self._before.function
         torch.Tensor.backward = torch.autograd.backward = self._leave  # type: ignore[method-assign]
-        torch.autograd.grad = lambda *_, **__: tuple(each.clone() for each in self._results)  # type: ignore[assignment]
+        torch.autograd.grad = lambda *_, **__: tuple(each.clone() for each in results)  # type: ignore[assignment]
+        if whole is not None:
+            give = lambda *_, **__: whole  # noqa: E731
+            vars(eager_transforms)["grad_and_value_impl"] = vars(apis)["vmap_impl"] = give
 
     def __exit__(self, *_: object) -> None: ...
 

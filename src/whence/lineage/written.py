@@ -15,7 +15,7 @@ from whence.source.text import function_node, last_name, site_of_node, statement
 DEEPEST = 8
 
 
-def written_number(stack: tuple[Site, ...], argument: ast.expr, number: int) -> Spot | None:
+def written_number(stack: tuple[Site, ...], argument: ast.expr, number: float) -> Spot | None:
     """The one place where a number stands that an argument is computed from."""
     return _only(_places(stack, argument, number, 0))
 
@@ -34,13 +34,13 @@ def _only(places: Iterator[Spot]) -> Spot | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _places(stack: tuple[Site, ...], node: ast.expr, number: int, depth: int) -> Iterator[Spot]:
+def _places(stack: tuple[Site, ...], node: ast.expr, number: float, depth: int) -> Iterator[Spot]:
     scope = function_node(stack[0]) if stack else None
     if depth > DEEPEST or scope is None:
         return
     match node:
         case ast.Constant(value=value):
-            if type(value) is int and value == number:
+            if _is_number(value, number):
                 yield Spot.of_node(stack[0].filename, node)
         case ast.Name(id=name):
             yield from _named(stack, scope, node, name, number, depth)
@@ -59,7 +59,7 @@ def _places(stack: tuple[Site, ...], node: ast.expr, number: int, depth: int) ->
 
 
 def _named(
-    stack: tuple[Site, ...], scope: ast.AST, node: ast.Name, name: str, number: int, depth: int
+    stack: tuple[Site, ...], scope: ast.AST, node: ast.Name, name: str, number: float, depth: int
 ) -> Iterator[Spot]:
     known = find_definition(name, scope, statement_of(node))
     if known is None and (tree := tree_of(stack[0].filename)) is not None:
@@ -75,12 +75,16 @@ def _named(
             yield from _places(stack, default, number, depth + 1)
 
 
-def _settings(name: str, number: int) -> Iterator[Spot]:
-    """Entries of dicts, keywords and fields of that name with that number, in all files of the program."""
+def _is_number(value: object, number: float) -> bool:
+    return type(value) in (int, float) and value == number
+
+
+def _settings(name: str, number: float) -> Iterator[Spot]:
+    """Entries of dicts, keywords, fields and options of that name with that number, in all files of the program."""
     for filename in program_files():
         for node in ast.walk(tree_of(filename) or ast.Module([], [])):
             for value in _entries(node, name):
-                if isinstance(value, ast.Constant) and type(value.value) is int and value.value == number:
+                if isinstance(value, ast.Constant) and _is_number(value.value, number):
                     yield Spot.of_node(filename, value)
 
 
@@ -94,3 +98,11 @@ def _entries(node: ast.AST, name: str) -> Iterator[ast.expr | None]:
         case ast.AnnAssign(target=target, value=value) | ast.Assign(targets=[target], value=value):
             if last_name(target) == name:
                 yield value
+        case ast.Call(args=flags, keywords=keywords) if any(_is_option(each, name) for each in flags):
+            yield from (each.value for each in keywords if each.arg == "default")
+
+
+def _is_option(flag: ast.expr, name: str) -> bool:
+    """`"--learning-rate"` of a command line, which the program reads as `learning_rate`."""
+    text = flag.value if isinstance(flag, ast.Constant) else None
+    return isinstance(text, str) and text.startswith("-") and text.lstrip("-").replace("-", "_") == name

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
 from whence.source.sites import Site
 from whence.tape.slices import BACKWARDS
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Value
 
 MOST_NODES = 500
 MOST_CALLS_UP = 24
@@ -32,6 +33,15 @@ class Before:
     gradients: list[torch.Tensor | None] = field(default_factory=list)
     results: list[torch.Tensor] = field(default_factory=list)
     """Gradients that were given back instead of being left at the weights."""
+    function: Any = None
+    """What `torch.func` gave back, as a whole, where it was that. The weights are all that it was given then."""
+
+    def keep_function(self, given: Sequence[torch.Tensor], result: Any) -> None:
+        made = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+        self.function = None
+        if sum(each.nbytes for each in made) <= MOST_BYTES:
+            self.keep(given)
+            self.function = tree_map(_copy_of, result) if self.weights else None
 
     def keep(self, weights: Sequence[torch.Tensor], results: Sequence[torch.Tensor] = ()) -> None:
         if sum(each.nbytes for each in weights) > MOST_BYTES:
@@ -49,6 +59,10 @@ class Before:
             left = iter(made)
             self.gradients = [next(left) if each is not None else None for each in slopes]
         self.weights = list(map(weakref.ref, weights))
+
+
+def _copy_of(thing: Any) -> Any:
+    return thing.detach().clone() if isinstance(thing, torch.Tensor) else thing
 
 
 def copied(tensors: Sequence[torch.Tensor], room: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -78,6 +92,11 @@ class Hand:
         """Where the last update was seen to be made."""
         self.before = Before()
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Any]] = {}
+        self._given: list[weakref.ref[torch.Tensor]] = []
+        """What `torch.func` gave the last time."""
+
+    def note_given(self, gradients: Iterable[torch.Tensor]) -> None:
+        self._given = list(map(weakref.ref, gradients))
 
     def note(self, weights: Iterable[torch.Tensor], count: int) -> None:
         """Backward begins."""
@@ -107,10 +126,27 @@ class Hand:
         if tensor is None or not self._marks or not is_weight(tensor):
             return False
         mark = self._mark_of(tensor)
-        is_next = mark != _state(tensor) if mark is not None else _is_made_of_gradients(weight, self.since)
+        is_next = mark != _state(tensor) if mark is not None else self.is_made_of_gradients(weight, self.since)
         if is_next and weight.call is not None and weight.call.number >= self.since:
             self.made_at = weight.call.stack
         return is_next
+
+    def is_made_of_gradients(self, weight: Value, since: int = 0) -> bool:
+        pending: list[Value] = [weight]
+        seen = 0
+        given = [each for ref in self._given if (each := ref()) is not None]
+        while pending and seen < MOST_CALLS_UP:
+            value = pending.pop()
+            call, tensor = value.call, value.tensor
+            seen += 1
+            if tensor is not None and any(tensor is each for each in given):
+                return True
+            if call is None or call.number < since:
+                continue
+            if call.name in (*BACKWARDS, "grad.__get__"):
+                return True
+            pending += call.operands
+        return False
 
     def _mark_of(self, weight: torch.Tensor) -> Any:
         ref, mark = self._marks.get(id(weight), (None, None))
@@ -134,20 +170,6 @@ def weights_under(loss: torch.Tensor) -> list[torch.Tensor]:
         seen.update(below)
         pending += below
     return found
-
-
-def _is_made_of_gradients(weight: Value, since: int) -> bool:
-    pending: list[Call | None] = [weight.call]
-    seen = 0
-    while pending and seen < MOST_CALLS_UP:
-        call = pending.pop()
-        seen += 1
-        if call is None or call.number < since:
-            continue
-        if call.name in (*BACKWARDS, "grad.__get__"):
-            return True
-        pending += [each.call for each in call.operands]
-    return False
 
 
 def _state(weight: torch.Tensor) -> Any:

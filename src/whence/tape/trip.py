@@ -142,6 +142,10 @@ class Trip(Scene):
     """How many there were since the last step: gradients are added up over them."""
     by_last_backward: bool = False
     """They were finite before the last backward: no other has made them so."""
+    given: Sequence[torch.Tensor] = ()
+    """Where gradients are about to be computed from what is not finite: all that they are computed from."""
+    in_update: bool = False
+    """The birth is in what the program has made of gradients, and weights are not finite because of it."""
     optimizer: Any = None
     built: tuple[Site, ...] = ()
     """Where the optimizer was built."""

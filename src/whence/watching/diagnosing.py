@@ -22,6 +22,7 @@ from whence.lineage.births import (
     carried_from,
     find_birth,
     is_deliberate,
+    is_from_outside,
     is_mask,
     still_bad,
 )
@@ -96,11 +97,11 @@ class Diagnoser:
 
     def diagnose(self, trip: Trip) -> list[Finding]:
         """Find the birth and ask the rules; the first that knows it has the word."""
-        if not trip.now.recorded:
+        if not trip.now.recorded and not trip.given:
             self._look_at_last_update(trip)
         if trip.notice not in (Notice.UPDATE, Notice.RATE) and not isinstance(trip.evidence, BadUpdate):
             self._replay(trip)
-            if trip.now.recorded and (trip.born is None or trip.born.leaf is not None):
+            if trip.now.recorded and not trip.given and (trip.born is None or trip.born.leaf is not None):
                 self._look_at_last_update(trip)
         is_found = isinstance(trip.evidence, BadUpdate)
         if trip.born is None and trip.gradient is None and not is_found:
@@ -108,6 +109,9 @@ class Diagnoser:
                 self.repros[answer[0]] = answer[1]
                 return [answer[0]]
             self._look_without_replay(trip)
+            if trip.born is None and trip.given:
+                self._look_at_last_update(trip)
+        trip.in_update = self._is_in_update(trip)
         for ask in trip_rules():
             try:
                 found = ask(trip)
@@ -146,14 +150,21 @@ class Diagnoser:
 
     def _look_at_last_update(self, trip: Trip) -> None:
         """The weights under the loss were lost before this step: the lines that did it are run again."""
-        if trip.notice is not Notice.LOSS or trip.observed is None or not trip.step:
+        if trip.observed is None or not trip.step:
             return
-        weights = weights_under(trip.observed)
+        weights = list(trip.given) or (weights_under(trip.observed) if trip.notice is Notice.LOSS else [])
         lost = [each for each in weights if trouble_in(each)]
         remade = run_again(trip, weights, self.passes.hand.before, self.backwards_at()) if lost else None
         if remade is not None:
             names = tuple(self.modules.name_of(each) or _variable_of(each, trip.frames) for each in lost)
             trip.evidence = BadUpdate("", names, lost[0].dtype, None, in_float32=False, remade=remade)
+
+    def _is_in_update(self, trip: Trip) -> bool:
+        born = trip.born
+        if born is None or born.output is None or trip.observed is None:
+            return False
+        weights = [trip.observed] if trip.given else weights_under(trip.observed) if trip.notice is Notice.LOSS else []
+        return any(map(trouble_in, weights)) and self.passes.hand.is_made_of_gradients(born.output)
 
     # the replay
 
@@ -337,6 +348,7 @@ class Diagnoser:
             call = value.call
             return (
                 call is None
+                or is_from_outside(call)
                 or isinstance(value.leaf, BatchLeaf)
                 or call.phase == "optimizer"
                 or (plan is not None and value in run.leaves and _is_new(value, plan))
@@ -379,7 +391,7 @@ def _is_made_by_hand(leaf: Value) -> bool:
     """A weight that the program itself has changed or made."""
     call = leaf.call
     return (
-        call is not None and call.phase == "program" and not call.has_foreign and not isinstance(leaf.leaf, BatchLeaf)
+        call is not None and call.phase == "program" and not is_from_outside(call) and not isinstance(leaf.leaf, BatchLeaf)
     )
 
 
@@ -397,7 +409,7 @@ def _from_outside(leaf: Value) -> bool:
     """Whether the tape does not know how a value was made, rather than that it cannot make it again."""
     call = leaf.call
     weight = leaf.tensor is not None and leaf.tensor.is_leaf and leaf.requires_grad
-    return call is None or call.has_foreign or weight or isinstance(leaf.leaf, BatchLeaf) or call.phase == "optimizer"
+    return call is None or is_from_outside(call) or weight or isinstance(leaf.leaf, BatchLeaf) or call.phase == "optimizer"
 
 
 def _faithful(run: Run, target: Value, observed: torch.Tensor | None, plan: Plan) -> bool:

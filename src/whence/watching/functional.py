@@ -51,8 +51,8 @@ class FunctionalSteps:
 
     def began(self, transform: Transform) -> None:
         # Only read: unlike gradients, inputs may lie in memory that cannot be written to.
-        inputs = enumerate(_tensors((transform.args, transform.kwargs)))
-        self._bad_inputs = {place: each for place, each in inputs if trouble_in(each)}
+        given = _tensors((transform.args, transform.kwargs))
+        self._bad_inputs = {place: each for place, each in enumerate(given) if trouble_in(each)}
         if self.open and self.passes.hand.on:
             self.open = False
             self.host.stepped_by_hand()
@@ -60,15 +60,20 @@ class FunctionalSteps:
         for place, tensor in self._bad_inputs.items():
             if place not in self._born and len(self._born) < MOST_PLACES:
                 # It may be long before a result shows it.
-                self._born[place] = self.tripwires.spoilt(tensor)
+                self._born[place] = self.tripwires.spoilt(tensor, given)
 
     def ended(self, transform: Transform, result: Any) -> None:
         bad_inputs, self._bad_inputs = self._bad_inputs, {}
         if not transform.gradients:
             return
+        gradients = _tensors(result)
+        is_fine = not any(map(trouble_in, gradients))
         if self.passes.hand.on:
             self.open = self.tripwires.trained = True
-        if not any(map(trouble_in, _tensors(result))):
+            self.passes.hand.note_given(gradients)
+            if is_fine and not bad_inputs:
+                self.passes.hand.before.keep_function(_tensors((transform.args, transform.kwargs)), result)
+        if is_fine:
             return
         if bad_inputs:
             known = [each for place, found in self._born.items() if place in bad_inputs for each in found]

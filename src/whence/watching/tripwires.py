@@ -413,13 +413,14 @@ class Tripwires:
             self._diagnosed, self._pending = findings, Bad(findings, is_functional=True)
         self.diagnoser.repros.update(zip(findings, repros, strict=True))
 
-    def spoilt(self, tensor: torch.Tensor) -> list[Finding]:
+    def spoilt(self, tensor: torch.Tensor, given: Sequence[torch.Tensor]) -> list[Finding]:
         """Gradients are about to be computed for weights, or from data, that are not finite: where does that come from?"""
         if self._pending is not None or self.telling.is_over:
             return []
         frames, stack = user_frames(sys._getframe(1)), user_stack(sys._getframe(1))
         names = [handle.text for frame in frames for handle, each in handles_in(frame) if each is tensor]
-        return self.telling.ask(self._trip(Notice.INPUT, Consequence.APPLIED, tensor, stack, frames, weights=names[:1]))
+        more = {"weights": names[:1], "given": given}
+        return self.telling.ask(self._trip(Notice.INPUT, Consequence.APPLIED, tensor, stack, frames, **more))
 
     def input_spoilt(self, findings: list[Finding]) -> None:
         """And now what was computed is not finite either."""

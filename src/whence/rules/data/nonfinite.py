@@ -11,7 +11,7 @@ from types import ModuleType
 import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Sample
-from whence.lineage.births import Contents, first_bad, is_deliberate
+from whence.lineage.births import Contents, first_bad, is_deliberate, is_from_outside
 from whence.lineage.lines import WRAPPERS, operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
@@ -28,6 +28,10 @@ from whence.tape.batches import BatchLeaf
 from whence.tape.replay import Unreplayable
 from whence.tape.tape import Value
 from whence.tape.trip import Notice, Trip
+
+
+ROWS_OR_WINDOWS = (2, 3)
+"""How many axes a batch of rows of a table has, and one of windows over its rows: the last is that of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def source_of(trip: Trip) -> Source | None:
     if tensor is None or (tensor.requires_grad and value.leaf is None):
         return None
     index = first_bad(tensor, born.trouble)
-    column, columns = (index[-1], tensor.shape[-1]) if len(index) == 2 else (-1, 0)
+    column, columns = (index[-1], tensor.shape[-1]) if len(index) in ROWS_OR_WINDOWS else (-1, 0)
     trail = trace(
         _of_this_step(value, trip), NotFinite(trip.tape, column, columns, infinite=born.trouble == "inf"), trip
     )
@@ -69,14 +73,26 @@ def source_of(trip: Trip) -> Source | None:
 def _where_numpy_warned(trail: Trail, trip: Trip) -> Trail:
     """The walk ends at a call, or at what was kept over many of them: numpy itself has said which line beneath it gave no number."""
     end = trail.spot
-    if end is None or trail.birth is Birth.SAMPLE or _is_arithmetic(end):
+    if end is None or trail.birth is Birth.SAMPLE:
         return trail
+    if _is_arithmetic(end):
+        earlier = _warned_before(end, trip)
+        return replace(trail, spot=earlier, hops=(end.hop("passed on"), *trail.hops)) if earlier is not None else trail
     beneath = [stack for stack in trip.warned if any(Spot.of_site(site).is_within(end) for site in stack)]
     found = [spot for stack in beneath or trip.warned if _is_arithmetic(spot := Spot.of_site(stack[0]))]
     if not found or (not beneath and (len(trip.warned) > 1 or _asks_a_library(end, trip))):
         return trail
     hops = (end.hop("passed on"), *trail.hops)
     return replace(trail, birth=Birth.SOURCE, spot=found[0], hops=hops, op=None, module=None, is_certain=bool(beneath))
+
+
+def _warned_before(end: Spot, trip: Trip) -> Spot | None:
+    """A line of the same function that comes before, if numpy has warned about that one and not about this."""
+    warned = [Spot.of_site(stack[0]) for stack in trip.warned if stack]
+    same = [each for each in warned if (each.filename, each.function) == (end.filename, end.function)]
+    if any(each.line == end.line for each in same):
+        return None
+    return next((each for each in same if each.line < end.line and _is_arithmetic(each)), None)
 
 
 def _is_arithmetic(spot: Spot) -> bool:
@@ -97,7 +113,7 @@ def _asks_a_library(spot: Spot, trip: Trip) -> bool:
 def _is_from_outside(value: Value, trip: Trip) -> bool:
     """It was made of no tensor when the step was recorded, and is nothing of the model's: numpy gave it, or a file."""
     if value.call is not None:
-        return value.call.has_foreign and trip.run is not None
+        return is_from_outside(value.call) and trip.run is not None
     tensor = _of_this_step(value, trip).tensor
     return trip.run is not None and tensor is not None and trip.modules.owner_of(tensor) is None
 

@@ -241,8 +241,9 @@ def tell_forward(
     *,
     cure: Callable[[Scenario], Cure | None] = _clamped,
     severity: Severity | None = None,
+    phase: str | None = None,
 ) -> Finding | None:
-    """The finding of a birth in the forward pass."""
+    """The finding of a birth in the forward pass, or in another phase."""
     trip, call, reason = scenario.trip, scenario.call, scenario.reason
     rows = _rows(scenario)
     inside = line_inside(trip, call)
@@ -261,7 +262,7 @@ def tell_forward(
         why=f"{reason.why}{share}",
         fix=reason.fix,
         op=op,
-        phase=call.phase,
+        phase=phase or call.phase,
         module=module_path(trip, call),
         sample=rows.sample() if rows is not None else None,
         chain=(*_mask_hops(scenario), *_earlier(scenario), *operand_hops(scenario.born.path, spot)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from whence.lineage.lines import operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.lineage.updating import Remade
+from whence.rules.nonfinite.forward import scenario_of, tell_forward
 from whence.rules.nonfinite.telling import number_text, tell_trip, trouble_text
 from whence.rules.rule import Rank, trip_rule
 from whence.source.edits import diff_of, in_parentheses, replace_node
@@ -39,7 +41,8 @@ def update(trip: Trip) -> Finding | None:
     How it is detected
         Where weights are float16 and eps rounds to 0, the step is made on copies first. After a step of somebody's own optimizer
         the weights are looked at; if they are lost, the step is made again in a child process, and the first call that gives NaN
-        of finite operands is the one. Else: weights that are not finite although every gradient was.
+        of finite operands is the one. Where the program makes new weights of gradients by its own lines, the call among them that
+        did it, as recorded or run once more. Else: weights that are not finite although every gradient was.
     How to fix it
         float32 weights with autocast for the forward pass (a GradScaler for float16). A larger eps only hides it.
     When it stays silent
@@ -49,6 +52,10 @@ def update(trip: Trip) -> Finding | None:
     """
     if isinstance(trip.evidence, BadUpdate):
         return _tell(trip, trip.evidence)
+    scenario = scenario_of(trip) if trip.in_update else None
+    if scenario is not None:
+        scenario.reason = replace(scenario.reason, verdict=f"{scenario.reason.verdict} in the update of the weights")
+        return tell_forward("nonfinite/update", scenario, phase="optimizer")
     return _found_later(trip)
 
 

@@ -10,6 +10,7 @@ from whence.ledgers.audit import Audit
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.properties import IsNumber
+from whence.lineage.written import written_number
 from whence.rules.nonfinite.telling import number_text, tell_trip
 from whence.rules.rule import Rank, audit_rule, trip_rule
 from whence.rules.telling import tell_silent
@@ -98,7 +99,7 @@ def _written(trip: Trip, rate: float) -> Spot | None:
     made = spot.node() if spot is not None else None
     literal = made.value if isinstance(made, ast.Assign | ast.AnnAssign) else made
     if spot is None or not isinstance(literal, ast.Constant) or literal.value != rate:
-        return None
+        return written_number(trip.built, given, rate) if given is not None else None
     return Spot.of_node(spot.filename, literal)
 
 
