@@ -29,6 +29,11 @@ def written_size(spot: Spot, number: int) -> Spot | None:
     return _only(_places((site,), node, number, 0))
 
 
+def written_setting(name: str, number: float) -> Spot | None:
+    """The same for one that is handed on under its name, with others."""
+    return _only(_settings(name, number))
+
+
 def _only(places: Iterator[Spot]) -> Spot | None:
     found = {(each.filename, each.line): each for each in places}
     return next(iter(found.values())) if len(found) == 1 else None

@@ -133,6 +133,7 @@ def _bearer(trace: SourceTrace, given: list[ast.expr]) -> ast.expr | None:
     return written[0] if len(written) == 1 else computed[0] if len(computed) == 1 and not written else None
 
 
+PLACES = frozenset({"loc", "iloc", "at", "iat"})
 COPIES = frozenset({"list", "copy", "clone", "deepcopy", "array", "tolist"})
 
 
@@ -146,7 +147,7 @@ def follow_stored(trace: SourceTrace, made: ast.expr, ground: Ground, name: str)
         for node in own_nodes(ground.scope)
         if isinstance(node, ast.Assign)
         for target in node.targets
-        if isinstance(target, ast.Subscript) and ast.unparse(target.value) in names
+        if isinstance(target, ast.Subscript) and ast.unparse(_written_to(target)) in names
     ]
     blank = called_name(made)
     if blank in BLANKS.keys() | UNINITIALISED and not trace.prop.holds(BLANKS.get(blank)):
@@ -157,6 +158,12 @@ def follow_stored(trace: SourceTrace, made: ast.expr, ground: Ground, name: str)
     else:
         bearer = next((each for each in stored if _is_known_to_hold(trace, each, ground)), None)
     return trace.expression(bearer, ground) if bearer is not None else None
+
+
+def _written_to(target: ast.Subscript) -> ast.expr:
+    """`array[...]`, and what pandas has for it: `table.loc[...]`."""
+    held = target.value
+    return held.value if isinstance(held, ast.Attribute) and held.attr in PLACES else held
 
 
 def _parts_in_turn(name: str, scope: ast.AST) -> Iterator[str]:

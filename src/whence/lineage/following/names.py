@@ -57,7 +57,7 @@ def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) 
         return follow_settings(trace, settings, None, path, is_one=True)
     found = find_definition(node.id, module.scope, None)
     if found is not None:
-        return follow_definition(trace, found, module, path=path)
+        return follow_definition(trace, found, module, name=node.id, path=path)
     return _imported(trace, node.id, ground)
 
 

@@ -12,7 +12,9 @@ import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Sample
 from whence.lineage.births import Contents, first_bad, is_deliberate, is_from_outside
+from whence.lineage.grounds import ground_of_node, look_at
 from whence.lineage.lines import WRAPPERS, operation_in
+from whence.lineage.looking import Unknown
 from whence.lineage.properties import NotFinite
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import Birth, Trail, trace
@@ -209,13 +211,27 @@ SPREADS = frozenset({"std", "nanstd", "var", "nanvar", "ptp", "std_mean", "var_m
 EXTREMES = frozenset({"max", "amax", "nanmax", "min", "amin", "nanmin"})
 
 
-def _divides_by_spread(source: Source) -> bool:
+def _divides_by_spread(source: Source, trip: Trip) -> bool:
     """Something divided by a spread, or a difference by anything, and NaN in all that has one divisor: it does not vary."""
     node = source.trail.spot.node() if source.trail.spot is not None else None
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
         return False
     centred = isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Sub)
-    return (centred or _is_spread(node.right)) and _fills_a_part(torch.isnan(source.content), source.index)
+    if not (centred or _is_spread(node.right)):
+        return False
+    return _fills_a_part(torch.isnan(source.content), source.index) or _is_zero_there(node.right, source, trip)
+
+
+def _is_zero_there(divisor: ast.expr, source: Source, trip: Trip) -> bool:
+    """Whether what something of the data was divided by is still there, has a number for each column, and is zero for this one."""
+    spot = source.trail.spot
+    if spot is None or not source.index:
+        return False
+    with suppress(Unknown, TypeError, ValueError, RuntimeError):
+        held = look_at(divisor, ground_of_node(divisor, spot.filename, trip.frames), trip.frames)
+        numbers = torch.as_tensor(held).reshape(-1)
+        return len(numbers) == source.content.shape[-1] and bool(numbers[source.index[-1]] == 0)
+    return False
 
 
 def _is_spread(node: ast.expr) -> bool:
@@ -223,8 +239,17 @@ def _is_spread(node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
         scope = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
         made = find_definition(node.id, scope, statement_of(node)) if scope is not None else None
-        return made is not None and made.value is not None and not made.path and _is_spread_itself(made.value)
+        return made is not None and made.value is not None and _is_spread_itself(_part(made.value, made.path))
     return _is_spread_itself(node)
+
+
+def _part(node: ast.expr, path: tuple[int, ...]) -> ast.expr:
+    """`raw.std(0)` of `centre, scale = raw.mean(0), raw.std(0)`."""
+    for number in path:
+        if not isinstance(node, ast.Tuple | ast.List) or number >= len(node.elts):
+            return node
+        node = node.elts[number]
+    return node
 
 
 def _is_spread_itself(node: ast.expr) -> bool:
@@ -282,7 +307,7 @@ def zero_variance(trip: Trip) -> Finding | None:
     if scenario is not None and scenario.call.phase != "forward" and _torch_spread(scenario):
         return _constant_column(scenario)
     source = source_of(trip)
-    if source is None or not _divides_by_spread(source):
+    if source is None or not _divides_by_spread(source, trip):
         return None
     return _tell(
         trip,

@@ -10,7 +10,7 @@ from whence.ledgers.audit import Audit
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.properties import IsNumber
-from whence.lineage.written import written_number
+from whence.lineage.written import written_number, written_setting
 from whence.rules.nonfinite.telling import number_text, tell_trip
 from whence.rules.rule import Rank, audit_rule, trip_rule
 from whence.rules.telling import tell_silent
@@ -94,12 +94,14 @@ def _written(trip: Trip, rate: float) -> Spot | None:
     if not isinstance(node, ast.Call):
         return None
     given = next(iter([each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]), None)
-    ground = ground_of(trip.built, trip.frames)
-    spot = SourceTrace(IsNumber(rate), trip.frames).follow(given, ground).spot if given is not None else None
+    if given is None:
+        # `**settings`
+        return written_setting("lr", rate) if any(each.arg is None for each in node.keywords) else None
+    spot = SourceTrace(IsNumber(rate), trip.frames).follow(given, ground_of(trip.built, trip.frames)).spot
     made = spot.node() if spot is not None else None
     literal = made.value if isinstance(made, ast.Assign | ast.AnnAssign) else made
     if spot is None or not isinstance(literal, ast.Constant) or literal.value != rate:
-        return written_number(trip.built, given, rate) if given is not None else None
+        return written_number(trip.built, given, rate)
     return Spot.of_node(spot.filename, literal)
 
 
