@@ -19,7 +19,7 @@ from whence.lineage.properties import NotFinite
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.nonfinite.forward import Scenario, scenario_of, tell_forward
-from whence.rules.nonfinite.reasons import Reason
+from whence.rules.nonfinite.reasons import Reason, bad_number
 from whence.rules.nonfinite.telling import loss_text, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
@@ -28,7 +28,7 @@ from whence.source.spots import Spot
 from whence.source.text import enclosing, last_name, statement_of
 from whence.tape.batches import BatchLeaf
 from whence.tape.replay import Unreplayable
-from whence.tape.tape import Value
+from whence.tape.tape import Call, Value
 from whence.tape.trip import Notice, Trip
 
 
@@ -329,6 +329,10 @@ def _constant_column(scenario: Scenario) -> Finding | None:
     return tell_forward("data/zero-variance", scenario)
 
 
+def _is_written(call: Call) -> bool:
+    return is_deliberate(call) and bad_number(call) is None
+
+
 def _written(scenario: Scenario) -> Finding | None:
     """`table[rows] = nan`: no operation has failed, the program has said so itself."""
     scenario.reason = Reason(
@@ -358,7 +362,7 @@ def nonfinite(trip: Trip) -> Finding | None:
         None until a loss or a gradient is not finite.
     """
     scenario = scenario_of(trip)
-    if scenario is not None and scenario.call.phase != "forward" and is_deliberate(scenario.call):
+    if scenario is not None and scenario.call.phase != "forward" and _is_written(scenario.call):
         return _written(scenario)
     source = source_of(trip)
     if source is None:

@@ -16,7 +16,15 @@ from whence.lineage.properties import HALVES, HasDtype
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import trace
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.reasons import Facts, Reason, reason_by_rehearsal, reason_by_what_is_left, reason_of
+from whence.rules.nonfinite.numbers import made_not_finite, made_zero
+from whence.rules.nonfinite.reasons import (
+    Facts,
+    Reason,
+    bad_number,
+    reason_by_rehearsal,
+    reason_by_what_is_left,
+    reason_of,
+)
 from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.rule import Rank, trip_rule
@@ -248,6 +256,9 @@ def tell_forward(
     rows = _rows(scenario)
     inside = line_inside(trip, call)
     op, spot = inside if inside is not None else (call.name, scenario.spot)
+    number_at = made_not_finite(trip, call)
+    taken_in = (spot.hop(f"{call.name} takes it in"),) if number_at is not None and spot is not None else ()
+    spot = number_at or spot
     if inside is not None:
         what = number_text(float(scenario.output.detach()[scenario.index].item()))
         reason = replace(reason, verdict=f"{op} gave {what} inside {call.name}")
@@ -265,8 +276,8 @@ def tell_forward(
         phase=phase or call.phase,
         module=module_path(trip, call),
         sample=rows.sample() if rows is not None else None,
-        chain=(*_mask_hops(scenario), *_earlier(scenario), *operand_hops(scenario.born.path, spot)),
-        operands=_operands(scenario),
+        chain=(*_mask_hops(scenario), *_earlier(scenario), *made_zero(trip, call), *taken_in, *operand_hops(scenario.born.path, spot)),
+        operands=_operands(scenario) if bad_number(call) is None else (),
         patch=helped.patch if helped is not None and inside is None else None,
         counterfactual=_counterfactual(rows, helped),
         severity=severity,

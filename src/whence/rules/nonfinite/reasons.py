@@ -40,6 +40,7 @@ LOGS = frozenset({"log", "log2", "log10", "log_"})
 DIVISIONS = frozenset(
     {"div", "__truediv__", "true_divide", "__itruediv__", "div_", "__rtruediv__", "__rdiv__", "divide", "reciprocal"}
 )
+COMPUTES = DIVISIONS | {"mul", "mul_", "add", "add_", "sub", "sub_", "__rsub__", "pow", "__rpow__"}
 ROOTS = frozenset({"sqrt", "rsqrt", "sqrt_"})
 POWERS = frozenset({"pow", "__pow__", "pow_", "float_power"})
 EXPONENTIALS = frozenset({"exp", "exp_", "expm1", "exp2", "sinh", "cosh"})
@@ -51,7 +52,7 @@ SPREADS = frozenset({"std", "var", "std_mean", "var_mean"})
 def reason_of(facts: Facts) -> Reason:
     """The first explanation that the numbers bear out."""
     for explain in (
-        _not_kept, _nothing, _ignored, _single, _masked, _logarithm, _division, _root, _power, _arc, _exponential, _too_large,
+        _number, _not_kept, _nothing, _ignored, _single, _masked, _logarithm, _division, _root, _power, _arc, _exponential, _too_large,
     ):  # fmt: skip
         reason = explain(facts)
         if reason is not None:
@@ -102,6 +103,24 @@ def reason_by_rehearsal(facts: Facts, number: float) -> Reason:
 
 def _suspects(name: str) -> str:
     return SUSPECTS.get("div" if name in DIVISIONS else name, OTHERWISE)
+
+
+def bad_number(call: Call) -> float | None:
+    """A plain number that is NaN or Inf, and that a tensor is computed with."""
+    numbers = [each for each in call.args if isinstance(each, float)] if call.name in COMPUTES else []
+    return next((each for each in numbers if not math.isfinite(each)), None)
+
+
+def _number(facts: Facts) -> Reason | None:
+    number = bad_number(facts.call)
+    if number is None:
+        return None
+    return Reason(
+        verdict=f"a number that is {number_text(number)} goes into {facts.call.name}, which gives {facts.gave}",
+        why=f"It is a plain number of the program's, and no tensor: the tensors that {facts.call.name} was given are finite.",
+        fix="Look at the formula of the number for this step: a division by zero, a logarithm or a power out of its range.",
+        blames=lambda _element: False,
+    )
 
 
 def _not_kept(facts: Facts) -> Reason | None:
