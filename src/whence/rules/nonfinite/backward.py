@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from whence.finding import Finding, Hop, Operand
-from whence.lineage.births import Contents, contents_before
+from whence.lineage.births import Contents, contents_before, find_birth, first_bad
 from whence.lineage.gradients import GradientWatch, line_inside
 from whence.lineage.properties import HALVES, NotFinite
 from whence.lineage.rows import blamed_rows
 from whence.lineage.trail import trace
 from whence.rules.nonfinite.naming import operand_name
+from whence.rules.nonfinite.reasons import Facts, Reason, reason_of
 from whence.rules.nonfinite.remedies import is_same_line, remedy_for
 from whence.rules.nonfinite.telling import at, module_path, number_text, place_text, tell_trip, trouble_text
 from whence.rules.rule import trip_rule
@@ -199,6 +200,36 @@ def _counterfactual(found: Derivative) -> str | None:
     )
 
 
+def _made_before(found: Derivative) -> tuple[Call, Reason] | None:
+    """The operand was NaN already, which the loss does not show: the call that made it so, and why."""
+    trip, plan = found.trip, found.trip.plan
+    if found.element is None or found.operand is None or plan is None or not math.isnan(found.element):
+        return None
+    contents = Contents(trip.tape, trip.run)
+    born = find_birth(found.operand, contents, lambda each: each.call not in plan.calls)
+    output = contents.of(born.output) if born.output is not None else None
+    if born.call is None or born.call.site is None or output is None:
+        return None
+    tensors = [each for value in dict.fromkeys(born.call.operands) if (each := contents.of(value)) is not None]
+    facts = Facts(born.call, tensors, output, first_bad(output, born.trouble), born.mask)
+    return born.call, reason_of(facts)
+
+
+def _tell_made_before(trip: Trip, call: Call, reason: Reason) -> Finding | None:
+    assert call.site is not None
+    return tell_trip(
+        trip,
+        "nonfinite/backward",
+        spot=Spot.of_site(call.site),
+        verdict=f"{reason.verdict}, hidden from the loss and not from the gradient",
+        why=f"{reason.why} The loss is finite, as what comes after leaves it out; its gradient is 0 there, and 0 times NaN is NaN.",
+        fix=f"{reason.fix} A selection after {call.name} does not stop the gradient.",
+        op=call.name,
+        phase="backward",
+        module=module_path(trip, call),
+    )
+
+
 @trip_rule("nonfinite/backward")
 def backward(trip: Trip) -> Finding | None:
     """The loss is finite, and the gradient of a weight is NaN or Inf.
@@ -238,6 +269,8 @@ def backward(trip: Trip) -> Finding | None:
     verdict = f"the derivative of {op} at {where} is {trouble_text(birth.trouble)}"
     if (value := _value_there(found)) is not None:
         verdict = f"{op} of {where} gave {number_text(value)}, hidden from the loss and not from the gradient"
+    if (made := _made_before(found)) is not None:
+        return _tell_made_before(trip, *made)
     if inside is not None:
         verdict = f"the backward of {call.name} gave {trouble_text(birth.trouble)} in {op}"
     chain: tuple[Hop, ...] = ()
