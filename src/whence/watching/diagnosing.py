@@ -391,7 +391,10 @@ def _is_made_by_hand(leaf: Value) -> bool:
     """A weight that the program itself has changed or made."""
     call = leaf.call
     return (
-        call is not None and call.phase == "program" and not is_from_outside(call) and not isinstance(leaf.leaf, BatchLeaf)
+        call is not None
+        and call.phase == "program"
+        and not is_from_outside(call)
+        and not isinstance(leaf.leaf, BatchLeaf)
     )
 
 
@@ -409,7 +412,9 @@ def _from_outside(leaf: Value) -> bool:
     """Whether the tape does not know how a value was made, rather than that it cannot make it again."""
     call = leaf.call
     weight = leaf.tensor is not None and leaf.tensor.is_leaf and leaf.requires_grad
-    return call is None or is_from_outside(call) or weight or isinstance(leaf.leaf, BatchLeaf) or call.phase == "optimizer"
+    return (
+        call is None or is_from_outside(call) or weight or isinstance(leaf.leaf, BatchLeaf) or call.phase == "optimizer"
+    )
 
 
 def _faithful(run: Run, target: Value, observed: torch.Tensor | None, plan: Plan) -> bool:

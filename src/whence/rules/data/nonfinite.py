@@ -31,7 +31,6 @@ from whence.tape.replay import Unreplayable
 from whence.tape.tape import Call, Value
 from whence.tape.trip import Notice, Trip
 
-
 ROWS_OR_WINDOWS = (2, 3)
 """How many axes a batch of rows of a table has, and one of windows over its rows: the last is that of the columns."""
 

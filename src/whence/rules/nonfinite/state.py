@@ -10,6 +10,7 @@ from whence.finding import Confidence, Finding, Hop, Sample
 from whence.lineage.births import Contents
 from whence.lineage.rows import blamed_rows, is_finite_outcome
 from whence.rules.data.nonfinite import operation_of, source_of
+from whence.rules.nonfinite.forward import scenario_of
 from whence.rules.nonfinite.telling import module_path, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.source.spots import Spot
@@ -94,7 +95,9 @@ class Beginning:
 def _began(trip: Trip, call: Call | None) -> Beginning:
     made = trip.born.call if trip.born is not None else None
     if made is not None and made is not call and made.site is not None:
-        return Beginning(Spot.of_site(made.site), made.name, why=f"{made.name} gave what it takes in. ")
+        scenario = scenario_of(trip)
+        gave = scenario.reason.verdict if scenario is not None else f"{made.name} gave NaN or Inf"
+        return Beginning(Spot.of_site(made.site), made.name, why=f"{gave}, and that is what it takes in. ")
     source = source_of(trip)
     if source is None or source.trail.spot is None:
         return Beginning()
