@@ -19,6 +19,8 @@ from whence.tape.trip import Consequence, Trip
 from whence.watching.diagnosing import Diagnoser
 
 MOST_DIAGNOSES = 12
+MOST_ALIKE = 3
+"""A loss that is NaN in step after step, with gradients that are finite: after so many of the same origin it is the same."""
 
 T = TypeVar("T")
 
@@ -42,9 +44,12 @@ class Telling:
         """Weights that a bad gradient was applied to: what follows from that is not told again."""
         self._count = 0
         self._rules: set[str] = set()
+        self._alike: list[Finding] = []
+        """What the last reports came to, as long as all of them came to one origin."""
 
     def begin_anew(self) -> None:
         self._count, self._lost, self.cause, self.is_over, self._rules = 0, [], None, False, set()
+        self._alike = []
 
     # asking
 
@@ -55,7 +60,12 @@ class Telling:
         self._count += 1
         if self._count > MOST_DIAGNOSES or self.is_over or self._are_still_lost():
             return []
+        is_report = trip.consequence is Consequence.REPORTED
+        if is_report and len(self._alike) >= MOST_ALIKE:
+            return self._alike[-1:]
         found = self._host.diagnose(lambda: self.diagnoser.diagnose(trip))
+        if is_report and found:
+            self._alike = [*(each for each in self._alike if _is_alike(each, found[0])), found[0]]
         if self.cause is not None and found and not found[0].rule.startswith("data/"):
             self.is_over = True
             return [follows(each, self.cause) for each in found]
@@ -109,6 +119,11 @@ class Telling:
         for mild, each in told:
             repros[mild] = repros.pop(each, None)
         return [mild for mild, _ in told]
+
+
+def _is_alike(one: Finding, other: Finding) -> bool:
+    places = [(each.rule, each.origin.file, each.origin.line) for each in (one, other)]
+    return places[0] == places[1]
 
 
 def follows(finding: Finding, cause: Finding) -> Finding:
