@@ -20,8 +20,8 @@ DEEPEST = 6
 PATIENCE = 5.0
 
 
-def held_before(prop: Property, node: ast.Name, scope: ast.AST, frame: FrameType) -> bool:
-    """Whether the value that a name stands for, and no longer has, had a property."""
+def held_before(prop: Property, node: ast.expr, scope: ast.AST, frame: FrameType) -> bool:
+    """Whether the value that a name, or an entry of what it names, stands for, and no longer has, had a property."""
     if not prop.shows_in_lines:
         return False
     try:

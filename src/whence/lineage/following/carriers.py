@@ -39,7 +39,7 @@ def live_carriers(trace: SourceTrace, node: ast.expr, ground: Ground) -> Iterato
         try:
             value = value_of(trace, part, ground)
         except Unknown:
-            if isinstance(part, ast.Name):
+            if isinstance(part, ast.Name) or _is_column(part):
                 held = ground.frame is not None and held_before(trace.prop, part, ground.scope, ground.frame)
             else:
                 held = not isinstance(part, ast.Constant) and is_carried_into(trace, part, ground)
@@ -48,6 +48,16 @@ def live_carriers(trace: SourceTrace, node: ast.expr, ground: Ground) -> Iterato
             continue
         if trace.prop.holds(value):
             yield part
+
+
+def _is_column(node: ast.expr) -> bool:
+    """`table["age"]`: what the table shows as a whole says nothing of it."""
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    )
 
 
 def is_carried_into(trace: SourceTrace, node: ast.expr, ground: Ground) -> bool:
