@@ -24,7 +24,7 @@ from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
 from whence.tape.tape import Call, Value, map_leaves
-from whence.tape.trip import GradientBirth, ScaleFall, Trip
+from whence.tape.trip import Born, GradientBirth, ScaleFall, Trip
 
 SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
                         "nan_to_num"})  # fmt: skip
@@ -200,7 +200,7 @@ def _counterfactual(found: Derivative) -> str | None:
     )
 
 
-def _made_before(found: Derivative) -> tuple[Call, Reason] | None:
+def _made_before(found: Derivative) -> tuple[Born, Call, Reason] | None:
     """The operand was NaN already, which the loss does not show: the call that made it so, and why."""
     trip, plan = found.trip, found.trip.plan
     if found.element is None or found.operand is None or plan is None or not math.isnan(found.element):
@@ -212,11 +212,13 @@ def _made_before(found: Derivative) -> tuple[Call, Reason] | None:
         return None
     tensors = [each for value in dict.fromkeys(born.call.operands) if (each := contents.of(value)) is not None]
     facts = Facts(born.call, tensors, output, first_bad(output, born.trouble), born.mask)
-    return born.call, reason_of(facts)
+    return born, born.call, reason_of(facts)
 
 
-def _tell_made_before(trip: Trip, call: Call, reason: Reason) -> Finding | None:
+def _tell_made_before(trip: Trip, born: Born, call: Call, reason: Reason) -> Finding | None:
     assert call.site is not None
+    # A script that shows it is cut out around this call.
+    trip.born, trip.gradient = born, None
     return tell_trip(
         trip,
         "nonfinite/backward",
