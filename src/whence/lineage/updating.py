@@ -156,7 +156,7 @@ class _HandingOut:
         self._before = before
 
     def __enter__(self) -> None:
-        results, whole = self._before.results, self._before.function
+        results, whole = self._before.results, self._before.given_back()
         torch.Tensor.backward = torch.autograd.backward = self._leave  # type: ignore[method-assign]
         torch.autograd.grad = lambda *_, **__: tuple(each.clone() for each in results)  # type: ignore[assignment]
         if whole is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from whence.source.sites import Site
 from whence.tape.slices import BACKWARDS
@@ -33,15 +33,24 @@ class Before:
     gradients: list[torch.Tensor | None] = field(default_factory=list)
     results: list[torch.Tensor] = field(default_factory=list)
     """Gradients that were given back instead of being left at the weights."""
-    function: Any = None
-    """What `torch.func` gave back, as a whole, where it was that. The weights are all that it was given then."""
+    made: list[torch.Tensor] = field(default_factory=list)
+    """What `torch.func` gave back, where it was that. The weights are all that it was given then."""
+    form: TreeSpec | None = None
 
     def keep_function(self, given: Sequence[torch.Tensor], result: Any) -> None:
-        made = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
-        self.function = None
-        if sum(each.nbytes for each in made) <= MOST_BYTES:
-            self.keep(given)
-            self.function = tree_map(_copy_of, result) if self.weights else None
+        made, form = tree_flatten(result)
+        self.form = None
+        if not all(isinstance(each, torch.Tensor) for each in made) or sum(each.nbytes for each in made) > MOST_BYTES:
+            return
+        # Detached: of what has a graph, torch warns whoever asks for its gradient.
+        self.keep([each.detach() for each in given])
+        if self.weights:
+            with torch.no_grad():
+                self.made, self.form = copied(made, self.made), form
+
+    def given_back(self) -> Any:
+        """None if `torch.func` has given nothing that was kept."""
+        return tree_unflatten([each.clone() for each in self.made], self.form) if self.form is not None else None
 
     def keep(self, weights: Sequence[torch.Tensor], results: Sequence[torch.Tensor] = ()) -> None:
         if sum(each.nbytes for each in weights) > MOST_BYTES:
@@ -59,10 +68,6 @@ class Before:
             left = iter(made)
             self.gradients = [next(left) if each is not None else None for each in slopes]
         self.weights = list(map(weakref.ref, weights))
-
-
-def _copy_of(thing: Any) -> Any:
-    return thing.detach().clone() if isinstance(thing, torch.Tensor) else thing
 
 
 def copied(tensors: Sequence[torch.Tensor], room: list[torch.Tensor]) -> list[torch.Tensor]:
