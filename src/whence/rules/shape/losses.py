@@ -8,6 +8,7 @@ import torch
 
 from whence.finding import Finding, Hop, Operand
 from whence.ledgers.study import Study
+from whence.lineage.ancestry import ancestors
 from whence.lineage.properties import HasAxis, HasRank
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import CLASS_LOSSES, ELEMENTWISE, SAME_SHAPE_LOSSES, loss_operands
@@ -18,6 +19,7 @@ from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silen
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
+from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call
 from whence.tape.trial import try_values
 
@@ -53,10 +55,18 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
+    if failed.name in BACKWARDS:
+        return _taken_without_batch(failed)
     operands = _compared(failed)
     if operands is None:
         return None
     prediction, target = operands
+    if (
+        failed.name in CLASS_LOSSES
+        and prediction.dim() - target.dim() != 1
+        and (prediction.dim() == 1 or not target.dim())
+    ):
+        return _without_batch(failed, prediction, target)
     if not prediction.dim() or not target.dim() or prediction.shape[0] == target.shape[0]:
         return None
     if 1 in (prediction.shape[0], target.shape[0]) and failed.name in ELEMENTWISE:
@@ -77,6 +87,47 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
         fix=_fix(guilty),
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=_with_equal_rows(failed, prediction, target),
+    )
+
+
+def _without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor) -> Finding | None:
+    """One of the two is a single sample by itself, and the other a batch of one."""
+    lacks = "target" if not target.dim() else "prediction"
+    lacking, other = (target, prediction) if lacks == "target" else (prediction, target)
+    proof = _loss_runs(failed, lacking, lacking.unsqueeze(0), other, other, f"{lacks}.unsqueeze(0)")
+    if proof is None:
+        return None
+    has = "prediction" if lacks == "target" else "target"
+    return tell(
+        failed,
+        "shape/batch-mismatch",
+        verdict=f"the {lacks} {shape_text(lacking.shape)} has no batch axis, the {has} {shape_text(other.shape)} has one",
+        trail=trace(failed.value(lacking), HasRank(lacking.dim()), failed),
+        why=f"{failed.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label ().",
+        fix=f"Give it the batch axis: {lacks}.unsqueeze(0), or x[i:i + 1] where a sample is taken with x[i].",
+        operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
+        counterfactual=proof,
+    )
+
+
+def _taken_without_batch(failed: FailedCall) -> Finding | None:
+    """Forward takes one prediction with a row of one label, and only backward refuses it."""
+    root = next(iter(failed.call.operands), None)
+    loss = next((each for each in ancestors(root) if each.name in CLASS_LOSSES), None) if root is not None else None
+    shapes = [each.shape for each in loss.operands[:2]] if loss is not None else []
+    if loss is None or loss.site is None or [len(each) for each in shapes] != [1, 1] or shapes[1][0] != 1:
+        return None
+    prediction, target = loss.operands[:2]
+    return tell(
+        failed,
+        "shape/batch-mismatch",
+        verdict=f"the prediction {shape_text(prediction.shape)} has no batch axis, the target {shape_text(target.shape)} has one",
+        spot=Spot.of_site(loss.site),
+        why=f"{loss.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label (); "
+        "that it is given something between the two is only seen by its backward.",
+        fix="Give both a batch axis, prediction.unsqueeze(0), or neither.",
+        patch=_first_argument(Spot.of_site(loss.site), ".unsqueeze(0)"),
+        operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
     )
 
 
