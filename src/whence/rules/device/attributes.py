@@ -10,7 +10,7 @@ from torch import nn
 from whence.finding import Finding, Operand
 from whence.rules.refusals import refusing
 from whence.rules.telling import describe, tell
-from whence.source.definitions import FunctionNode, function_at, name_in
+from whence.source.definitions import function_at, name_in
 from whence.source.edits import diff_of, insert_after, insert_before, line_before
 from whence.source.spots import Spot
 from whence.source.text import last_name, tree_of
@@ -73,12 +73,12 @@ def before_it_began(failed: FailedCall) -> Finding | None:
 
 def _beginning(kind: type) -> tuple[tuple[str, ast.stmt] | None, bool]:
     """The first statement of the __init__ that ran, and whether it calls its parent's at all."""
-    code = getattr(kind.__init__, "__code__", None)
+    code = getattr(vars(kind).get("__init__"), "__code__", None)
     tree = tree_of(code.co_filename) if code is not None else None
     function = function_at(code.co_firstlineno, tree) if code is not None and tree is not None else None
-    if code is None or not isinstance(function, FunctionNode):
+    if code is None or not isinstance(function, ast.FunctionDef):
         return None, False
     later = any(isinstance(node, ast.Call) and last_name(node.func) == "__init__" for node in ast.walk(function))
-    body = function.body
-    is_text = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and len(body) > 1
-    return (code.co_filename, body[1 if is_text else 0]), later
+    first, *rest = function.body
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and bool(rest)
+    return (code.co_filename, rest[0] if is_text else first), later

@@ -13,7 +13,7 @@ from whence.lineage.ancestry import origin_call
 from whence.lineage.constructors import size_given
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Trail, trace
-from whence.rules.operations import RECURRENT
+from whence.rules.operations import EXCHANGES, RECURRENT
 from whence.rules.refusals import refusing
 from whence.rules.rule import rule
 from whence.rules.telling import describe, has_worked, layer_text, shape_text, tell
@@ -21,8 +21,6 @@ from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call
-
-EXCHANGES = frozenset({"transpose", "permute", "swapaxes", "swapdims", "movedim"})
 
 
 @dataclass(frozen=True, slots=True)
