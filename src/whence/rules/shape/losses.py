@@ -19,9 +19,12 @@ from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silen
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
+from whence.tape.replay import is_weight
 from whence.tape.slices import BACKWARDS
-from whence.tape.tape import Call
+from whence.tape.tape import Call, Value
 from whence.tape.trial import try_values
+
+LONGEST_WALK = 64
 
 
 def _compared(failed: FailedCall) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -102,7 +105,7 @@ def _without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.T
         failed,
         "shape/batch-mismatch",
         verdict=f"the {lacks} {shape_text(lacking.shape)} has no batch axis, the {has} {shape_text(other.shape)} has one",
-        trail=trace(failed.value(lacking), HasRank(lacking.dim()), failed),
+        spot=_taken_alone(failed.value(lacking)),
         why=f"{failed.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label ().",
         fix=f"Give it the batch axis: {lacks}.unsqueeze(0), or x[i:i + 1] where a sample is taken with x[i].",
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
@@ -122,13 +125,26 @@ def _taken_without_batch(failed: FailedCall) -> Finding | None:
         failed,
         "shape/batch-mismatch",
         verdict=f"the prediction {shape_text(prediction.shape)} has no batch axis, the target {shape_text(target.shape)} has one",
-        spot=Spot.of_site(loss.site),
+        spot=_taken_alone(prediction) or Spot.of_site(loss.site),
         why=f"{loss.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label (); "
         "that it is given something between the two is only seen by its backward.",
         fix="Give both a batch axis, prediction.unsqueeze(0), or neither.",
         patch=_first_argument(Spot.of_site(loss.site), ".unsqueeze(0)"),
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
     )
+
+
+def _taken_alone(value: Value) -> Spot | None:
+    """Where one sample was taken out of many: the last call, on the way here, that left an axis out."""
+    for _ in range(LONGEST_WALK):
+        call = value.call
+        data = [each for each in call.operands if not is_weight(each)] if call is not None else []
+        if call is None or not data:
+            return None
+        if len(data[0].shape) > len(value.shape):
+            return Spot.of_site(call.site) if call.site is not None else None
+        value = data[0]
+    return None
 
 
 def _guilty(failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, Trail]) -> str | None:
