@@ -8,23 +8,20 @@ import torch
 
 from whence.finding import Finding, Hop, Operand
 from whence.ledgers.study import Study
-from whence.lineage.ancestry import ancestors
 from whence.lineage.properties import HasAxis, HasRank
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import CLASS_LOSSES, ELEMENTWISE, SAME_SHAPE_LOSSES, loss_operands
 from whence.rules.rule import Rank, rule, study_rule
 from whence.rules.shape.axes import Source, source_of
 from whence.rules.shape.batch import batch_size
+from whence.rules.shape.single_samples import first_argument, loss_runs, taken_without_batch, without_batch
 from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silent
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
-from whence.tape.replay import is_weight
 from whence.tape.slices import BACKWARDS
-from whence.tape.tape import Call, Value
+from whence.tape.tape import Call
 from whence.tape.trial import try_values
-
-LONGEST_WALK = 64
 
 
 def _compared(failed: FailedCall) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -59,7 +56,7 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
         None until a call raises.
     """
     if failed.name in BACKWARDS:
-        return _taken_without_batch(failed)
+        return taken_without_batch(failed)
     operands = _compared(failed)
     if operands is None:
         return None
@@ -69,7 +66,7 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
         and prediction.dim() - target.dim() != 1
         and (prediction.dim() == 1 or not target.dim())
     ):
-        return _without_batch(failed, prediction, target)
+        return without_batch(failed, prediction, target)
     if not prediction.dim() or not target.dim() or prediction.shape[0] == target.shape[0]:
         return None
     if 1 in (prediction.shape[0], target.shape[0]) and failed.name in ELEMENTWISE:
@@ -91,60 +88,6 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=_with_equal_rows(failed, prediction, target),
     )
-
-
-def _without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor) -> Finding | None:
-    """One of the two is a single sample by itself, and the other a batch of one."""
-    lacks = "target" if not target.dim() else "prediction"
-    lacking, other = (target, prediction) if lacks == "target" else (prediction, target)
-    proof = _loss_runs(failed, lacking, lacking.unsqueeze(0), other, other, f"{lacks}.unsqueeze(0)")
-    if proof is None:
-        return None
-    has = "prediction" if lacks == "target" else "target"
-    return tell(
-        failed,
-        "shape/batch-mismatch",
-        verdict=f"the {lacks} {shape_text(lacking.shape)} has no batch axis, the {has} {shape_text(other.shape)} has one",
-        spot=_taken_alone(failed.value(lacking)),
-        why=f"{failed.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label ().",
-        fix=f"Give it the batch axis: {lacks}.unsqueeze(0), or x[i:i + 1] where a sample is taken with x[i].",
-        operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
-        counterfactual=proof,
-    )
-
-
-def _taken_without_batch(failed: FailedCall) -> Finding | None:
-    """Forward takes one prediction with a row of one label, and only backward refuses it."""
-    root = next(iter(failed.call.operands), None)
-    loss = next((each for each in ancestors(root) if each.name in CLASS_LOSSES), None) if root is not None else None
-    shapes = [each.shape for each in loss.operands[:2]] if loss is not None else []
-    if loss is None or loss.site is None or [len(each) for each in shapes] != [1, 1] or shapes[1][0] != 1:
-        return None
-    prediction, target = loss.operands[:2]
-    return tell(
-        failed,
-        "shape/batch-mismatch",
-        verdict=f"the prediction {shape_text(prediction.shape)} has no batch axis, the target {shape_text(target.shape)} has one",
-        spot=_taken_alone(prediction) or Spot.of_site(loss.site),
-        why=f"{loss.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label (); "
-        "that it is given something between the two is only seen by its backward.",
-        fix="Give both a batch axis, prediction.unsqueeze(0), or neither.",
-        patch=_first_argument(Spot.of_site(loss.site), ".unsqueeze(0)"),
-        operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
-    )
-
-
-def _taken_alone(value: Value) -> Spot | None:
-    """Where one sample was taken out of many: the last call, on the way here, that left an axis out."""
-    for _ in range(LONGEST_WALK):
-        call = value.call
-        data = [each for each in call.operands if not is_weight(each)] if call is not None else []
-        if call is None or not data:
-            return None
-        if len(data[0].shape) > len(value.shape):
-            return Spot.of_site(call.site) if call.site is not None else None
-        value = data[0]
-    return None
 
 
 def _guilty(failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, Trail]) -> str | None:
@@ -280,7 +223,7 @@ def _extra_axis(
         f"{shape_text((prediction.shape[0], *prediction.shape[2:]))}.",
         fix=fix,
         operands=operands,
-        counterfactual=_loss_runs(failed, prediction, prediction, target, mended, f"the target's {how}"),
+        counterfactual=loss_runs(failed, prediction, prediction, target, mended, f"the target's {how}"),
         patch=_without_unsqueeze(trail.spot)
         if trail.birth is not Birth.UNKNOWN and target.shape != prediction.shape
         else None,
@@ -291,7 +234,7 @@ def _classes_last(
     failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor, operands: tuple[Operand, ...]
 ) -> Finding | None:
     moved = prediction.movedim(-1, 1)
-    proof = _loss_runs(failed, prediction, moved, target, target, "the classes moved to axis 1")
+    proof = loss_runs(failed, prediction, moved, target, target, "the classes moved to axis 1")
     if proof is None:
         return None
     how = ".transpose(1, 2)" if prediction.dim() == 3 else ".movedim(-1, 1)"
@@ -304,25 +247,10 @@ def _classes_last(
         why=f"{failed.name} takes axis 1 ({prediction.shape[1]}) for the classes; the target {shape_text(target.shape)} shows "
         f"that they are at the end ({prediction.shape[-1]}).",
         fix=f"Move them: {how[1:]} of the prediction, or flatten batch and length of both.",
-        patch=_first_argument(spot, how),
+        patch=first_argument(spot, how),
         operands=operands,
         counterfactual=proof,
     )
-
-
-def _loss_runs(
-    failed: FailedCall,
-    prediction: torch.Tensor,
-    new_prediction: torch.Tensor,
-    target: torch.Tensor,
-    new_target: torch.Tensor,
-    what: str,
-) -> str | None:
-    def mend(each: torch.Tensor) -> torch.Tensor:
-        return new_prediction if each is prediction else new_target if each is target else each
-
-    ran = callable(failed.func) and try_values(failed.func, failed.args, failed.kwargs, mend).ran
-    return f"the same loss with {what} runs" if ran else None
 
 
 def _without_unsqueeze(spot: Spot | None) -> str | None:
@@ -332,16 +260,6 @@ def _without_unsqueeze(spot: Spot | None) -> str | None:
     if node.func.attr != "unsqueeze":
         return None
     return diff_of(replace_node(spot.filename, node, in_parentheses(spot.filename, node.func.value)))
-
-
-def _first_argument(spot: Spot | None, text: str) -> str | None:
-    node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.Call) or not node.args:
-        return None
-    first = node.args[0]
-    if isinstance(first, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        return diff_of(insert_after(spot.filename, first, text))
-    return None
 
 
 @rule("shape/target")
@@ -390,9 +308,9 @@ def target_shape(failed: FailedCall) -> Finding | None:
         fix=f"Give the prediction the target's shape: prediction{how}."
         if how
         else "Give prediction and target the same shape.",
-        patch=_first_argument(spot, how) if how else None,
+        patch=first_argument(spot, how) if how else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
-        counterfactual=_loss_runs(failed, prediction, new, target, target, f"prediction{how}") if how else None,
+        counterfactual=loss_runs(failed, prediction, new, target, target, f"prediction{how}") if how else None,
     )
 
 
@@ -435,7 +353,7 @@ def _departed_target(
         why=f"The same loss went well with {shape_text(before.shape)}; these targets were made in another way, and the prediction is {shape_text(prediction.shape)}.",
         fix="Make these targets as the others are made.",
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
-        counterfactual=_loss_runs(
+        counterfactual=loss_runs(
             failed, prediction, prediction, target, target.unsqueeze(-1), "the target's axis put back"
         ),
     )
@@ -463,7 +381,7 @@ def silent_class_axis(study: Study) -> Finding | None:
             what="both axes have the same size, so nothing raises: the loss compares the wrong numbers",
             why=f"The size of the last axis is that of a layer's output, the classes; axis 1 comes with the input, and {call.name} takes it for the classes.",
             fix="Move the classes to axis 1 (`.transpose(1, 2)`), or flatten both: `logits.flatten(0, 1), target.flatten()`.",
-            patch=_first_argument(Spot.of_site(call.site), ".transpose(1, 2)") if len(given.shape) == 3 else None,
+            patch=first_argument(Spot.of_site(call.site), ".transpose(1, 2)") if len(given.shape) == 3 else None,
             operands=(Operand("prediction", describe(given)),),
         )
     return None
