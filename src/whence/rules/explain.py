@@ -40,5 +40,5 @@ def _asked(rule: Rule, failed: FailedCall) -> Finding | None:
     except Exception as error:
         if is_from_a_signal(error):
             raise
-        failed.troubles.append(f"{rule.id} failed on {failed.name} ({described(error)})")
+        failed.troubles.append(f"{rule.id} failed on {failed.name} ({described(error).splitlines()[0]})")
         return None

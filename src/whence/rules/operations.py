@@ -17,6 +17,8 @@ CONVOLUTIONS: Final = frozenset(
 PRODUCTS: Final = frozenset(
     {"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "addmm", "baddbmm", "dot", "einsum", "bilinear"}
 )
+EXCHANGES = frozenset({"transpose", "permute", "swapaxes", "swapdims", "movedim"})
+"""Axes change places."""
 RECURRENT: Final = frozenset(
     {"lstm", "gru", "rnn_tanh", "rnn_relu", "LSTM", "GRU", "RNN", "lstm_cell", "LSTMCell", "gru_cell", "GRUCell"}
 )

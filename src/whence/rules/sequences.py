@@ -133,6 +133,9 @@ def _real_inputs(study: Study, made: Value, target: Value) -> list[Value]:
 
 def _one_on(given: torch.Tensor, wanted: torch.Tensor) -> tuple[int, int] | None:
     """The axes of time of an input and of a target that is the same, or one of its features, one place on."""
+    if given.layout is not torch.strided or wanted.layout is not torch.strided:
+        # A graph, not a series.
+        return None
     for here in range(1, given.dim()):
         for there in range(1, wanted.dim()):
             length = wanted.shape[there]

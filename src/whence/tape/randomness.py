@@ -74,7 +74,8 @@ def _streams_of(dataset: Any) -> Iterator[Stream]:
             yield Stream(part.getstate, part.setstate)
         elif isinstance(part, torch.Generator) or type(part).__module__ == "numpy.random.mtrand":
             yield Stream(part.get_state, part.set_state)
-        elif (bits := getattr(part, "bit_generator", None)) is not None:
+        elif numpy is not None and isinstance(part, numpy.random.Generator):
+            bits = part.bit_generator
             yield Stream(partial(getattr, bits, "state"), partial(setattr, bits, "state"))
 
 

@@ -105,7 +105,7 @@ class Auditor:
         self._studied: dict[int, int] = {}
         self._studies = 0
         self._audited = 0
-        self._kept = frozenset[int]()
+        self._kept: dict[int, tuple[int, int]] = {}
         """Weights that had a gradient when the last backward began, by identity."""
         self._leaf_losses: list[tuple[Value, tuple[Site, ...]]] = []
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -174,7 +174,7 @@ class Auditor:
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         """A loss that hangs on no graph is of interest where no weight is meant by it; so are gradients that are there already."""
         if self.host.step < LEDGER_STEPS:
-            self._kept = frozenset(id(each) for each in self._owned() if has_gradient(each))
+            self._kept = {id(each): _mark(each) for each in self._owned() if has_gradient(each)}
         owned = frozenset[int]().union(*(each.weights for each in self.built))
         self._leaf_losses = [
             (self.passes.tape.value_of(leaf), user_stack(sys._getframe(2)))
@@ -190,8 +190,14 @@ class Auditor:
                 self.weights.know(weight)
         written = self.loop.freshly_written(self._owned())
         stack = user_stack(sys._getframe(2))
-        self.loop.note(Kind.BACKWARD, self.host.step, stack, None, written, versions=self._age(), kept=self._kept)
-        self._kept = frozenset()
+        kept, now = self._kept, {id(each): _mark(each) for each in self._owned()}
+        # Backward adds in place to what is there already.
+        added = frozenset(
+            each for each, (gradient, age) in kept.items() if now[each][0] == gradient and now[each][1] > age
+        )
+        about = {"versions": self._age(), "kept": frozenset(kept), "added": added}
+        self.loop.note(Kind.BACKWARD, self.host.step, stack, None, written, **about)
+        self._kept = {}
 
     def epoch_began(self, info: LoaderInfo, stack: tuple[Site, ...]) -> None:
         self.batches.epoch_began(info, stack, self._steps())
@@ -458,7 +464,7 @@ class Auditor:
             except Exception as error:
                 if is_from_a_signal(error):
                     raise
-                self.host.trouble(f"{id} failed ({described(error)})")
+                self.host.trouble(f"{id} failed ({described(error).splitlines()[0]})")
                 if "WHENCE_DEBUG" in os.environ:
                     traceback.print_exc()
                 continue
@@ -472,6 +478,12 @@ class Auditor:
                 told.append(found)
             self._surfaced |= surfaced
         return told
+
+
+def _mark(weight: torch.Tensor) -> tuple[int, int]:
+    """Which tensor its gradient is, and how often that was changed."""
+    gradient = weight.grad
+    return id(gradient), gradient._version if gradient is not None else -1
 
 
 def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:

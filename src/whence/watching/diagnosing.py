@@ -118,7 +118,9 @@ class Diagnoser:
             except Exception as error:
                 if is_from_a_signal(error):
                     raise
-                trip.troubles.append(f"a rule failed on a {trip.notice.name.lower()} ({described(error)})")
+                trip.troubles.append(
+                    f"a rule failed on a {trip.notice.name.lower()} ({described(error).splitlines()[0]})"
+                )
                 if "WHENCE_DEBUG" in os.environ:
                     traceback.print_exc()
                 continue

@@ -438,7 +438,7 @@ class _Looking:
             return False
         if "WHENCE_DEBUG" in os.environ:
             traceback.print_exc()
-        session.record.not_watched(f"a failure that could not be explained ({described(error)})")
+        session.record.not_watched(f"a failure that could not be explained ({described(error).splitlines()[0]})")
         return True
 
 

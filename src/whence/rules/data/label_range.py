@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from whence.finding import Finding, Operand
+from whence.finding import Finding, Hop, Operand
 from whence.lineage.ancestry import ancestors
 from whence.lineage.counting import counted_before
 from whence.lineage.following.files import WRITERS
@@ -77,12 +77,20 @@ def label_range(failed: FailedCall) -> Finding | None:
         "data/label-range",
         verdict=f"{what} {value} is out of range: there are {size} {table}, 0 to {size - 1}",
         trail=trail,
+        chain=_table_of(failed, size),
         why=f"At {shape_text(place)} of the {'labels' if what == 'label' else 'indices'} ({smallest} to {largest} in this batch) stands {value}."
         + _habit(smallest, largest, size),
         fix=_remedy(what, smallest, largest, size),
         patch=_from_zero(trail) if what == "label" and largest == size and smallest >= 1 else None,
         operands=(Operand(what, describe(index)), Operand(table, str(size))),
     )
+
+
+def _table_of(failed: FailedCall, size: int) -> tuple[Hop, ...]:
+    """Where the table was built that has too few rows, if it is not the index that is wrong."""
+    layer = failed.layer
+    stack = failed.modules.built_at(layer) if isinstance(layer, torch.nn.Embedding) else ()
+    return (Spot.of_site(stack[0]).hop(f"the table of {size} rows is built here"),) if stack else ()
 
 
 def _no_probability(failed: FailedCall) -> Finding | None:

@@ -11,6 +11,7 @@ from torch import nn
 from whence.finding import Finding, Operand
 from whence.lineage.properties import HasDevice
 from whence.lineage.trail import trace, where_built
+from whence.rules.device.attributes import before_it_began, no_parameter
 from whence.rules.device.computed import refused_by_optimizer
 from whence.rules.operations import weight_of
 from whence.rules.rule import rule
@@ -125,7 +126,8 @@ def unregistered_tensor(failed: FailedCall) -> Finding | None:
     """A tensor that the model does not own was not moved with it.
 
     What happened
-        A module keeps a tensor as a plain attribute. model.to(device) moves parameters and buffers, and not this one.
+        A module keeps a tensor as a plain attribute. model.to(device) moves parameters and buffers, and not this one. Or its __init__
+        gives it layers before it has called super().__init__(), and they are refused.
     Why it matters
         It raises on a GPU, and is missing in every checkpoint.
     How it is detected
@@ -137,6 +139,8 @@ def unregistered_tensor(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
+    if (refused := before_it_began(failed)) is not None:
+        return refused
     found = _left_behind(failed)
     kept = _kept_by(failed, found[0]) if found is not None else None
     if found is None or kept is None or (kept[2].requires_grad and not kept[2].is_leaf):
@@ -292,7 +296,7 @@ def parameter_copy(failed: FailedCall) -> Finding | None:
         On the CPU nothing raises and the optimizer never sees it.
     How it is detected
         A module keeps a tensor that was computed from a parameter which no module owns; or an optimizer is given a tensor that is
-        no leaf, and refuses it.
+        no leaf, and refuses it; or a plain tensor is assigned to the name of a parameter.
     How to fix it
         Transform first, then wrap: nn.Parameter(torch.randn(...) * 0.1).
     When it stays silent
@@ -300,7 +304,7 @@ def parameter_copy(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    if (refused := refused_by_optimizer(failed)) is not None:
+    if (refused := refused_by_optimizer(failed) or no_parameter(failed)) is not None:
         return refused
     found = _left_behind(failed)
     kept = _kept_by(failed, found[0]) if found is not None else None

@@ -11,7 +11,7 @@ How to fix it
     A minus, or one minus the score.
 When it stays silent
     Where a perfect prediction lowers the loss; objectives without a target; losses that go through weights which another optimizer
-    trains (one of two adversaries); sums with a term that has another aim; targets that were drawn in the same step, as actions are. It
+    trains (one of two adversaries); differences whose sign matters; sums with a term that has another aim; targets that were drawn in the same step, as actions are. It
     is a note.
 Cost
     One more replay of a few recorded steps.
@@ -32,7 +32,8 @@ from whence.rules.telling import place_of, spot_at, tell_silent
 from whence.tape.slices import is_random
 from whence.tape.tape import Call, Value
 
-DIFFERENCES = frozenset({"sub", "__sub__", "subtract", "rsub", "__rsub__"}) | SAME_SHAPE_LOSSES
+SUBTRACTIONS = frozenset({"sub", "__sub__", "subtract", "rsub", "__rsub__"})
+DIFFERENCES = SUBTRACTIONS | SAME_SHAPE_LOSSES
 PRODUCTS = frozenset({"mul", "__mul__", "multiply"})
 DISTANCES = SAME_SHAPE_LOSSES | {"nll_loss", "cross_entropy"}
 LOOKUPS = frozenset({"gather", "nll_loss", "cross_entropy"})
@@ -49,6 +50,8 @@ def sign(study: Study) -> Finding | None:
         if pair is None or loss.number is None or not math.isfinite(loss.number):
             continue
         prediction, target = pair
+        if call.name in SUBTRACTIONS and not _is_distance(study, loss, call):
+            continue
         best = _with(study, loss, prediction, _perfect(study, call, prediction, target))
         if best is None or best <= loss.number + 0.01 * (1 + abs(loss.number)) or study.run is None:
             return None
@@ -103,6 +106,13 @@ def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
         number = study.content(prediction) if bool(((aim == 0) | (aim == 1)).all()) else None
         return (prediction, target) if number is not None and bool(((number >= 0) & (number <= 1)).all()) else None
     return prediction, target
+
+
+def _is_distance(study: Study, loss: Loss, call: Call) -> bool:
+    """Whether a difference counts whatever its sign. Else it is a ratio of probabilities, or a part of a sum, with no target in it."""
+    difference = study.content(call.outputs[0]) if call.outputs else None
+    turned = _with(study, loss, call.outputs[0], -difference) if difference is not None else None
+    return turned is not None and loss.number is not None and math.isclose(turned, loss.number, rel_tol=1e-4)
 
 
 def _is_drawn(study: Study, value: Value) -> bool:

@@ -41,7 +41,8 @@ def aliased_weights(audit: Audit) -> Finding | None:
     How it is detected
         load_state_dict is given tensors that are the module's own memory, after steps have changed it, or under another name. Or a
         network that is only run without gradients, and whose results a loss is made from, has all its weights in the memory of those
-        that an optimizer trains. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory.
+        that an optimizer trains. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory. Or a
+        weight is mixed with itself, as a target is with the weights that it follows.
     How to fix it
         copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
     When it stays silent
@@ -61,7 +62,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
             found = _kept_alias(audit, event)
         if found is not None:
             return found
-    return _target_that_moves(audit) or _average_of_itself(audit)
+    return _target_that_moves(audit) or _average_of_itself(audit) or _mixed_with_itself(audit)
 
 
 def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr) -> Finding | None:
@@ -223,6 +224,69 @@ def _average_of_itself(audit: Audit) -> Finding | None:
             fix="Keep a copy: .clone().",
             patch=_with_clone(made.site),
         )
+    return None
+
+
+def _mixed_with_itself(audit: Audit) -> Finding | None:
+    """`target.copy_(tau * weight + (1 - tau) * target)`, and both are the same trained weight: two names for one network."""
+    trained = _trained(audit)
+    for call in audit.tape.calls:
+        if call.name != "copy_" or call.phase == "optimizer" or call.site is None or len(call.operands) < 2:
+            continue
+        follower, mixture = call.operands[:2]
+        if follower.storage not in trained or _shares(mixture, follower.storage) != 1:
+            continue
+        owner = _looped_over(call.site)
+        spot = definition_of(owner, call.site) if owner is not None else None
+        name = ast.unparse(owner) if owner is not None else "what is to follow the weights"
+        return tell_silent(
+            audit,
+            "optimizer/aliased-weights",
+            spot=spot or Spot.of_site(call.site),
+            symptom=Spot.of_site(call.site),
+            step=call.step,
+            call=call,
+            verdict=f"{name} has the weights that are trained: it is mixed with itself",
+            what="copy_ writes a weight's own numbers to it",
+            why="Assigning a module gives the same module under another name: it moves with every step, and holds nothing back.",
+            fix="Keep a copy: copy.deepcopy(model).",
+            patch=_deep_copied(spot),
+        )
+    return None
+
+
+def _shares(mixture: Value, storage: int) -> float | None:
+    """The sum of the shares that a sum takes of the tensors in one memory; None if it has anything else in it, or only one of them."""
+    whole = mixture.call
+    if whole is None or whole.name not in ("add", "__add__", "__radd__") or len(whole.operands) != 2:
+        return None
+    shares = [_share(each, storage) for each in whole.operands]
+    return round(sum(each for each in shares if each is not None), 6) if None not in shares else None
+
+
+def _share(value: Value, storage: int) -> float | None:
+    call = value.call
+    if (
+        call is None
+        or call.name not in ("mul", "__mul__", "__rmul__")
+        or [each.storage for each in call.operands] != [storage]
+    ):
+        return None
+    return next((float(each) for each in call.args if isinstance(each, int | float)), None)
+
+
+def _looped_over(site: Site) -> ast.expr | None:
+    """`target` of `for a, b in zip(model.parameters(), target.parameters())`, where `b.data.copy_(...)` is written."""
+    node = site.node()
+    written = (
+        {each.id for each in ast.walk(node.func) if isinstance(each, ast.Name)} if isinstance(node, ast.Call) else set()
+    )
+    loop = enclosing(node, ast.For) if node is not None else None
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or not isinstance(loop.iter, ast.Call):
+        return None
+    for name, given in zip(loop.target.elts, loop.iter.args, strict=False):
+        if isinstance(name, ast.Name) and name.id in written and isinstance(given, ast.Call):
+            return given.func.value if isinstance(given.func, ast.Attribute) else None
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 from torch.optim import Optimizer
 
@@ -34,7 +35,7 @@ def missing_zero_grad(study: Study) -> Finding | None:
         higher learning rate.
     How it is detected
         When backward begins again after a step, the gradients that the step has used are still there, and the step run again
-        from cleared ones gives others.
+        from cleared ones gives others. A step that is too large to be run again: if this is so after each update.
         It is told at the backward; where the program clears others just before it, at the line that does so. In a closure that an
         optimizer calls several times a step: gradients of one call are there at the first backward of the next.
     How to fix it
@@ -57,7 +58,8 @@ def missing_zero_grad(study: Study) -> Finding | None:
         return None
     backward = backwards[-1]
     share = _carried(study, optimizer)
-    if share is None or backward.site is None:
+    seen = share is None and study.plan is None and _adds_each_time(study, story)
+    if (share is None and not seen) or backward.site is None:
         return None
     partial = _clears_others(study, backwards[0])
     mistaken = _clears_in_vain(study, backward) if partial is None else None
@@ -73,7 +75,9 @@ def missing_zero_grad(study: Study) -> Finding | None:
         verdict=f"gradients{whose} are not cleared between steps: each update uses the sum of all gradients so far"
         if partial is None
         else f"only a part of the gradients is cleared: {_left_out(study, partial)} uses the sum of all of its own so far",
-        what=f"what is left of earlier steps is {share:.2g} times this step's own gradient",
+        what=f"what is left of earlier steps is {share:.2g} times this step's own gradient"
+        if share is not None
+        else "each backward adds to gradients that an update has used already",
         why="What is cleared here belongs to weights that this backward gives nothing; those that it adds to were not cleared."
         if mistaken is not None
         else "backward adds to .grad, and nothing cleared it after the last update."
@@ -85,8 +89,8 @@ def missing_zero_grad(study: Study) -> Finding | None:
         if study.entry.stack
         else "Clear the gradients before backward, in every step: the model's zero_grad(), or grad = None for each weight.",
         patch=_inserted(backward.site, _clearing(study, story[steps[-1]], backward.site)) if partial is None else None,
-        replay="bit-identical",
-        counterfactual="with the gradients cleared, the same step gives other gradients",
+        replay="bit-identical" if share is not None else None,
+        counterfactual="with the gradients cleared, the same step gives other gradients" if share is not None else None,
     )
 
 
@@ -141,6 +145,20 @@ def _words(call: Event, backward: Site) -> list[str]:
     while function is not None and function is not around:
         function = enclosing(function, ast.FunctionDef)
     return [f"{ast.unparse(node.func.value)}.zero_grad()"] if function is around else []
+
+
+def _adds_each_time(study: Study, story: list[Event]) -> bool:
+    """Where a pass is too large to be run again: after each of the last updates, backward has added to gradients that were not zero."""
+    steps = [number for number, each in enumerate(story) if each.kind is Kind.STEP][-ENOUGH:]
+    if len(steps) < ENOUGH:
+        return False
+    for before, after in pairwise(steps):
+        between = story[before + 1 : after]
+        first = next((each for each in between if each.kind is Kind.BACKWARD), None)
+        cleared = frozenset[int]().union(*(each.written for each in between if each.kind is Kind.CLEAR))
+        if first is None or not (study.entry.weights & first.detail["added"]) - cleared:
+            return False
+    return True
 
 
 def _clears_others(study: Study, backward: Event) -> Event | None:

@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import ast
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from whence.finding import Finding, Hop
 from whence.ledgers.audit import Audit
+from whence.lineage.trail import where_built
 from whence.rules.optimizer.iterators import iterated, iterated_in
 from whence.rules.optimizer.not_parameters import no_tensors
 from whence.rules.optimizer.ownership import hiding
@@ -54,6 +56,10 @@ def no_parameters(failed: FailedCall) -> Finding | None:
         spot, where = hidden
         why = f"parameters() is empty: the layers are in {where}, a plain container that a module does not look into."
         fix = "Use nn.ModuleList, nn.ModuleDict or nn.ParameterList."
+    elif (plain := _plain_tensor(failed)) is not None:
+        spot, where = plain
+        why = f"parameters() is empty: {where} is a plain tensor, and a module has as parameters only what is an nn.Parameter."
+        fix = "Wrap what is to be trained: nn.Parameter(...)."
     else:
         why = "What it was given has no parameters in it."
         fix = "Give it the parameters of the model that is trained; look at whether the model's __init__ has run and assigned its layers, and at what a filter lets through."
@@ -96,6 +102,20 @@ def empty_group(audit: Audit) -> Finding | None:
                 chain=found.was_used_up,
                 patch=found.patch,
             )
+    return None
+
+
+def _plain_tensor(failed: FailedCall) -> tuple[Spot, str] | None:
+    """A tensor of real numbers that a module of the program's keeps as a plain attribute, where none has parameters."""
+    for module in failed.modules.known():
+        for name, thing in list(vars(module).items()):
+            spot = (
+                where_built(module, name, failed)
+                if isinstance(thing, torch.Tensor) and thing.is_floating_point()
+                else None
+            )
+            if spot is not None:
+                return spot, f"{type(module).__name__}.{name}"
     return None
 
 

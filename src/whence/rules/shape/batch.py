@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import accumulate
 from math import prod
+from operator import mul
 
 from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
@@ -124,6 +126,9 @@ def _literal_batch(failed: FailedCall, call: Call) -> tuple[int, int] | None:
     if not asked or asked[0] <= 0 or asked[0] == given.shape[0]:
         return None
     literal, rows = asked[0], given.shape[0]
+    if literal in accumulate(given.shape, mul):
+        # This batch and the axes behind it as one: whatever was written there, it follows the batch.
+        return None
     earlier = failed.tape.earlier_at(call)
     before = earlier.operands[0].shape if earlier is not None and earlier.operands else ()
     if before[:1] == (literal,):

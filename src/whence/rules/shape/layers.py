@@ -28,6 +28,9 @@ def table(failed: FailedCall) -> tuple[str, ...]:
         if root_of(call) is not root or not call.outputs or not call.operands:
             continue
         before, after = call.operands[0].shape, call.results[0].shape
+        if not before and not after:
+            # A count that a layer keeps.
+            continue
         module = call.module.module if isinstance(call.module, Scope) else None
         if before == after and not (
             module is not None and any(True for _ in nn.Module.parameters(module, recurse=False))

@@ -1,7 +1,7 @@
 """A Linear's in_features is not what reaches it.
 
 What happened
-    A Linear layer (or F.linear, or a product with a weight) got a last axis of another size than its weight has.
+    A Linear layer (or F.linear, or a product with a weight, or a recurrent layer) got a last axis of another size than its weight has.
 Why it matters
     The message prints two folded matrices and names neither the layer nor the axis.
 How it is detected
@@ -26,11 +26,13 @@ import torch
 from torch import nn
 
 from whence.finding import Finding, Operand
+from whence.lineage.ancestry import origin_call
 from whence.lineage.constructors import argument_origin, layer_argument
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
 from whence.lineage.written import written_number
-from whence.rules.operations import PRODUCTS, RESHAPES, STRICT
+from whence.rules.operations import EXCHANGES, PRODUCTS, RESHAPES, STRICT
+from whence.rules.refusals import refusing
 from whence.rules.rule import rule
 from whence.rules.shape.earlier import changed_leaf
 from whence.rules.shape.layers import table
@@ -40,6 +42,7 @@ from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
+from whence.tape.tape import Call
 from whence.tape.trial import try_shapes
 
 
@@ -62,7 +65,9 @@ def linear_features(failed: FailedCall) -> Finding | None:
         "table": table(failed),
     }
     verdict = f"{path} expects {wanted} features, got {got}"
-    if given.dim() > 2 and wanted in _flattened_sizes(given):
+    if (moved := _moved(failed, given, wanted)) is not None:
+        return _told_moved(failed, moved, given, wanted, verdict, common)
+    if given.dim() > 2 and wanted in _flattened_sizes(given) and not isinstance(layer, nn.RNNBase):
         return _missing_flatten(failed, given, wanted, verdict, common)
     trail = trace(failed.value(given), HasAxis(-1, got), failed)
     if prod(trail.parts[1:]) == wanted and trail.op in RESHAPES | {"flatten"}:
@@ -70,7 +75,7 @@ def linear_features(failed: FailedCall) -> Finding | None:
     spot, patch = _place(failed, trail, weight, got)
     needs = fitting_resolution(failed, given, wanted)
     why = f"{layer_text(layer, path) if layer is not None else failed.name} multiplies a last axis of {wanted}; {_story(trail, got)}"
-    fix = _fix(trail, wanted, got)
+    fix = _fix(trail, wanted, got, _size_name(layer))
     if needs is not None:
         why += f" {needs.text}"
         built_for = _built_for(failed, needs) if spot is not None else None
@@ -99,6 +104,13 @@ def _operands(failed: FailedCall) -> tuple[torch.Tensor, torch.Tensor, int] | No
         given, weight = failed.argument(0, "input"), failed.argument(1, "weight")
         if isinstance(given, torch.Tensor) and isinstance(weight, torch.Tensor) and weight.dim() > 0:
             return given, weight, weight.shape[-1]
+    layer = failed.layer
+    names = refusing(failed, nn.RNNBase, "check_input")
+    given = names.get("input") if names is not None else failed.argument(0, "input")
+    if (names is not None and isinstance(layer, nn.RNNBase)) or isinstance(layer, nn.RNNCellBase):
+        weight = next(nn.Module.parameters(layer), None)
+        if isinstance(given, torch.Tensor) and isinstance(weight, torch.Tensor) and given.dtype == weight.dtype:
+            return given, weight, int(layer.input_size)
     if failed.name in PRODUCTS - {"einsum", "bilinear", "dot", "baddbmm"}:
         tensors = list(failed.tensors())[-2:]
         if len(tensors) == 2 and _is_trained(tensors[1]) and tensors[1].dim() == 2 and not _is_trained(tensors[0]):
@@ -112,6 +124,29 @@ def _is_trained(tensor: torch.Tensor) -> bool:
 
 def _flattened_sizes(given: torch.Tensor) -> set[int]:
     return {prod(given.shape[start:]) for start in range(1, given.dim() - 1)}
+
+
+def _moved(failed: FailedCall, given: torch.Tensor, wanted: int) -> Call | None:
+    """The exchange of axes that took the features from the end, where they are one of the others now."""
+    made = origin_call(failed.value(given))
+    if made is None or made.name not in EXCHANGES or made.site is None or not made.operands:
+        return None
+    return made if wanted in given.shape[:-1] and made.operands[0].shape.count(wanted) == 1 else None
+
+
+def _told_moved(
+    failed: FailedCall, moved: Call, given: torch.Tensor, wanted: int, verdict: str, common: dict[str, Any]
+) -> Finding | None:
+    assert moved.site is not None
+    return tell(
+        failed,
+        "shape/linear-features",
+        verdict=f"{verdict}: the {wanted} are at axis {given.shape.index(wanted)}",
+        spot=Spot.of_site(moved.site),
+        why=f"{moved.name} makes {shape_text(given.shape)} of {shape_text(moved.operands[0].shape)}; the layer reads the last axis.",
+        fix="Let the features be last where the axes are exchanged.",
+        **common,
+    )
 
 
 def _missing_flatten(
@@ -202,8 +237,8 @@ def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> 
     if not stack:
         return _creation_of(failed, weight), None
     constructor = Spot.of_site(stack[0])
-    spot = argument_origin(stack, 0, "in_features")
-    return spot, _features_patch(constructor, got) if spot == constructor else None
+    spot = argument_origin(stack, 0, _size_name(layer))
+    return spot, _features_patch(constructor, got, _size_name(layer)) if spot == constructor else None
 
 
 def _built_for(failed: FailedCall, needs: Fitting) -> Spot | None:
@@ -230,11 +265,16 @@ def _creation_of(failed: FailedCall, weight: torch.Tensor) -> Spot | None:
     return trace(failed.value(weight), HasAxis(-1, weight.shape[-1]), failed).spot
 
 
-def _features_patch(spot: Spot, got: int) -> str | None:
+def _size_name(layer: nn.Module | None) -> str:
+    """What the layer calls the number of its inputs."""
+    return "input_size" if isinstance(layer, nn.RNNBase | nn.RNNCellBase) else "in_features"
+
+
+def _features_patch(spot: Spot, got: int, name: str) -> str | None:
     node = spot.node()
     if not isinstance(node, ast.Call):
         return None
-    named = next((keyword.value for keyword in node.keywords if keyword.arg == "in_features"), None)
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
     target = named or (node.args[0] if node.args else None)
     return diff_of(replace_node(spot.filename, target, str(got))) if target is not None else None
 
@@ -250,9 +290,9 @@ def _story(trail: Trail, got: int) -> str:
     return f"{got} was made at {where}."
 
 
-def _fix(trail: Trail, wanted: int, got: int) -> str:
+def _fix(trail: Trail, wanted: int, got: int, name: str) -> str:
     if trail.birth is Birth.LAYER or trail.parts:
-        return f"Let the layer take what arrives, in_features={got}, or change what comes before it so that {wanted} arrive."
+        return f"Let the layer take what arrives, {name}={got}, or change what comes before it so that {wanted} arrive."
     return (
         f"Give the data {wanted} features, or build the layer for {got}; which of the two is meant only you can know."
     )

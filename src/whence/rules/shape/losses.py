@@ -14,10 +14,12 @@ from whence.rules.operations import CLASS_LOSSES, ELEMENTWISE, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, rule, study_rule
 from whence.rules.shape.axes import Source, source_of
 from whence.rules.shape.batch import batch_size
+from whence.rules.shape.single_samples import first_argument, loss_runs, taken_without_batch, without_batch
 from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silent
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
+from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call
 from whence.tape.trial import try_values
 
@@ -53,10 +55,18 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
+    if failed.name in BACKWARDS:
+        return taken_without_batch(failed)
     operands = _compared(failed)
     if operands is None:
         return None
     prediction, target = operands
+    if (
+        failed.name in CLASS_LOSSES
+        and prediction.dim() - target.dim() != 1
+        and (prediction.dim() == 1 or not target.dim())
+    ):
+        return without_batch(failed, prediction, target)
     if not prediction.dim() or not target.dim() or prediction.shape[0] == target.shape[0]:
         return None
     if 1 in (prediction.shape[0], target.shape[0]) and failed.name in ELEMENTWISE:
@@ -213,7 +223,7 @@ def _extra_axis(
         f"{shape_text((prediction.shape[0], *prediction.shape[2:]))}.",
         fix=fix,
         operands=operands,
-        counterfactual=_loss_runs(failed, prediction, prediction, target, mended, f"the target's {how}"),
+        counterfactual=loss_runs(failed, prediction, prediction, target, mended, f"the target's {how}"),
         patch=_without_unsqueeze(trail.spot)
         if trail.birth is not Birth.UNKNOWN and target.shape != prediction.shape
         else None,
@@ -224,7 +234,7 @@ def _classes_last(
     failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor, operands: tuple[Operand, ...]
 ) -> Finding | None:
     moved = prediction.movedim(-1, 1)
-    proof = _loss_runs(failed, prediction, moved, target, target, "the classes moved to axis 1")
+    proof = loss_runs(failed, prediction, moved, target, target, "the classes moved to axis 1")
     if proof is None:
         return None
     how = ".transpose(1, 2)" if prediction.dim() == 3 else ".movedim(-1, 1)"
@@ -237,25 +247,10 @@ def _classes_last(
         why=f"{failed.name} takes axis 1 ({prediction.shape[1]}) for the classes; the target {shape_text(target.shape)} shows "
         f"that they are at the end ({prediction.shape[-1]}).",
         fix=f"Move them: {how[1:]} of the prediction, or flatten batch and length of both.",
-        patch=_first_argument(spot, how),
+        patch=first_argument(spot, how),
         operands=operands,
         counterfactual=proof,
     )
-
-
-def _loss_runs(
-    failed: FailedCall,
-    prediction: torch.Tensor,
-    new_prediction: torch.Tensor,
-    target: torch.Tensor,
-    new_target: torch.Tensor,
-    what: str,
-) -> str | None:
-    def mend(each: torch.Tensor) -> torch.Tensor:
-        return new_prediction if each is prediction else new_target if each is target else each
-
-    ran = callable(failed.func) and try_values(failed.func, failed.args, failed.kwargs, mend).ran
-    return f"the same loss with {what} runs" if ran else None
 
 
 def _without_unsqueeze(spot: Spot | None) -> str | None:
@@ -265,16 +260,6 @@ def _without_unsqueeze(spot: Spot | None) -> str | None:
     if node.func.attr != "unsqueeze":
         return None
     return diff_of(replace_node(spot.filename, node, in_parentheses(spot.filename, node.func.value)))
-
-
-def _first_argument(spot: Spot | None, text: str) -> str | None:
-    node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.Call) or not node.args:
-        return None
-    first = node.args[0]
-    if isinstance(first, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        return diff_of(insert_after(spot.filename, first, text))
-    return None
 
 
 @rule("shape/target")
@@ -323,9 +308,9 @@ def target_shape(failed: FailedCall) -> Finding | None:
         fix=f"Give the prediction the target's shape: prediction{how}."
         if how
         else "Give prediction and target the same shape.",
-        patch=_first_argument(spot, how) if how else None,
+        patch=first_argument(spot, how) if how else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
-        counterfactual=_loss_runs(failed, prediction, new, target, target, f"prediction{how}") if how else None,
+        counterfactual=loss_runs(failed, prediction, new, target, target, f"prediction{how}") if how else None,
     )
 
 
@@ -368,7 +353,7 @@ def _departed_target(
         why=f"The same loss went well with {shape_text(before.shape)}; these targets were made in another way, and the prediction is {shape_text(prediction.shape)}.",
         fix="Make these targets as the others are made.",
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
-        counterfactual=_loss_runs(
+        counterfactual=loss_runs(
             failed, prediction, prediction, target, target.unsqueeze(-1), "the target's axis put back"
         ),
     )
@@ -396,7 +381,7 @@ def silent_class_axis(study: Study) -> Finding | None:
             what="both axes have the same size, so nothing raises: the loss compares the wrong numbers",
             why=f"The size of the last axis is that of a layer's output, the classes; axis 1 comes with the input, and {call.name} takes it for the classes.",
             fix="Move the classes to axis 1 (`.transpose(1, 2)`), or flatten both: `logits.flatten(0, 1), target.flatten()`.",
-            patch=_first_argument(Spot.of_site(call.site), ".transpose(1, 2)") if len(given.shape) == 3 else None,
+            patch=first_argument(Spot.of_site(call.site), ".transpose(1, 2)") if len(given.shape) == 3 else None,
             operands=(Operand("prediction", describe(given)),),
         )
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -12,28 +13,48 @@ from whence.lineage.ancestry import origin_call
 from whence.lineage.constructors import size_given
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Trail, trace
-from whence.rules.operations import RECURRENT
+from whence.rules.operations import EXCHANGES, RECURRENT
+from whence.rules.refusals import refusing
 from whence.rules.rule import rule
-from whence.rules.telling import describe, has_worked, layer_text, tell
+from whence.rules.telling import describe, has_worked, layer_text, shape_text, tell
 from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call
 
-EXCHANGES = frozenset({"transpose", "permute", "swapaxes", "swapdims", "movedim"})
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a recurrent layer was given: its input, and the state that it refuses."""
+
+    layer: nn.RNNBase
+    input: torch.Tensor
+    """Of a packed sequence, its data."""
+    state: torch.Tensor
+    expected: tuple[int, ...]
+    """The state's shape, as the layer says itself: (layers and directions, batch, size)."""
+
+    @property
+    def batch(self) -> int:
+        return self.expected[1]
+
+    @property
+    def time(self) -> int | None:
+        """None where the input is packed: each sample has its own."""
+        return self.input.shape[1 if self.layer.batch_first else 0] if self.input.dim() == 3 else None
 
 
-def _state(failed: FailedCall) -> tuple[nn.RNNBase, torch.Tensor, torch.Tensor] | None:
-    """The layer, its input and its (first) hidden state."""
-    layer = failed.layer
-    if not isinstance(layer, nn.RNNBase):
+def _state(failed: FailedCall) -> Given | None:
+    names = refusing(failed, nn.RNNBase, "check_hidden_size")
+    given = failed.argument(0, "input")
+    state, expected = (names.get("hx"), names.get("expected_hidden_size")) if names is not None else (None, None)
+    if not isinstance(given, torch.Tensor) or not isinstance(state, torch.Tensor) or not isinstance(expected, tuple):
         return None
-    given, state = failed.argument(0, "input"), failed.argument(1, "hx")
-    if isinstance(state, tuple | list) and state:
-        state = state[0]
-    if isinstance(given, torch.Tensor) and isinstance(state, torch.Tensor) and given.dim() == 3 and state.dim() == 3:
-        return layer, given, state
-    return None
+    return (
+        Given(failed.layer, given, state, expected)
+        if isinstance(failed.layer, nn.RNNBase) and state.dim() == 3
+        else None
+    )
 
 
 @rule("shape/hidden-state")
@@ -41,11 +62,12 @@ def hidden_state(failed: FailedCall) -> Finding | None:
     """A recurrent state was sized for another batch.
 
     What happened
-        An LSTM, GRU or RNN was given a hidden state whose batch axis is not that of the input.
+        An LSTM, GRU or RNN was given a hidden state whose batch axis is not that of the input; or one for another number of layers
+        (two for each, where it is bidirectional), of another size, or with its axes in another order.
     Why it matters
         It works until the first batch of another size, usually the last one of the epoch, or the first of validation.
     How it is detected
-        The batch axes of input and state; the state's is followed back to the line that made it.
+        The state against what the layer keeps for such an input; the axis that differs is followed back to the line that made it.
     How to fix it
         Size the state from the input, x.size(0), or let the layer make it by passing none.
     When it stays silent
@@ -56,10 +78,10 @@ def hidden_state(failed: FailedCall) -> Finding | None:
     found = _state(failed)
     if found is None:
         return None
-    layer, given, state = found
-    batch = given.shape[0 if layer.batch_first else 1]
-    other = given.shape[1 if layer.batch_first else 0]
-    if state.shape[1] == batch or (state.shape[1] == other and not _is_time_first(failed, layer, given)):
+    layer, given, state, batch = found.layer, found.input, found.state, found.batch
+    if state.shape[1] == batch or tuple(state.shape) == (batch, found.expected[0], found.expected[2]):
+        return _other_axes(failed, found)
+    if state.shape[1] == found.time and not _is_time_first(failed, layer, given):
         return None
     made = origin_call(failed.value(state))
     carried = made is not None and made.name in RECURRENT
@@ -76,6 +98,47 @@ def hidden_state(failed: FailedCall) -> Finding | None:
         operands=(Operand("input", describe(given)), Operand("state", describe(state))),
         counterfactual=f"the layer itself says what it expects: a state for {batch} samples",
     )
+
+
+def _other_axes(failed: FailedCall, found: Given) -> Finding | None:
+    """The state's batch is right, or in the place of the layers; what is wrong is the number of layers or their size."""
+    layer, state, expected = found.layer, found.state, found.expected
+    made = failed.value(state).call
+    here = Spot.of_site(made.site) if made is not None and made.site is not None else None
+    path = failed.modules.path_of(layer)
+    both = " with two directions" if layer.bidirectional else ""
+    if state.shape[1] != found.batch:
+        trail, what = None, "has the batch in front"
+        why = f"A state is (layers, batch, size), also with batch_first: here {shape_text(expected)}."
+        fix = f"Put the layers in front: {shape_text(expected)}."
+    elif state.shape[0] != expected[0]:
+        trail = trace(failed.value(state), HasAxis(-3, state.shape[0]), failed)
+        what = f"is for {_layers(state.shape[0])}, it keeps {expected[0]}"
+        why = (
+            f"{layer_text(layer, path)} keeps a state for each layer and direction: {_layers(layer.num_layers)}{both}."
+        )
+        fix = f"Make it for {expected[0]} (num_layers{' * 2' if both else ''}), or pass none and let the layer begin with zeros."
+    else:
+        # A tensor that is made anew says its size itself, whatever else has the same.
+        trail = trace(failed.value(state), HasAxis(-1, state.shape[2]), failed) if made and made.operands else None
+        what = f"has {state.shape[2]} numbers for each sample, it keeps {expected[2]}"
+        why = f"{layer_text(layer, path)} has {expected[2]} units, and its state as many numbers."
+        fix = f"Make it of {expected[2]} numbers, the layer's hidden_size."
+    return tell(
+        failed,
+        "shape/hidden-state",
+        verdict=f"the hidden state of {path} {what}",
+        trail=trail,
+        spot=here if trail is None else None,
+        why=why,
+        fix=fix,
+        operands=(Operand("input", describe(found.input)), Operand("state", describe(state))),
+        counterfactual=f"the layer itself says what it expects: {shape_text(expected)}",
+    )
+
+
+def _layers(number: int) -> str:
+    return f"{number} layer{'s' if number > 1 else ''}"
 
 
 def _where_sized(made: Call | None, trail: Trail | None) -> Spot | None:
@@ -129,9 +192,8 @@ def batch_first(failed: FailedCall) -> Finding | None:
     found = _state(failed)
     if found is None:
         return None
-    layer, given, state = found
-    batch_axis = 0 if layer.batch_first else 1
-    if state.shape[1] == given.shape[batch_axis] or state.shape[1] != given.shape[1 - batch_axis]:
+    layer, given, state = found.layer, found.input, found.state
+    if state.shape[1] == found.batch or state.shape[1] != found.time:
         return None
     if _is_time_first(failed, layer, given):
         return None
@@ -142,7 +204,7 @@ def batch_first(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/batch-first",
-        verdict=f"{path} takes the {given.shape[batch_axis]} time steps for the batch",
+        verdict=f"{path} takes the {found.batch} time steps for the batch",
         spot=spot,
         why=f"{layer_text(layer, path)} reads its input as {reads}. The state was made for {state.shape[1]} samples, and "
         f"{state.shape[1]} is the size of the input's other axis.",
