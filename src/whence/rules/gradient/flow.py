@@ -19,9 +19,10 @@ from whence.rules.gradient.sampled import drawn_without_way
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
-from whence.source.edits import diff_of, give_by_name, remove_statement, replace_node
+from whence.source.edits import diff_of, give_by_name, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.statements import remove_statement
 from whence.source.text import last_name, parent_of, text_of
 from whence.tape.tape import OUT_OF_TORCH, Call, CustomFunction, Value
 

@@ -11,9 +11,10 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.edits import Edit, diff_of, move_after, move_before
+from whence.source.edits import Edit, diff_of
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.statements import move_after, move_before
 
 ENOUGH = 3
 
@@ -94,7 +95,9 @@ def discarded_gradient(audit: Audit) -> Finding | None:
     return None
 
 
-def _moved(clear: Site, other: Site | None, move: Callable[[str, ast.stmt, ast.stmt], tuple[Edit, Edit]]) -> str | None:
+def _moved(
+    clear: Site, other: Site | None, move: Callable[[str, ast.stmt, ast.stmt], tuple[Edit | None, ...]]
+) -> str | None:
     """The clearing put elsewhere: before backward, or behind the step. Both stand in one function."""
     one, place = clear.statement(), other.statement() if other is not None else None
     if other is None or other.f_code is not clear.f_code or not isinstance(one, ast.Expr) or place is None:
