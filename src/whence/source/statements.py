@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from whence.finding import Span
+from whence.source.definitions import name_in
 from whence.source.edits import Edit
 from whence.source.text import line_of, lines_of, parent_of, tree_of
 
@@ -82,6 +83,12 @@ def import_of(filename: str, module: str) -> tuple[Edit | None, ...]:
         return ()
     first = next((each for each in known if isinstance(each, ast.Import) or each.module != "__future__"), None)
     return (line_before(filename, first, f"import {module}") if first is not None else None,)
+
+
+def reached(filename: str, module: str, attribute: str) -> tuple[str, tuple[Edit | None, ...]]:
+    """How a file writes what a module has, and the import that it needs for that."""
+    name = name_in(filename, module, attribute)
+    return (name, ()) if name is not None else (f"{module}.{attribute}", import_of(filename, module))
 
 
 def indentation(filename: str, statement: ast.stmt) -> str | None:
