@@ -6,13 +6,25 @@ import ast
 import builtins
 from collections.abc import Iterable
 
-from whence.source.definitions import FunctionNode, attribute_definitions, bindings_in, find_definition
+from whence.source.definitions import (
+    FunctionNode,
+    all_parameter_names,
+    attribute_definitions,
+    bindings_in,
+    class_of_method,
+    find_definition,
+    names_set_in,
+    own_nodes,
+    parameter_names,
+)
 from whence.source.sites import DEEPEST_STACK, Site
-from whence.source.text import enclosing, last_name, parent_of, tree_of
+from whence.source.text import enclosing, last_name, parent_of, statement_of, tree_of
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 BLOCKS = (ast.With, ast.AsyncWith, *LOOPS)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+RETURNING_ITSELF = frozenset({"to", "cuda", "cpu", "float", "double", "half", "train", "eval", "requires_grad_"})
+"""Methods of modules."""
 
 Stack = tuple[Site, ...]
 
@@ -96,3 +108,90 @@ def called_at(site: Site) -> str | None:
             )
             return None if is_other else name
     return name
+
+
+def block_of(statement: ast.stmt) -> list[ast.stmt]:
+    """The statements that it stands among."""
+    above = parent_of(statement)
+    blocks = [each for _, each in ast.iter_fields(above) if isinstance(each, list)] if above is not None else []
+    return next((each for each in blocks if statement in each), [])
+
+
+def is_run_before(one: ast.stmt, other: ast.stmt) -> bool:
+    """Whether a statement has always been run when another one of the same function is: it stands above it, under no condition of its own."""
+    around = statements_around(other)
+    walker: ast.AST | None = one
+    while isinstance(walker, ast.stmt):
+        if one.lineno < other.lineno and any(each in block_of(walker) for each in around):
+            return True
+        walker = above if isinstance(above := parent_of(walker), ast.With) else None
+    return False
+
+
+def holds_at(name: str, made: ast.stmt, statement: ast.stmt) -> bool:
+    """Whether what a statement gives a name, `opt` or `self.opt`, is certainly what it stands for at another one."""
+    home, scope = enclosing(made, *SCOPES), enclosing(statement, *SCOPES)
+    if home is scope and scope is not None:
+        return is_run_before(made, statement) and not _is_given_up(name, made, statement)
+    is_in_constructor = home is not None and home is constructor_of(scope) and parent_of(made) is home
+    return is_in_constructor and self_of(home) == self_of(scope) == name.split(".")[0] != name
+
+
+def _is_given_up(name: str, made: ast.stmt, statement: ast.stmt) -> bool:
+    """Whether a name is deleted, or given something else, between two statements of a function."""
+    scope = enclosing(statement, *SCOPES)
+    for each in own_nodes(scope) if scope is not None else ():
+        if isinstance(each, ast.stmt) and (made.end_lineno or made.lineno) < each.lineno < statement.lineno:
+            deleted = each.targets if isinstance(each, ast.Delete) else []
+            if binds(each, name) or any(ast.unparse(target) == name for target in deleted):
+                return True
+    return False
+
+
+def is_known_before(name: str, statement: ast.stmt) -> bool:
+    """Whether a name, `loader` or `self.loader`, certainly has a value at a statement."""
+    scope = enclosing(statement, *SCOPES)
+    if isinstance(scope, ast.FunctionDef) and name in all_parameter_names(scope):
+        return True
+    homes = [each for each in (scope, constructor_of(scope)) if each is not None]
+    known = [each for home in homes for each in (*attribute_definitions(name, home), *names_set_in(home, name))]
+    return any((made := statement_of(each.node)) is not None and holds_at(name, made, statement) for each in known)
+
+
+def constructor_of(method: ast.AST | None) -> ast.FunctionDef | None:
+    """The `__init__` of the class that a method is in."""
+    owner = class_of_method(method) if method is not None else None
+    found = (each for each in (owner.body if owner is not None else ()) if isinstance(each, ast.FunctionDef))
+    return next((each for each in found if each.name == "__init__"), None)
+
+
+def self_of(method: ast.AST | None) -> str:
+    """What a method calls its object; empty for what is no method."""
+    if not isinstance(method, ast.FunctionDef) or class_of_method(method) is None or method.decorator_list:
+        return ""
+    return next(iter(parameter_names(method)), "")
+
+
+def target_of(site: Site) -> tuple[str, ast.stmt] | None:
+    """The name that what is made at a line is given there, `self.opt` of self.opt = Adam(...), and the statement."""
+    node: ast.AST | None = site.node()
+    while isinstance(above := parent_of(node) if node is not None else None, ast.Attribute | ast.Call):
+        if isinstance(above, ast.Attribute) and above.attr not in RETURNING_ITSELF:
+            return None
+        if isinstance(above, ast.Call) and above.func is not node:
+            return None
+        node = above
+    if not isinstance(above, ast.Assign) or len(above.targets) != 1 or above.value is not node:
+        return None
+    target = above.targets[0]
+    return (ast.unparse(target), above) if isinstance(target, ast.Name | ast.Attribute) else None
+
+
+def own_call(site: Site) -> bool:
+    """Whether a line calls another method of the same object: `self.train_epoch()`."""
+    node = site.node()
+    function = enclosing(node, *SCOPES) if node is not None else None
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
+            return bool(name) and name == self_of(function)
+    return False
