@@ -195,3 +195,16 @@ def own_call(site: Site) -> bool:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
             return bool(name) and name == self_of(function)
     return False
+
+
+def names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def is_named_between(name: str, one: ast.stmt, other: ast.stmt) -> bool:
+    """Whether a name, `opt` or `self.opt`, is written between two statements of a function, or in the second."""
+    scope = enclosing(one, *SCOPES)
+    last = (other.end_lineno or other.lineno) + 1
+    between = range((one.end_lineno or one.lineno) + 1, last)
+    nodes = (each for each in ast.walk(scope or one) if isinstance(each, ast.Name | ast.Attribute))
+    return any(each.lineno in between and ast.unparse(each) == name for each in nodes)
