@@ -201,10 +201,27 @@ def names_in(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def is_named_between(name: str, one: ast.stmt, other: ast.stmt) -> bool:
-    """Whether a name, `opt` or `self.opt`, is written between two statements of a function, or in the second."""
-    scope = enclosing(one, *SCOPES)
-    last = (other.end_lineno or other.lineno) + 1
-    between = range((one.end_lineno or one.lineno) + 1, last)
-    nodes = (each for each in ast.walk(scope or one) if isinstance(each, ast.Name | ast.Attribute))
-    return any(each.lineno in between and ast.unparse(each) == name for each in nodes)
+def is_used_between(name: str, one: ast.stmt, other: ast.stmt) -> bool:
+    """Whether a name, `opt` or `self.opt`, may be asked for between two statements of a function, or in the second.
+
+    By a method of the same object as well, or by a function that takes it from the file.
+    """
+    scope = enclosing(one, *SCOPES) or one
+    between = range((one.end_lineno or one.lineno) + 1, (other.end_lineno or other.lineno) + 1)
+    nodes = [each for each in ast.walk(scope) if isinstance(each, ast.expr) and each.lineno in between]
+    if any(ast.unparse(each) == name for each in nodes if isinstance(each, ast.Name | ast.Attribute)):
+        return True
+    calls = [each for each in nodes if isinstance(each, ast.Call)]
+    root, _, rest = name.partition(".")
+    if rest:
+        return any(_is_own(each, root) for each in calls)
+    functions = (each for each in ast.walk(scope) if isinstance(each, ast.FunctionDef))
+    return bool(calls) and any(name in names_in(each) - set(all_parameter_names(each)) for each in functions)
+
+
+def _is_own(call: ast.Call, owner: str) -> bool:
+    """`self.f()`, or something that is given self."""
+    direct = (
+        isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == owner
+    )
+    return direct or any(isinstance(each, ast.Name) and each.id == owner for each in call.args)

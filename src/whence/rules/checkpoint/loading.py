@@ -152,14 +152,15 @@ def incomplete_resume(audit: Audit) -> Finding | None:
             what=f"{after} steps since, with moments that began at zero",
             why="The optimizer's moments and step count belong to the run as the weights do.",
             fix=f"Load it as well: optimizer.load_state_dict(checkpoint[{event.detail['optimizer']!r}]).",
-            patch=loaded_as_well(event.site, load.site, _where_built(audit), event.detail["optimizer"]),
+            patch=loaded_as_well(event.site, load.site, _where_built(audit, later), event.detail["optimizer"]),
         )
     return _schedule_begun_anew(audit, events)
 
 
-def _where_built(audit: Audit) -> Site | None:
-    """The line that builds the optimizer, if there is only one that does."""
-    sites = {entry.stack[0] for entry in audit.built if entry.stateful and entry.steps and entry.stack}
+def _where_built(audit: Audit, later: list[Event]) -> Site | None:
+    """The line that builds the optimizer that goes on stepping, if there is only one."""
+    stepping = [each.detail["entry"] for each in later if each.kind is Kind.STEP] or audit.built
+    sites = {entry.stack[0] for entry in stepping if entry.stateful and entry.steps and entry.stack}
     return next(iter(sites)) if len(sites) == 1 else None
 
 

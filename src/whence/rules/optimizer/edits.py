@@ -12,10 +12,11 @@ from whence.ledgers.loop import Kind, OptimizerEntry
 from whence.source.blocks import (
     BLOCKS,
     LOOPS,
+    Stack,
     block_of,
     dotted,
     holds_at,
-    is_named_between,
+    is_used_between,
     names_in,
     statements_around,
     target_of,
@@ -23,7 +24,6 @@ from whence.source.blocks import (
 from whence.source.definitions import bindings_in
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
-from whence.source.spots import Spot
 from whence.source.statements import line_after, move_after, move_before
 from whence.source.text import last_name
 
@@ -45,16 +45,16 @@ def built_once(site: Site) -> str | None:
     return diff_of(*move_before(site.filename, statement, outside)) if outside is not None else None
 
 
-def built_after(entry: OptimizerEntry, replaced: Spot) -> str | None:
-    """The optimizer built behind the line that replaces what it was given, where nobody asks for it in between."""
+def built_after(entry: OptimizerEntry, replacing: Stack) -> str | None:
+    """The optimizer built behind the line that leads to the replacement, where nobody asks for it in between."""
     site = entry.stack[0] if entry.stack else None
     made = target_of(site) if site is not None else None
-    node = replaced.node()
-    other = statements_around(node)[-1] if node is not None and statements_around(node) else None
-    if site is None or made is None or other is None or site.filename != replaced.filename:
+    here = next((each.statement() for each in replacing if site is not None and each.f_code is site.f_code), None)
+    if site is None or made is None or here is None:
         return None
     name, statement = made
-    if statement.lineno > other.lineno or other not in block_of(statement) or is_named_between(name, statement, other):
+    other = next((each for each in statements_around(here) if each in block_of(statement)), None)
+    if other is None or other.lineno <= statement.lineno or is_used_between(name, statement, other):
         return None
     return diff_of(*move_after(site.filename, statement, other))
 
