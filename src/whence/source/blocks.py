@@ -23,6 +23,7 @@ from whence.source.text import enclosing, last_name, parent_of, statement_of, tr
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 BLOCKS = (ast.With, ast.AsyncWith, *LOOPS)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+PASSING = frozenset({"enumerate", "tqdm"})
 RETURNING_ITSELF = frozenset({"to", "cuda", "cpu", "float", "double", "half", "train", "eval", "requires_grad_"})
 """Methods of modules."""
 
@@ -225,3 +226,10 @@ def _is_own(call: ast.Call, owner: str) -> bool:
         isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == owner
     )
     return direct or any(isinstance(each, ast.Name) and each.id == owner for each in call.args)
+
+
+def iterated(node: ast.expr) -> ast.expr:
+    """What a loop goes over: `loader` of enumerate(tqdm(loader))."""
+    while isinstance(node, ast.Call) and last_name(node.func) in PASSING and node.args:
+        node = node.args[0]
+    return node

@@ -7,7 +7,7 @@ import difflib
 from dataclasses import astuple, dataclass
 
 from whence.finding import Span
-from whence.source.text import end_of_lines, has_last_end, lines_of, shown_path, span_of, text_of
+from whence.source.text import end_of_lines, has_last_end, line_of, lines_of, shown_path, span_of, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,14 @@ def give_by_name(filename: str, node: ast.Call, name: str, text: str) -> Edit | 
     named = next((each for each in node.keywords if each.arg == name), None)
     if named is not None:
         return replace_node(filename, named.value, text)
-    given = [*node.args, *(each.value for each in node.keywords)]
-    return insert_after(filename, given[-1], f", {name}={text}") if given else None
+    given = [*node.args, *node.keywords]
+    if not given:
+        return None
+    last = span_of(given[-1])
+    before = line_of(filename, last.line).encode()[: last.column].decode(errors="replace")
+    # One argument a line, or all on one.
+    gap = f",\n{before}" if not before.strip() else ", "
+    return insert_after(filename, given[-1], f"{gap}{name}={text}")
 
 
 def in_parentheses(filename: str, node: ast.expr) -> str:

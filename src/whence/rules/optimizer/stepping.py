@@ -13,6 +13,7 @@ from whence.source.blocks import (
     dotted,
     has_in_it,
     is_known_before,
+    iterated,
     own_call,
     statements_around,
 )
@@ -22,7 +23,6 @@ from whence.source.sites import Site
 from whence.source.statements import move_after
 from whence.source.text import last_name, parent_of
 
-PASSING = frozenset({"enumerate", "tqdm"})
 HORIZONS = {"steps_per_epoch": 4, "total_steps": 2}
 
 
@@ -68,7 +68,7 @@ def counted_in_batches(story: Schedule) -> str | None:
     )
     if not isinstance(call, ast.Call) or loop is None or story.built[0].f_code is not story.stepped[0].f_code:
         return None
-    loader = dotted(_iterated(loop.iter))
+    loader = dotted(iterated(loop.iter))
     if loader is None or not story.rounds.loops or story.rounds.loops[-1].loader is None:
         return None
     statement = statements_around(call)[-1]
@@ -113,12 +113,6 @@ def _is_known(name: str, site: Site, way: tuple[Site, ...]) -> bool:
     return (
         name.count(".") == 1 and all(own_call(each) for each in way[1 : depth + 1]) and way[0].filename == site.filename
     )
-
-
-def _iterated(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Call) and last_name(node.func) in PASSING and node.args:
-        node = node.args[0]
-    return node
 
 
 def _argument_of(node: ast.AST, call: ast.Call) -> str:
