@@ -64,6 +64,15 @@ def parting(one: Stack, other: Stack) -> tuple[int, ast.stmt] | None:
     return None
 
 
+def is_run_as_written(way: Stack, number: int) -> bool:
+    """Whether what a line does happens when its statement is reached: a lambda, or a generator that is kept, is run by others, later."""
+    site = way[number]
+    if not site.function.startswith("<") or site.function == "<module>":
+        return True
+    outer = way[number + 1] if number + 1 < len(way) else None
+    return site.function != "<lambda>" and outer is not None and outer.statement() is site.statement()
+
+
 def part_around(site: Site, name: str = "", without: Iterable[Site] = ()) -> ast.stmt | None:
     """The outermost loop or `with` around a line that gives a name no other value and has none of some other lines in it.
 

@@ -28,7 +28,7 @@ from whence.rules.optimizer.switching import training_sites
 from whence.rules.rule import audit_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_silent
-from whence.source.blocks import has_in_it, part_around
+from whence.source.blocks import has_in_it, is_run_as_written, part_around
 from whence.source.edits import diff_of
 from whence.source.spots import Spot
 from whence.source.statements import decorate, reached, wrap
@@ -99,10 +99,12 @@ def _without_gradients(audit: Audit, scope: Scope, used: set[int]) -> str | None
         return None
     trains |= training_sites(audit.loop)
     # A line that trains as well is left as it is: who calls it knows what for.
-    site = next((each for each in scope.called_from if each not in trains), None)
-    node = site.node() if site is not None else None
-    if site is None or node is None:
+    way = scope.called_from
+    number = next((number for number, each in enumerate(way) if each not in trains), None)
+    node = way[number].node() if number is not None and is_run_as_written(way, number) else None
+    if number is None or node is None:
         return None
+    site = way[number]
     name, imported = reached(site.filename, "torch", "no_grad")
     function = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     here = [each for each in trains if each.filename == site.filename]

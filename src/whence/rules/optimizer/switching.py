@@ -11,7 +11,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, LoopLedger
 from whence.ledgers.study import Study
 from whence.lineage.looking import words_for
-from whence.source.blocks import LOOPS, Stack, binds, called_at, part_around, parting
+from whence.source.blocks import LOOPS, Stack, binds, called_at, is_run_as_written, part_around, parting
 from whence.source.edits import diff_of
 from whence.source.sites import Site
 from whence.source.statements import line_after, line_before
@@ -45,7 +45,8 @@ def _is_part(event: Event, model: nn.Module) -> bool:
 
 def _places(way: Stack, depth: int, apart: ast.stmt) -> Iterator[tuple[int, ast.stmt]]:
     """Statements on the way to the training before which the mode can be switched, the best first: a loop in a function that only trains."""
-    own = [(number, part) for number in range(depth) if (part := part_around(way[number])) is not None]
+    inner = [number for number in range(depth) if is_run_as_written(way, number)]
+    own = [(number, part) for number in inner if (part := part_around(way[number])) is not None]
     yield from ((number, part) for number, part in own if any(isinstance(each, LOOPS) for each in ast.walk(part)))
     yield depth, apart
     yield from own[:1]
@@ -65,6 +66,8 @@ def into_evaluation(audit: Audit, scope: Scope) -> str | None:
     site, model = scope.called_from[0], scope.module
     name = called_at(site) if scope.is_called_directly else None
     if name is None or model is None or _belongs_to_another(audit, model):
+        return None
+    if not is_run_as_written(scope.called_from, 0):
         return None
     part = part_around(site, name, training_sites(audit.loop))
     if part is None:
