@@ -25,7 +25,7 @@ from whence.source.definitions import bindings_in
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
 from whence.source.statements import line_after, move_after, move_before
-from whence.source.text import last_name
+from whence.source.text import last_name, statement_of
 
 SEQUENCES = frozenset({"parameters", "chain", "list"})
 
@@ -79,8 +79,9 @@ def _names_of(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[tu
         is_own = issubclass(event.detail["by"], torch.optim.Optimizer) and event.written == entry.weights
         node = event.site.node() if event.site is not None and event.site.filename == filename and is_own else None
         name = dotted(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-        if name is not None and node is not None:
-            yield name, statements_around(node)[-1]
+        statement = statement_of(node) if node is not None else None
+        if name is not None and statement is not None:
+            yield name, statement
 
 
 def moved_behind(site: Site | None, other: Site | None) -> str | None:
@@ -93,10 +94,11 @@ def moved_behind(site: Site | None, other: Site | None) -> str | None:
 
 def given_as_well(audit: Audit, entry: OptimizerEntry, lost: Iterable[torch.Tensor | None]) -> str | None:
     """The optimizer given all that it lacks: the whole model and not a part of it, or the other model beside the one that it has."""
-    site, wanted = entry.stack[0], {id(each) for each in lost}
-    node = site.node()
+    wanted = {id(each) for each in lost}
+    site = entry.stack[0] if entry.stack else None
+    node = site.node() if site is not None else None
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    if given is None or entry.groups != 1:
+    if site is None or given is None or entry.groups != 1:
         return None
     return _the_whole(audit, entry, given, wanted) or _the_other(audit, site, given, wanted)
 

@@ -21,7 +21,7 @@ from whence.source.definitions import bindings_in
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.statements import move_after
-from whence.source.text import last_name, parent_of
+from whence.source.text import last_name, parent_of, statement_of
 
 HORIZONS = {"steps_per_epoch": 4, "total_steps": 2}
 
@@ -71,9 +71,11 @@ def counted_in_batches(story: Schedule) -> str | None:
     loader = dotted(iterated(loop.iter))
     if loader is None or not story.rounds.loops or story.rounds.loops[-1].loader is None:
         return None
-    statement = statements_around(call)[-1]
+    statement = statement_of(call)
     lengths = [each for each in ast.walk(call) if isinstance(each, ast.Call) and last_name(each.func) == "len"]
-    if len(lengths) != 1 or _argument_of(lengths[0], call) not in HORIZONS or not is_known_before(loader, statement):
+    if len(lengths) != 1 or _argument_of(lengths[0], call) not in HORIZONS or statement is None:
+        return None
+    if not is_known_before(loader, statement):
         return None
     return diff_of(replace_node(story.built[0].filename, lengths[0], f"len({loader})"))
 

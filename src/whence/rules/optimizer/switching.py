@@ -22,9 +22,10 @@ def back_to_training(study: Study, model: nn.Module, scope: Scope) -> str | None
     """`model.train()` before the loop that trains, on the way that no call of eval() takes as well."""
     switches = list(study.loop.of(Kind.MODE))
     ways = [parting(scope.called_from, each.stack) for each in switches if _is_off(each, model)]
-    if not scope.called_from or None in ways or any(_is_part(each, model) for each in switches):
+    known = [each for each in ways if each is not None]
+    if not known or len(known) < len(ways) or any(_is_part(each, model) for each in switches):
         return None
-    depth, apart = min((each for each in ways if each is not None), key=lambda each: (each[0], -each[1].lineno))
+    depth, apart = min(known, key=lambda each: (each[0], -each[1].lineno))
     for number, statement in _places(scope.called_from, depth, apart):
         site = scope.called_from[number]
         name = next((each for each in _names(study, scope, number) if not binds(statement, each)), None)
