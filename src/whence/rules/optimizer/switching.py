@@ -77,7 +77,9 @@ def into_evaluation(audit: Audit, scope: Scope) -> str | None:
     if _switches_back(audit.loop, model):
         return diff_of(before)
     leaves = any(isinstance(each, ast.Return | ast.Yield | ast.YieldFrom) for each in ast.walk(part))
-    return diff_of(before, line_after(site.filename, part, f"{name}.train()")) if not leaves else None
+    if leaves or any(_is_part(each, model) for each in audit.loop.of(Kind.MODE)):
+        return None
+    return diff_of(before, line_after(site.filename, part, f"{name}.train()"))
 
 
 def training_sites(loop: LoopLedger) -> set[Site]:
