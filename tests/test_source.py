@@ -210,6 +210,8 @@ HELD = [
     ("opt = A()\nif a:\n    use()", True),
     ("opt = A()\ndel opt\nuse()", False),
     ("opt = A()\nif a:\n    opt = B()\nuse()", False),
+    ("opt = A()\nopt = B()\nuse()", False),
+    ("opt = A()\nfor opt in b:\n    pass\nuse()", False),
     ("use()\nopt = A()", False),
     ("opt = A()\ndef f():\n    use()", False),
 ]

@@ -89,9 +89,14 @@ def part_around(site: Site, name: str = "", without: Iterable[Site] = ()) -> ast
     return found
 
 
-def binds(node: ast.AST, name: str) -> bool:
+def binds(node: ast.stmt, name: str) -> bool:
     """Whether a name, `model` or `self.model`, gets another value in a statement."""
-    return name.split(".")[0] in bindings_in(node) or bool(attribute_definitions(name, node))
+    return name.split(".")[0] in bound_by(node) or bool(attribute_definitions(name, ast.Module([node], [])))
+
+
+def bound_by(node: ast.stmt) -> set[str]:
+    """The variables that a statement gives a value: the target of a loop as well."""
+    return bindings_in(ast.Module([node], []))
 
 
 def dotted(node: ast.AST | None) -> str | None:

@@ -12,19 +12,20 @@ from whence.source.blocks import (
     BLOCKS,
     LOOPS,
     SCOPES,
+    bound_by,
     dotted,
     is_run_before,
     iterated,
     names_in,
     statements_around,
 )
-from whence.source.definitions import Kind, bindings_in, find_definition, find_function, own_nodes
+from whence.source.definitions import Kind, find_definition, find_function, own_nodes
 from whence.source.edits import diff_of, give_by_name, insert_before, replace_node
 from whence.source.seeds import MIXING, PICKING
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.statements import import_of, line_before, move_before
-from whence.source.text import enclosing, last_name, root_name, statement_of, text_of, tree_of
+from whence.source.statements import import_of, line_before, move_before, reached
+from whence.source.text import enclosing, last_name, parent_of, root_name, statement_of, text_of, tree_of
 
 ORDERING = frozenset({"sampler", "batch_sampler", "shuffle", None})
 LAZY = (ast.Call, ast.GeneratorExp)
@@ -142,7 +143,7 @@ def seeded_once(seeding: Spot | None) -> str | None:
         return None
     outside: ast.stmt | None = None
     for each in reversed(statements_around(statement)[:-1]):
-        if not isinstance(each, BLOCKS) or names_in(statement) & bindings_in(each):
+        if not isinstance(each, BLOCKS) or names_in(statement) & bound_by(each):
             break
         outside = each if isinstance(each, LOOPS) else outside
     return diff_of(*move_before(seeding.filename, statement, outside)) if outside is not None else None
@@ -173,3 +174,42 @@ def _changed_in(statement: ast.stmt) -> str:
         case ast.Expr(value=ast.Call() as call):
             return root_name(call)
     return ""
+
+
+def shared_out(source: Spot | None) -> str | None:
+    """Each worker takes its share of what a stream goes over, where one turn of the loop hangs on no other."""
+    node = source.node() if source is not None else None
+    loop = parent_of(node) if node is not None else None
+    method = enclosing(loop, *SCOPES) if loop is not None else None
+    if (
+        source is None
+        or not isinstance(loop, ast.For)
+        or loop.iter is not node
+        or not isinstance(method, ast.FunctionDef)
+    ):
+        return None
+    if not _turns_alone(loop, method) or _draws(method, source.filename) or "worker" in names_in(method):
+        return None
+    worker, first = reached(source.filename, "torch.utils.data", "get_worker_info")
+    islice, second = reached(source.filename, "itertools", "islice")
+    text = text_of(source.filename, loop.iter)
+    share = f"{islice}({text}, worker.id if worker else 0, None, worker.num_workers if worker else 1)"
+    asked = line_before(source.filename, loop, f"worker = {worker}()")
+    return diff_of(*first, *second, asked, replace_node(source.filename, loop.iter, share))
+
+
+def _turns_alone(loop: ast.For, method: ast.FunctionDef) -> bool:
+    """Whether the body of a loop uses nothing that the method has made before it, and writes nothing that outlives the turn."""
+    body = [node for each in loop.body for node in ast.walk(each)]
+    made = {name for each in method.body for name in bound_by(each)} - bound_by(loop)
+    written = [
+        each for each in body if isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store)
+    ]
+    carried = {each.target.id for each in body if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)}
+    used = {each.id for each in body if isinstance(each, ast.Name)}
+    kept = [each for each in body if isinstance(each, ast.Call) and root_name(each.func) == "self" and _fills(each)]
+    return not used & made and not written and not carried and not kept
+
+
+def _fills(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Attribute)

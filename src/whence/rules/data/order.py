@@ -20,7 +20,7 @@ from whence.rules.data.blocks import (
     stream_loop,
 )
 from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
-from whence.rules.data.edits import draw_kept, kept_as_list, shuffled
+from whence.rules.data.edits import draw_kept, kept_as_list, shared_out, shuffled
 from whence.rules.data.half_mixed import sorted_behind_a_buffer
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
@@ -255,5 +255,6 @@ def duplicated_stream(audit: Audit) -> Finding | None:
             what=f"{epoch.samples} samples in the first epoch, {len(epoch.seen)} different ones",
             why="Each worker process has its own copy of the dataset and iterates over all of it.",
             fix="In __iter__, let a worker take its share: info = get_worker_info(), then islice(stream, info.id, None, info.num_workers).",
+            patch=shared_out(stream_loop(info.kind)),
         )
     return None

@@ -14,6 +14,7 @@ from whence.source.blocks import (
     LOOPS,
     Stack,
     block_of,
+    bound_by,
     dotted,
     holds_at,
     is_used_between,
@@ -21,7 +22,6 @@ from whence.source.blocks import (
     statements_around,
     target_of,
 )
-from whence.source.definitions import bindings_in
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
 from whence.source.statements import line_after, move_after, move_before
@@ -39,7 +39,7 @@ def built_once(site: Site) -> str | None:
     used = names_in(statement) - {name}
     outside: ast.stmt | None = None
     for each in reversed(statements_around(statement)[:-1]):
-        if not isinstance(each, BLOCKS) or used & bindings_in(each):
+        if not isinstance(each, BLOCKS) or used & bound_by(each):
             break
         outside = each if isinstance(each, LOOPS) else outside
     return diff_of(*move_before(site.filename, statement, outside)) if outside is not None else None

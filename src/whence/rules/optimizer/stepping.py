@@ -10,6 +10,7 @@ from whence.ledgers.schedules import Schedule
 from whence.source.blocks import (
     LOOPS,
     binds,
+    bound_by,
     dotted,
     has_in_it,
     is_known_before,
@@ -17,7 +18,6 @@ from whence.source.blocks import (
     own_call,
     statements_around,
 )
-from whence.source.definitions import bindings_in
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.statements import move_after
@@ -101,7 +101,7 @@ def _with_its_condition(step: ast.stmt, loop: ast.stmt) -> ast.stmt:
     """`if scheduler is not None:` goes with the step, where it is about nothing else and does not hang on the batch."""
     above = parent_of(step)
     while isinstance(above, ast.If) and above.body == [step] and not above.orelse:
-        if {each.id for each in ast.walk(above.test) if isinstance(each, ast.Name)} & bindings_in(loop):
+        if {each.id for each in ast.walk(above.test) if isinstance(each, ast.Name)} & bound_by(loop):
             break
         step, above = above, parent_of(above)
     return step
