@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from whence.lineage.following.passing import passes
+from whence.source.blocks import holds_at
 from whence.source.definitions import find_definition, name_in
 from whence.source.discarded import discarded_draw
-from whence.source.edits import diff_of, insert_after, move_before, remove_statement, replace_node
+from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.handlers import Fate, fate_of
 from whence.source.limits import overrun_limit
 from whence.source.sites import frames_from
+from whence.source.statements import decorate, line_after, line_before, move_before, remove_statement, wrap
 from whence.source.text import tree_of
 
 
@@ -140,8 +143,87 @@ def test_a_line_is_moved_with_its_own_indentation_and_a_block_is_not_left_empty(
     diff = diff_of(*move_before(filename, clip, step))
     assert diff is not None
     assert "-    clip()  # here\n" in diff
-    assert "+        clip()\n" in diff
+    assert "+        clip()  # here\n" in diff
     assert diff_of(remove_statement(filename, step)) is None
+
+
+def _patched(path: str, diff: str | None) -> str:
+    """What `patch` makes of a file."""
+    assert diff is not None
+    applied = subprocess.run(["patch", path], input=diff.encode(), capture_output=True)
+    assert applied.returncode == 0, applied.stdout.decode() + diff
+    return Path(path).read_bytes().decode()
+
+
+BEFORE = ["if a:", "{}for x in y:  # all", "{}{}# each", "{}{}f('''", "text''', x)", "{}g()  # end"]
+AFTER = [
+    "if a:",
+    "{}with q:",
+    "{}{}for x in y:  # all",
+    "{}{}{}# each",
+    "{}{}{}f('''",
+    "text''', x)",
+    "{}g()  # end",
+    "{}h()",
+]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("indent", ["    ", "\t", "  "])
+@pytest.mark.parametrize("last", [True, False])
+def test_lines_are_put_in_and_indented_as_the_file_is(end: str, indent: str, last: bool, tmp_path: Path) -> None:
+    before, after = (
+        end.join(line.replace("{}", indent) for line in lines) + (end if last else "") for lines in (BEFORE, AFTER)
+    )
+    path = tmp_path / "program.py"
+    path.write_bytes(before.encode())
+    tree = tree_of(str(path))
+    assert tree is not None
+    loop, final = tree.body[0].body  # type: ignore[attr-defined]
+    diff = diff_of(wrap(str(path), [loop], "with q:"), line_after(str(path), final, "h()"))
+    assert _patched(str(path), diff) == after
+
+
+def test_what_shares_its_line_is_left_alone(program: Callable[[str], str]) -> None:
+    filename = program("for x in y: f(x)\na(); b()\n@k\ndef g():\n    pass\n")
+    tree = tree_of(filename)
+    assert tree is not None
+    loop, first, second, function = tree.body
+    assert line_before(filename, loop.body[0], "h()") is None  # type: ignore[attr-defined]
+    assert line_after(filename, first, "h()") is None
+    assert remove_statement(filename, second) is None
+    assert decorate(filename, function, "h") is None  # type: ignore[arg-type]
+    before = line_before(filename, function, "h()")
+    assert before is not None
+    assert before.span.line == 3
+
+
+def test_what_is_no_file_has_no_patch() -> None:
+    linecache.cache["<cell>"] = (6, None, ["x = 1\n"], "<cell>")
+    assert diff_of(replace_node("<cell>", ast.parse("x = 1\n").body[0], "y = 2")) is None
+
+
+HELD = [
+    ("opt = A()\nuse()", True),
+    ("if a:\n    opt = A()\nuse()", False),
+    ("with a:\n    opt = A()\nuse()", True),
+    ("opt = A()\nif a:\n    use()", True),
+    ("opt = A()\ndel opt\nuse()", False),
+    ("opt = A()\nif a:\n    opt = B()\nuse()", False),
+    ("opt = A()\nopt = B()\nuse()", False),
+    ("opt = A()\nfor opt in b:\n    pass\nuse()", False),
+    ("use()\nopt = A()", False),
+    ("opt = A()\ndef f():\n    use()", False),
+]
+
+
+@pytest.mark.parametrize(("text", "holds"), HELD)
+def test_a_name_holds_where_nothing_can_have_changed_it(text: str, holds: bool, program: Callable[[str], str]) -> None:
+    tree = tree_of(program(text + "\n"))
+    assert tree is not None
+    made = next(node for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.value) == "A()")
+    use = next(node for node in ast.walk(tree) if isinstance(node, ast.Expr) and ast.unparse(node) == "use()")
+    assert holds_at("opt", made, use) is holds
 
 
 IMPORTS = [

@@ -30,7 +30,7 @@ def _mode(args: Any, kwargs: Any, _result: Any) -> Facts:
 def _clear(args: Any, _kwargs: Any, _result: Any) -> Facts:
     subject = args[0]
     weights = nn.Module.parameters(subject) if isinstance(subject, nn.Module) else all_weights_of(subject)
-    return subject, [id(each) for each in weights], {}
+    return subject, [id(each) for each in weights], {"by": type(subject)}
 
 
 def _clip(args: Any, kwargs: Any, result: Any) -> Facts:

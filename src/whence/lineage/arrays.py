@@ -47,6 +47,8 @@ class Wrap:
     op: str
     count: int
     share: float
+    is_array_first: bool
+    """Whether the left operand is an array, and no plain number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,8 @@ def _wrap(node: ast.BinOp, frame: FrameType) -> Wrap | None:
     outside = (result < 0) | (result > 255)
     count = int(outside.sum())
     spot = Spot.of_node(frame.f_code.co_filename, node)
-    return Wrap(spot, operation_in(node) or "", count, count / outside.size) if count else None
+    share = count / outside.size if count else 0.0
+    return Wrap(spot, operation_in(node) or "", count, share, is_array(left)) if count else None
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:

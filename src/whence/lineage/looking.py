@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 from collections.abc import Iterator
 from types import FrameType
@@ -12,7 +13,10 @@ import torch
 from pure_eval import CannotEval, Evaluator
 from torch import nn
 
-from whence.source.sites import variables
+from whence.source.blocks import dotted
+from whence.source.definitions import class_of_method, own_nodes
+from whence.source.sites import Site, variables
+from whence.source.text import function_node
 
 
 class Unknown(Exception):
@@ -107,6 +111,22 @@ def names_of(thing: Any, frames: list[FrameType]) -> Iterator[tuple[str, FrameTy
             for name, value in list(names.items()):
                 if not name.startswith("__") and same_object(value, thing):
                     yield name, frame
+
+
+def words_for(thing: Any, frame: FrameType) -> Iterator[str]:
+    """How the function of a frame writes this very object, or could: `model`, `self.model`."""
+    scope = function_node(Site.of(frame)) or ast.Module([], [])
+    names = (each for each in own_nodes(scope) if isinstance(each, ast.Name | ast.Attribute))
+    found = {text: each for each in names if (text := dotted(each)) is not None}
+    for text, node in found.items():
+        with contextlib.suppress(Unknown):
+            if look(node, frame) is thing:
+                yield text
+    code = frame.f_code
+    owner = code.co_varnames[0] if code.co_argcount and class_of_method(scope) is not None else None
+    own = variables(frame).get(owner) if owner is not None else None
+    held = getattr(own, "__dict__", {})
+    yield from (f"{owner}.{name}" for name, each in held.items() if each is thing)
 
 
 MOST_ENTRIES = 64

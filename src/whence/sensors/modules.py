@@ -15,12 +15,14 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
-from whence.source.sites import Site, user_stack
+from whence.source.sites import Site, is_library, is_own, user_stack
 from whence.tape.scopes import ModuleBook, Scope
 
 # With a function mode on the stack these take another path through their code, and give another result:
 # nn.TransformerEncoder's inference fast path differs by 2.4 at padded positions.
 FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+
+MODULE_FILE = torch_module.__file__
 
 OFTEN = 64
 """Calls of modules after which it is asked whether they are worth it, in programs that make no steps."""
@@ -219,7 +221,9 @@ class ModuleSensor(Sensor):
         called_from = user_stack(sys._getframe(2)) if outer is None and listener.recording() else ()
         stack = listener.modules.built_at(module)
         built = stack[0] if stack and listener.modules.times_built_inside(stack[0]) else None
-        listener.scope = Scope(weakref.ref(module), type(module).__name__, outer, module.training, built, called_from)
+        direct = bool(called_from) and _is_called_directly(sys._getframe(2))
+        kind = type(module).__name__
+        listener.scope = Scope(weakref.ref(module), kind, outer, module.training, built, called_from, direct)
         self._announce(module, args)
 
     def _announce(self, module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -259,6 +263,13 @@ def _do_nothing(*_: Any) -> None: ...
 def _left(scope: Scope, module: nn.Module) -> Scope | None:
     """Where the program is once a module is left that is further out; here, if it was never entered."""
     return next((each.parent for each in scope.lineage() if each.module is module), scope)
+
+
+def _is_called_directly(frame: FrameType | None) -> bool:
+    """Whether the first frame outside of the module's own call is the program's."""
+    while frame is not None and (is_own(frame.f_code.co_filename) or frame.f_code.co_filename == MODULE_FILE):
+        frame = frame.f_back
+    return frame is not None and not is_library(frame.f_code.co_filename)
 
 
 def _raised_below(exception: Exception, call: FrameType) -> bool:

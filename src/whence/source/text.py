@@ -6,6 +6,7 @@ import ast
 import linecache
 import os
 from functools import cache, lru_cache
+from pathlib import Path
 from types import CodeType
 
 import executing
@@ -34,6 +35,28 @@ def lines_of(filename: str) -> list[str]:
 
 def line_of(filename: str, number: int) -> str:
     return linecache.getline(filename, number).rstrip("\n")
+
+
+def _as_written(filename: str) -> str | None:
+    """The text of a file with its own line ends; None where it is no file (a notebook's cell), or not as it was when it was run."""
+    try:
+        text = Path(filename).read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+    is_same = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n").split("\n") == lines_of(filename)
+    return text if is_same else None
+
+
+def end_of_lines(filename: str) -> str | None:
+    """How the lines of a file end, if all of them end alike."""
+    text = _as_written(filename)
+    ends = {"\r\n" if line.endswith("\r") else "\n" for line in (text or "").split("\n")[:-1]}
+    return None if text is None or len(ends) > 1 else next(iter(ends), "\n")
+
+
+def has_last_end(filename: str) -> bool:
+    """Whether the last line of a file ends as all others do."""
+    return (_as_written(filename) or "\n").endswith("\n")
 
 
 def code_of(filename: str, span: Span) -> str:

@@ -25,6 +25,8 @@ class Scope:
     """Where the module was built, if it was while another one was running."""
     called_from: tuple[Site, ...] = ()
     """For an outermost module: the program's lines that called it, innermost first."""
+    is_called_directly: bool = False
+    """By the first of these lines: no library stands in between."""
 
     @property
     def module(self) -> nn.Module | None:

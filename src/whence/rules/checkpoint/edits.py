@@ -6,7 +6,10 @@ import ast
 
 from whence.rules.checkpoint.fitting import Surplus
 from whence.rules.refusals import call_of
+from whence.source.blocks import holds_at, is_run_before, target_of
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
+from whence.source.sites import Site
+from whence.source.statements import line_after
 from whence.tape.failed import FailedCall
 
 
@@ -49,3 +52,20 @@ def new_name(failed: FailedCall, old: str, new: str) -> str | None:
     """A layer's old name changed to its new one."""
     start = f"{old}."
     return _rewritten(failed, f"{new + '.'!r} + k.removeprefix({start!r}) if k.startswith({start!r}) else k")
+
+
+def loaded_as_well(read: Site | None, loaded: Site | None, built: Site | None, key: str) -> str | None:
+    """One more part of a checkpoint loaded: behind the part that is, or where what it belongs to is built later.
+
+    The three lines are those that read the file, load the other part, and build what this part belongs to.
+    """
+    first = loaded.statement() if loaded is not None else None
+    checkpoint = target_of(read) if read is not None else None
+    owner = target_of(built) if built is not None else None
+    if loaded is None or first is None or checkpoint is None or owner is None:
+        return None
+    (variable, is_read), (name, made) = checkpoint, owner
+    place = first if holds_at(name, made, first) else made if is_run_before(first, made) else None
+    if place is None or not holds_at(variable, is_read, place):
+        return None
+    return diff_of(line_after(loaded.filename, place, f'{name}.load_state_dict({variable}["{key}"])'))

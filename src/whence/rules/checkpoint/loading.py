@@ -9,6 +9,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
 from whence.rules.checkpoint.arriving import nothing_arrived
+from whence.rules.checkpoint.edits import loaded_as_well
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
@@ -151,8 +152,16 @@ def incomplete_resume(audit: Audit) -> Finding | None:
             what=f"{after} steps since, with moments that began at zero",
             why="The optimizer's moments and step count belong to the run as the weights do.",
             fix=f"Load it as well: optimizer.load_state_dict(checkpoint[{event.detail['optimizer']!r}]).",
+            patch=loaded_as_well(event.site, load.site, _where_built(audit, later), event.detail["optimizer"]),
         )
     return _schedule_begun_anew(audit, events)
+
+
+def _where_built(audit: Audit, later: list[Event]) -> Site | None:
+    """The line that builds the optimizer that goes on stepping, if there is only one."""
+    stepping = [each.detail["entry"] for each in later if each.kind is Kind.STEP] or audit.built
+    sites = {entry.stack[0] for entry in stepping if entry.stateful and entry.steps and entry.stack}
+    return next(iter(sites)) if len(sites) == 1 else None
 
 
 def _schedule_begun_anew(audit: Audit, events: list[Event]) -> Finding | None:
@@ -178,6 +187,7 @@ def _schedule_begun_anew(audit: Audit, events: list[Event]) -> Finding | None:
                 what=f"{anew.kind} counts from 0 again; it had come to {plan['last_epoch']}",
                 why=f"A scheduler goes by its own count: it repeats its beginning here, and ends at a rate of {anew.last:g}.",
                 fix=f"Load it as well: scheduler.load_state_dict(checkpoint[{key!r}]).",
+                patch=loaded_as_well(event.site, restored[0].site, anew.built[0] if anew.built else None, key),
             )
     return None
 

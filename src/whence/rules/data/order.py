@@ -20,6 +20,7 @@ from whence.rules.data.blocks import (
     stream_loop,
 )
 from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
+from whence.rules.data.edits import draw_kept, kept_as_list, shared_out, shuffled
 from whence.rules.data.half_mixed import sorted_behind_a_buffer
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
@@ -100,6 +101,7 @@ def _used_up_by_hand(audit: Audit) -> Finding | None:
             what=f"the body of this loop did not run any more after {each.variable} = {each.turn}",
             why="An iterator (a generator, zip, map, iter(...), an open file) gives its elements once, and then nothing.",
             fix="Make it anew in each epoch, within the outer loop, or keep a list of what it gives.",
+            patch=kept_as_list(each.made, each.inner),
         )
     return None
 
@@ -180,10 +182,12 @@ def sorted_labels(audit: Audit) -> Finding | None:
             continue
         maker = entry.info.kind if entry.info.is_iterable else entry.info.sampler_kind
         mixed = None if in_blocks else mixed_in_vain(maker)
+        ordered = ordered_within(entry) if in_blocks else ordered_by(maker)
+        plain = mixed is None and ordered is None and not entry.info.is_iterable
         return tell_silent(
             audit,
             "data/sorted",
-            spot=mixed or (ordered_within(entry) if in_blocks else ordered_by(maker)) or entry.info.built,
+            spot=mixed or ordered or entry.info.built,
             step=audit.step,
             phase="data",
             severity=Severity.WARNING,
@@ -194,6 +198,7 @@ def sorted_labels(audit: Audit) -> Finding | None:
             fix=KEEP
             if mixed is not None
             else "Shuffle: DataLoader(..., shuffle=True), or mix where the order is made.",
+            patch=shuffled(entry.info.built) if plain else draw_kept(mixed),
         )
     return sorted_behind_a_buffer(audit) or sorted_by_hand(audit)
 
@@ -250,5 +255,6 @@ def duplicated_stream(audit: Audit) -> Finding | None:
             what=f"{epoch.samples} samples in the first epoch, {len(epoch.seen)} different ones",
             why="Each worker process has its own copy of the dataset and iterates over all of it.",
             fix="In __iter__, let a worker take its share: info = get_worker_info(), then islice(stream, info.id, None, info.num_workers).",
+            patch=shared_out(stream_loop(info.kind)),
         )
     return None

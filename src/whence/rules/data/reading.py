@@ -8,6 +8,7 @@ from __future__ import annotations
 from whence.finding import Confidence, Finding, Hop, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.orders import same_contents
+from whence.rules.data.edits import changed_on_a_copy, seeded_once
 from whence.rules.distributed.sampler_epoch import ENOUGH_EPOCHS, made_at, way_to_tell, why_it_stays
 from whence.rules.dtype.wrapped import OTHER_END, tell_wrapped
 from whence.rules.rule import Rank, audit_rule
@@ -65,6 +66,7 @@ def mutated_sample(audit: Audit) -> Finding | None:
             what=f"sample {habits.indices[0]} is another one, with the same random numbers, after it was read before",
             why="What the dataset has stored is changed, not a copy of it: each epoch begins where the last one left the data.",
             fix="Change a copy: .copy() of an array, .clone() of a tensor, list(...) of a list, or an expression that makes a new one.",
+            patch=changed_on_a_copy(habits.mutates),
             counterfactual="the same sample was fetched again, with the same random numbers, in a child process",
         )
     return _changed_by_hand(audit)
@@ -195,6 +197,7 @@ def _drawn_again(audit: Audit) -> Finding | None:
             what=f"the same numbers in each of {draw.times} steps",
             why="A generator that is seeded alike begins alike: what looks random is the same in every step.",
             fix="Seed once, before training, and draw from one generator that moves on.",
+            patch=seeded_once(seeding),
             counterfactual=f"what this line drew in {draw.times} steps is the same to the last bit",
         )
     return None

@@ -25,6 +25,7 @@ from whence.lineage.datasets.samples import trace_into_batch
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Birth, Trail, border, trace
+from whence.rules.data.edits import only_transformed
 from whence.rules.data.refitted import refitted
 from whence.rules.data.twice import scaled_twice_in_samples
 from whence.rules.rule import Rank, audit_rule
@@ -133,6 +134,7 @@ def _tell_refitted(audit: Audit, trail: Trail) -> Finding | None:
         what="the model is evaluated on them",
         why="A scaler that was fitted on training data does not make other data exactly standard. This one was fitted again.",
         fix="Fit the scaler on the training data only, and call transform, not fit_transform, on the rest.",
+        patch=only_transformed(trail.spot),
         chain=trail.hops,
     )
 

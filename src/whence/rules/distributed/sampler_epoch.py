@@ -28,6 +28,7 @@ from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.ledgers.orders import alike
 from whence.lineage.constructors import argument_given
 from whence.lineage.datasets.epochs import Cause, Standing
+from whence.rules.data.edits import told_the_epoch
 from whence.rules.optimizer.aliased import definition_of
 from whence.rules.rule import audit_rule
 from whence.rules.telling import tell_silent
@@ -63,6 +64,7 @@ def sampler_epoch(audit: Audit) -> Finding | None:
             what=f"{len(epochs)} epochs have the same samples in the same order",
             why=told.why,
             fix=told.fix,
+            patch=_patch(entry.standing, epochs, audit),
             counterfactual=told.tried,
         )
     return None
@@ -116,6 +118,13 @@ def _told(entry: LoaderEntry, standing: Standing, epochs: list[Epoch], audit: Au
         "Seed once, before the first epoch.",
         "asked twice in a row, in a child process, it gives two orders",
     )
+
+
+def _patch(standing: Standing, epochs: list[Epoch], audit: Audit) -> str | None:
+    is_plain = standing.told_by == "set_epoch" and not standing.depth and not standing.is_out_of_reach
+    if standing.cause is not Cause.NUMBER or not is_plain or not epochs[-1].stack:
+        return None
+    return told_the_epoch(epochs[-1].stack[0], standing.part, audit.frames)
 
 
 def why_it_stays(standing: Standing) -> str:

@@ -145,6 +145,6 @@ def _patch(spot: Spot) -> str | None:
     if node.func.attr in CONSTRUCTORS:
         return diff_of(replace_node(spot.filename, node.func, f"{owner}.FloatTensor"))
     named = next((each.value for each in node.keywords if each.arg == "dtype"), None)
-    if isinstance(named, ast.Attribute) and ast.unparse(named.value) == "torch":
-        return diff_of(replace_node(spot.filename, named, "torch.float32"))
+    if isinstance(named, ast.Attribute) and ast.unparse(named.value) in ("torch", "np", "numpy"):
+        return diff_of(replace_node(spot.filename, named, f"{ast.unparse(named.value)}.float32"))
     return None

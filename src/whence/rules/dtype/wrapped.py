@@ -16,6 +16,7 @@ Cost
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ from whence.lineage.datasets.shares import are_bytes, are_shares_of_bytes
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.rules.rule import call_rule, study_rule
 from whence.rules.telling import dtype_name, tell_call, tell_silent
+from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.tape.batches import leaves_of
 from whence.tape.tape import Call, Value
@@ -70,6 +72,7 @@ def wrapped(call: Call) -> Finding | None:
         why=f"{dtype_name(result.dtype)} holds {'0 to 255' if result.dtype is torch.uint8 else '-128 to 127'}; what goes beyond begins again at the other end.",
         fix="Convert before the arithmetic: .float() or .to(torch.int16).",
         what=verdict,
+        patch=_widened(Spot.of_site(call.site), ".int()"),
     )
 
 
@@ -122,5 +125,14 @@ def tell_wrapped(facts: Study | Audit, found: Wrap, symptom: Spot | None, what: 
         what=what,
         why="A uint8 has 256 values and nothing beyond: 10 - 20 is 246, 200 + 100 is 44.",
         fix="Make a wider type of it first: .astype(np.int16), or float.",
+        patch=_widened(found.spot, '.astype("int16")') if found.is_array_first else None,
         counterfactual=f"the same operation in wide integers leaves 0 to 255 in {found.count} elements",
     )
+
+
+def _widened(spot: Spot, cast: str) -> str | None:
+    """`after - before` to `after.astype("int16") - before`: the other one follows."""
+    node = spot.node()
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
+        return None
+    return diff_of(replace_node(spot.filename, node.left, f"{in_parentheses(spot.filename, node.left)}{cast}"))

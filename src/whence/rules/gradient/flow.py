@@ -19,9 +19,10 @@ from whence.rules.gradient.sampled import drawn_without_way
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
-from whence.source.edits import diff_of, give_by_name, remove_statement, replace_node
+from whence.source.edits import diff_of, give_by_name, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.statements import remove_statement
 from whence.source.text import last_name, parent_of, text_of
 from whence.tape.tape import OUT_OF_TORCH, Call, CustomFunction, Value
 
@@ -63,6 +64,8 @@ def fake_leaf(study: Study) -> Finding | None:
     value, stack = study.leaf_losses[-1]
     wrap = _wrapping(study, value)
     inside = wrap.operands[0] if wrap is not None and wrap.operands else _same_memory(study, value)
+    # A number that was wrapped has no way back to the weights.
+    is_tensor = wrap is None or bool(wrap.operands)
     cut = _cut_before(inside)
     spot = Spot.of_site(wrap.site) if wrap is not None and wrap.site is not None else _returned(study, value)
     symptom = Spot.of_site(stack[0]) if stack else None
@@ -83,7 +86,7 @@ def fake_leaf(study: Study) -> Finding | None:
         why="A tensor that is made with requires_grad=True, or has it switched on, begins a graph of its own: nothing before it is part of that.",
         fix="Call backward on the loss itself, without wrapping it." + before,
         chain=chain,
-        patch=_bare(spot) if spot is not None and inside is not value and inside.requires_grad else None,
+        patch=_bare(spot) if spot is not None and is_tensor and inside is not value and inside.requires_grad else None,
     )
 
 

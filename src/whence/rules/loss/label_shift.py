@@ -18,6 +18,8 @@ Cost
 
 from __future__ import annotations
 
+import ast
+
 from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.dependence import depends_on_later, part_at, reach
@@ -26,6 +28,7 @@ from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Shift, by_time, repeats_its_input, shifts
 from whence.rules.telling import tell_silent
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import Call
 
@@ -61,8 +64,22 @@ def _tell(study: Study, loss: Call, by: int) -> Finding | None:
         fix="Shift labels by one against the inputs: ids[:, 1:] for ids[:, :-1]."
         if by == 0
         else "Shift once: either where the batch is made, or in the model.",
+        patch=_one_later(spot) if by == 0 and spot is not None else None,
         replay="bit-identical",
     )
+
+
+def _one_later(spot: Spot) -> str | None:
+    """`ids[:, :-1]` to `ids[:, 1:]`."""
+    node = spot.node()
+    places = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
+    match places:
+        case [
+            *_,
+            ast.Slice(lower=None, upper=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)), step=None) as last,
+        ]:
+            return diff_of(replace_node(spot.filename, last, "1:"))
+    return None
 
 
 def _is_causal(study: Study, shift: Shift) -> bool:

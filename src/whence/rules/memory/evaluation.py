@@ -17,15 +17,22 @@ Cost
 
 from __future__ import annotations
 
+import ast
+
 from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.lineage.ancestry import behind_losses
 from whence.rules.memory.growth import LOUD_BYTES, size_text
 from whence.rules.optimizer.modes import is_read
+from whence.rules.optimizer.switching import training_sites
 from whence.rules.rule import audit_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_silent
+from whence.source.blocks import has_in_it, is_run_as_written, part_around
+from whence.source.edits import diff_of
 from whence.source.spots import Spot
+from whence.source.statements import decorate, reached, wrap
+from whence.source.text import enclosing
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call
 
@@ -77,8 +84,39 @@ def eval_graph(audit: Audit) -> Finding | None:
         what=f"{size_text(size)} of activations for each batch" + (f", {size_text(total)} in all" if kept > 1 else ""),
         why="With gradients on, every result keeps what a backward would need, until the result itself is gone.",
         fix="Evaluate under torch.no_grad() (or torch.inference_mode()).",
+        patch=_without_gradients(audit, scopes[key], used),
     )
 
 
 def _results(runs: dict[int, list[Call]]) -> set[int]:
     return {id(value) for calls in runs.values() for value in calls[-1].outputs}
+
+
+def _without_gradients(audit: Audit, scope: Scope, used: set[int]) -> str | None:
+    """`@torch.no_grad()` for a function that only evaluates; else the loop in it that does, or the call, under torch.no_grad()."""
+    trains = {site for call in audit.tape.calls if call.number in used for site in call.stack}
+    if not trains:
+        return None
+    trains |= training_sites(audit.loop)
+    # A line that trains as well is left as it is: who calls it knows what for.
+    way = scope.called_from
+    number = next((number for number, each in enumerate(way) if each not in trains), None)
+    node = way[number].node() if number is not None and is_run_as_written(way, number) else None
+    if number is None or node is None:
+        return None
+    site = way[number]
+    name, imported = reached(site.filename, "torch", "no_grad")
+    function = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    here = [each for each in trains if each.filename == site.filename]
+    if isinstance(function, ast.FunctionDef) and not any(has_in_it(function, each) for each in here):
+        decorated = decorate(site.filename, function, f"{name}()") if not _yields(function) else None
+        if decorated is not None:
+            return diff_of(*imported, decorated)
+    part = part_around(site, without=trains)
+    if part is None or _yields(part):
+        return None
+    return diff_of(*imported, wrap(site.filename, [part], f"with {name}():"))
+
+
+def _yields(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Yield | ast.YieldFrom | ast.Await) for each in ast.walk(node))

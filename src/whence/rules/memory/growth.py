@@ -11,7 +11,7 @@ from whence.rules.memory.filling import filled_at
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.definitions import Kind, find_definition
-from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.source.text import enclosing, statement_of
 
@@ -171,8 +171,34 @@ def _tell(
         + (f", {size_text(_rate(holding))} more with every step" if audit.step else ""),
         why=why,
         fix=fix,
-        patch=_cut_off(spot) if holding.graph and _are_small(holding) else None,
+        patch=_carried_without_graph(spot, holding)
+        if holding.kind == "tensor"
+        else _cut_off(spot)
+        if holding.graph and _are_small(holding)
+        else None,
     )
+
+
+def _carried_without_graph(spot: Spot, holding: Holding) -> str | None:
+    """`s = 0.9 * s + x` to `s = 0.9 * s.detach() + x`, where the program begins with no plain number."""
+    node, name = spot.node(), holding.name
+    if not isinstance(node, ast.Assign) or [ast.unparse(each) for each in node.targets] != [name]:
+        return None
+    scope = enclosing(node, ast.ClassDef, ast.Module) if "." in name else enclosing(node, ast.FunctionDef, ast.Module)
+    made = [each for each in ast.walk(scope or node) if isinstance(each, ast.Assign | ast.AnnAssign)]
+    begun = [each.value for each in made if name in [ast.unparse(one) for one in _targets_of(each)]]
+    carried = [
+        each
+        for each in ast.walk(node.value)
+        if isinstance(each, ast.Name | ast.Attribute) and ast.unparse(each) == name
+    ]
+    if len(carried) != 1 or any(isinstance(each, ast.Constant) for each in begun):
+        return None
+    return diff_of(insert_after(spot.filename, carried[0], ".detach()"))
+
+
+def _targets_of(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
 
 
 def _are_small(holding: Holding) -> bool:

@@ -14,9 +14,10 @@ from whence.rules.rule import Rank, audit_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_silent
 from whence.source.definitions import find_attribute, find_definition
-from whence.source.edits import diff_of, import_of, insert_after, replace_node
+from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.statements import import_of
 from whence.source.text import enclosing, function_node, parent_of, text_of, tree_of
 from whence.tape.scopes import Scope
 from whence.tape.slices import BACKWARDS, is_random

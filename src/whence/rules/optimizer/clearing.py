@@ -15,8 +15,9 @@ from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.ledgers.study import Study
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.edits import diff_of, insert_before
+from whence.source.edits import diff_of
 from whence.source.sites import Site, variables
+from whence.source.statements import line_before
 from whence.source.text import enclosing
 from whence.tape.replay import plan_for, replay
 
@@ -255,5 +256,4 @@ def _inserted(backward: Site, lines: list[str]) -> str | None:
     statement = backward.statement()
     if not isinstance(statement, ast.Expr) or not lines:
         return None
-    indent = " " * statement.col_offset
-    return diff_of(insert_before(backward.filename, statement, "".join(f"{each}\n{indent}" for each in lines)))
+    return diff_of(line_before(backward.filename, statement, *lines))

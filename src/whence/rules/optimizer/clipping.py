@@ -11,9 +11,10 @@ from whence.ledgers.loop import Event, Kind
 from whence.rules.optimizer.iterators import iterated
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.edits import diff_of, move_before
+from whence.source.edits import diff_of
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.statements import move_before
 from whence.source.text import enclosing, parent_of
 
 ENOUGH = 3

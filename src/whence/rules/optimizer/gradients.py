@@ -9,11 +9,13 @@ from itertools import pairwise
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
+from whence.rules.optimizer.edits import moved_behind, stepped_after
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.edits import Edit, diff_of, move_after, move_before
+from whence.source.edits import Edit, diff_of
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.source.statements import move_after, move_before
 
 ENOUGH = 3
 
@@ -94,7 +96,9 @@ def discarded_gradient(audit: Audit) -> Finding | None:
     return None
 
 
-def _moved(clear: Site, other: Site | None, move: Callable[[str, ast.stmt, ast.stmt], tuple[Edit, Edit]]) -> str | None:
+def _moved(
+    clear: Site, other: Site | None, move: Callable[[str, ast.stmt, ast.stmt], tuple[Edit | None, ...]]
+) -> str | None:
     """The clearing put elsewhere: before backward, or behind the step. Both stand in one function."""
     one, place = clear.statement(), other.statement() if other is not None else None
     if other is None or other.f_code is not clear.f_code or not isinstance(one, ast.Expr) or place is None:
@@ -182,6 +186,9 @@ def no_update(audit: Audit) -> Finding | None:
                 what=f"{len(backwards)} backward passes, no step of this optimizer",
                 why="backward only computes gradients; the weights change when the optimizer's step uses them.",
                 fix="Call step on the optimizer after backward.",
+                patch=stepped_after(audit, entry, backwards[-1].site)
+                if len({each.site for each in backwards}) == 1
+                else None,
             )
         if entry.steps >= 2 * ENOUGH and entry.rates and entry.rates[1] == 0.0 and entry.stack:
             return tell_silent(
@@ -215,6 +222,7 @@ def no_update(audit: Audit) -> Finding | None:
                 what=f"{len(steps)} steps, each without a gradient",
                 why="Gradients are there between backward and zero_grad; this step comes at another time.",
                 fix="Call step after backward and before zero_grad.",
+                patch=moved_behind(steps[-1].site, backwards[-1].site),
             )
     return None
 

@@ -7,6 +7,7 @@ import ast
 from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
+from whence.rules.optimizer.edits import built_once
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.sites import Site
@@ -52,6 +53,7 @@ def recreated(audit: Audit) -> Finding | None:
                     what=f"built {counts[site] + 1} times so far at this line",
                     why="Moments and momentum belong to the optimizer object; a new one begins with none.",
                     fix="Build the optimizer once, before the loop.",
+                    patch=built_once(site),
                 )
     return None
 

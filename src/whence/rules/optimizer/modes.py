@@ -33,10 +33,13 @@ from whence.ledgers.loop import Kind
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import behind_losses
 from whence.rules.operations import LOSSES
+from whence.rules.optimizer.switching import back_to_training, into_evaluation
 from whence.rules.rule import Rank, audit_rule, call_rule, study_rule
 from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_call, tell_silent
+from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
+from whence.source.text import enclosing
 from whence.tape.scopes import Scope, has_modes
 from whence.tape.tape import OUT_OF_TORCH, Call
 
@@ -46,16 +49,14 @@ COMPARES = frozenset(
 )
 NUMBERS = OUT_OF_TORCH | COMPARES | LOSSES
 SEVERAL = 3
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 @study_rule("optimizer/wrong-mode", Rank.CAUSE)
 def training_in_eval_mode(study: Study) -> Finding | None:
-    roots = {
-        id(scope.module): scope.module
-        for call in study.calls
-        if (scope := root_of(call)) is not None and call.grad_mode
-    }
-    for model in roots.values():
+    roots = {id(scope.module): scope for call in study.calls if (scope := root_of(call)) is not None and call.grad_mode}
+    for scope in roots.values():
+        model = scope.module
         if model is None or model.training or not any(_trained(model, study)):
             continue
         effective = [each for each in model.modules() if has_modes(each)]
@@ -84,6 +85,7 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             why="eval() holds until train() is called. "
             + (f"The first {switched.step} steps were made in training mode." if after_training else ""),
             fix="Call model.train() before training goes on: at the start of each epoch.",
+            patch=back_to_training(study, model, scope),
         )
     return None
 
@@ -143,6 +145,7 @@ def evaluating_in_training_mode(audit: Audit) -> Finding | None:
             what="results of a pass without gradients, read as a metric",
             why="Without model.eval() dropout is on and batch normalisation uses the batch at hand: the numbers are not those of the trained model.",
             fix="Call model.eval() before the evaluation and model.train() after it.",
+            patch=into_evaluation(audit, scopes[key]),
         )
     return None
 
@@ -199,8 +202,22 @@ def dropout_in_eval_mode(call: Call) -> Finding | None:
         verdict=verdict,
         why="The function does not know the module's mode; its default is training=True, so that evaluations are random.",
         fix="Pass training=self.training, or use an nn.Dropout layer.",
+        patch=_with_mode(call),
         what=f"{call.module.kind} is in eval mode",
     )
+
+
+def _with_mode(call: Call) -> str | None:
+    """`training=self.training`, in a method of the very module that runs."""
+    node = call.site.node() if call.site is not None else None
+    module = call.module.module if isinstance(call.module, Scope) else None
+    around = enclosing(node, *FUNCTIONS) if node is not None else None
+    if call.site is None or not isinstance(node, ast.Call) or not isinstance(around, ast.FunctionDef):
+        return None
+    method = getattr(type(module), call.site.function, None)
+    if getattr(method, "__code__", None) is not call.site.f_code or not around.args.args:
+        return None
+    return diff_of(give_by_name(call.site.filename, node, "training", f"{around.args.args[0].arg}.training"))
 
 
 def _says_when(call: Call) -> bool:

@@ -16,6 +16,7 @@ from whence.ledgers.loop import OptimizerEntry
 from whence.ledgers.weights import WeightEntry
 from whence.lineage.placing import put_in_place
 from whence.lineage.trail import where_built
+from whence.rules.optimizer.edits import built_after, given_as_well
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import shape_text, tell_silent
 from whence.source.definitions import name_in, own_nodes
@@ -107,6 +108,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
         what=f"after {audit.step} steps {'they are' if len(names) > 1 else 'it is'} bit for bit as initialised",
         why="They take part in the loss and have gradients in every step, but were not given to an optimizer.",
         fix="Give them to the optimizer; if they are to stay as they are, say so with requires_grad_(False).",
+        patch=given_as_well(audit, stepping, [each.weight for each in lost]) if left_out == built else None,
     )
 
 
@@ -273,6 +275,7 @@ def stale_parameter(audit: Audit) -> Finding | None:
             what=f"the optimizer still has {len(left)} {'tensor' if len(left) == 1 else 'tensors'} that the model no longer uses",
             why="An optimizer keeps the tensors it was given. What is assigned to the model later is unknown to it.",
             fix="Build the optimizer after the replacement, or give it the new parameters with add_param_group.",
+            patch=built_after(entry, _replacing(audit, weight)),
         )
     return None
 
@@ -285,11 +288,17 @@ def _is_used_since(audit: Audit, weight: torch.Tensor, step: int) -> bool:
 
 def _where_replaced(audit: Audit, weight: torch.Tensor) -> Spot | None:
     """Where the new layer took its place, or the statement that assigned the parameter."""
+    stack = _replacing(audit, weight)
+    if stack and stack[:1] == audit.modules.registered_at(weight)[:1]:
+        # Not by the constructor of the layer that has it.
+        return Spot.of_site(stack[0])
+    return put_in_place(stack) or Spot.of_site(stack[0]) if stack else None
+
+
+def _replacing(audit: Audit, weight: torch.Tensor) -> tuple[Site, ...]:
+    """The lines that built the new layer, or assigned the parameter."""
     owner = audit.modules.owner_of(weight)
     registered = audit.modules.registered_at(weight)
     # The layer may have been replaced in its turn; its own constructor has registered the weight.
     stack = audit.modules.built_at(owner[0]) if owner is not None else registered
-    if registered and registered[:1] != stack[:1]:
-        # Not by the constructor of the layer that has it.
-        return Spot.of_site(registered[0])
-    return put_in_place(stack) or Spot.of_site(stack[0]) if stack else None
+    return registered if registered and registered[:1] != stack[:1] else stack

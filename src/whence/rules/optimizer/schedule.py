@@ -5,6 +5,7 @@ from __future__ import annotations
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.schedules import Schedule
+from whence.rules.optimizer.stepping import behind_each_update, behind_the_batches, counted_in_batches
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 
@@ -77,6 +78,7 @@ def _gone(audit: Audit, story: Schedule) -> Finding | None:
         verdict=f"the learning rate is gone after {story.steps - story.gone} of {story.steps} steps: the scheduler is stepped for every batch",
         what=f"the rate fell from {story.first:g} to {story.last:g}",
         why=f"{story.kind} counts its own steps; called after every update, its epochs are batches.",
+        patch=behind_the_batches(story),
     )
 
 
@@ -103,6 +105,7 @@ def _for_epochs(audit: Audit, story: Schedule) -> Finding | None:
         verdict=f"after {over} of {story.steps} steps the learning rate is {LOW:.0%} of its first: the scheduler is stepped for every batch",
         what=f"the rate fell from {first:g} to {story.last:g}; stepped once in each of the {epochs} epochs it would have ended at {at_end:g}",
         why=f"{story.kind} counts its own steps; called after every update, its epochs are batches.",
+        patch=behind_the_batches(story),
     )
 
 
@@ -121,6 +124,7 @@ def _swinging(audit: Audit, story: Schedule) -> Finding | None:
         verdict=f"the learning rate goes down or up {times} times: {story.kind} is made for {epochs} steps and stepped {story.steps} times",
         what=f"T_max is the number of epochs, {epochs}, and the scheduler is stepped for every batch",
         why="Past T_max the cosine climbs back to where it began.",
+        patch=behind_the_batches(story),
     )
 
 
@@ -146,6 +150,7 @@ def _long(audit: Audit, story: Schedule) -> Finding | None:
         what=f"the rate went from {story.first:g} to {story.last:g} and the schedule had hardly begun",
         why="The horizon is longer than the run by just the batch size.",
         fix="Use len(loader), the number of batches, for steps_per_epoch.",
+        patch=counted_in_batches(story),
         is_built_wrong=True,
     )
 
@@ -165,11 +170,20 @@ def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
         what=f"the rate went from {story.first:g} to {story.last:g} and the schedule had hardly begun",
         why=f"The run made {updates} updates, which is what {story.kind} was built for, and {made} steps of the scheduler.",
         fix="Call the scheduler's step after every update, in the loop over batches; or build it for the number of epochs.",
+        patch=behind_each_update(audit, story),
     )
 
 
 def _tell(
-    audit: Audit, story: Schedule, *, verdict: str, what: str, why: str, fix: str = ONCE, is_built_wrong: bool = False
+    audit: Audit,
+    story: Schedule,
+    *,
+    verdict: str,
+    what: str,
+    why: str,
+    patch: str | None,
+    fix: str = ONCE,
+    is_built_wrong: bool = False,
 ) -> Finding | None:
     places = [spot_at(stack[0] if stack else None) for stack in (story.stepped, story.built)]
     spot, other = reversed(places) if is_built_wrong else places
@@ -187,4 +201,5 @@ def _tell(
         what=what,
         why=why,
         fix=fix,
+        patch=patch,
     )

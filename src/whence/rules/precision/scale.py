@@ -11,8 +11,9 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.rules.rule import Rank, audit_rule, trip_rule, trip_rules
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.edits import diff_of, line_before
+from whence.source.edits import diff_of
 from whence.source.sites import Site
+from whence.source.statements import line_before
 from whence.source.text import text_of
 from whence.tape.trip import ScaleFall, Trip
 

@@ -88,7 +88,7 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
                 why=f"The input is {shape_text(given.shape)}; the first size asked for is the number {literal}, which fitted "
                 f"only batches of {literal}.{_leftover(failed)}",
                 fix="Write x.size(0) instead of the number, or -1 if the other sizes are known.",
-                patch=_size_patch(spot, call) if rows == given.shape[0] else _exchange_patch(failed, spot, call),
+                patch=size_taken(spot, call) if rows == given.shape[0] else _exchange_patch(failed, spot, call),
                 operands=(Operand("input", describe(given)), Operand("asked for", shape_text(_asked(call)))),
                 counterfactual=f"{prod(given.shape)} elements make {rows} rows of {prod(given.shape) // rows}",
             )
@@ -167,7 +167,7 @@ def _exchange_patch(failed: FailedCall, spot: Spot | None, call: Call) -> str | 
     return diff_of(replace_node(spot.filename, sizes[0], "-1"), replace_node(spot.filename, sizes[at], known))
 
 
-def _size_patch(spot: Spot | None, call: Call) -> str | None:
+def size_taken(spot: Spot | None, call: Call) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None
@@ -212,7 +212,7 @@ def squeezed_batch(failed: FailedCall) -> Finding | None:
             why=f"Without an axis squeeze removes every axis of size one: {shape_text(given.shape)} became "
             f"{shape_text(made.shape)}.{_leftover(failed)}",
             fix="Name the axis that is meant, squeeze(-1).",
-            patch=_axis_patch(spot, given),
+            patch=axis_named(spot, given),
             operands=(Operand("input", describe(given)), Operand("squeezed", describe(made))),
             counterfactual=f"squeeze(-1) of it would be {shape_text(given.shape[:-1] if given.shape[-1] == 1 else given.shape)}",
         )
@@ -230,7 +230,7 @@ def _is_batch_axis(failed: FailedCall, call: Call, given: Value) -> bool:
     return batch_size(failed) == 1
 
 
-def _axis_patch(spot: Spot | None, given: Value) -> str | None:
+def axis_named(spot: Spot | None, given: Value) -> str | None:
     node = spot.node() if spot is not None else None
     axes = [at - len(given.shape) for at, size in enumerate(given.shape) if size == 1 and at > 0]
     if spot is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(axes) != 1:

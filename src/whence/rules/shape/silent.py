@@ -8,6 +8,7 @@ from whence.lineage.ancestry import MOVES, ancestors
 from whence.lineage.dependence import reach
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import study_rule
+from whence.rules.shape.batch import axis_named, size_taken
 from whence.rules.shape.recurrent import batch_first_patch
 from whence.rules.source_operands import is_written
 from whence.rules.telling import place_of, shape_text, tell_silent
@@ -47,6 +48,7 @@ def hardcoded_batch(study: Study) -> Finding | None:
                 what=f"in earlier steps the batch was {used[0]}, and the rows were samples",
                 why=f"The number of rows, {after[0]}, is fixed; it happens to divide this batch, and rows are now parts of samples.",
                 fix="Take the size from the tensor: x.view(x.size(0), -1), or flatten(1).",
+                patch=size_taken(Spot.of_site(call.site), call),
             )
     return None
 
@@ -85,6 +87,7 @@ def squeezed_batch(study: Study) -> Finding | None:
                 what=f"in earlier steps it gave {shape_text(gave)}",
                 why="squeeze without an axis removes every axis of size one, the batch included.",
                 fix="Name the axis: squeeze(1), squeeze(-1).",
+                patch=axis_named(Spot.of_site(call.site), call.operands[0]),
             )
     return None
 
