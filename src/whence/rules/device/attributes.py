@@ -11,8 +11,9 @@ from whence.finding import Finding, Operand
 from whence.rules.refusals import refusing
 from whence.rules.telling import describe, tell
 from whence.source.definitions import function_at, name_in
-from whence.source.edits import diff_of, insert_after, insert_before, line_before
+from whence.source.edits import diff_of, insert_after, insert_before
 from whence.source.spots import Spot
+from whence.source.statements import line_before
 from whence.source.text import last_name, tree_of
 from whence.tape.failed import FailedCall
 
