@@ -68,7 +68,7 @@ def turn_of(site: Site, frame: FrameType, delivered: Sequence[Any] = ()) -> Turn
         own = own if given is None else set()
     is_whole = not own & _bound_in(body)
     try:
-        *before, last = [_compiled(each, site) for each in body if not _is_fetch(each)]
+        *before, last = [compiled(each, site) for each in body if not _is_fetch(each)]
     except (SyntaxError, ValueError):
         return None
 
@@ -102,7 +102,7 @@ def rests_of(stack: Sequence[Site], frames: Sequence[FrameType]) -> Iterator[Cal
         if site is stack[0]:
             body = [statement, *body]
         try:
-            codes = [_compiled(each, site) for each in body]
+            codes = [compiled(each, site) for each in body]
         except (SyntaxError, ValueError):
             continue
         yield partial(_run_all, codes, {**frame.f_globals, **variables(frame), LEFT: _Left})
@@ -139,7 +139,7 @@ def _following(statement: ast.stmt) -> list[ast.stmt]:
         current = parent
 
 
-def _compiled(statement: ast.stmt, site: Site) -> CodeType:
+def compiled(statement: ast.stmt, site: Site) -> CodeType:
     """As a program of its own, which goes by the name of the function that it stands in."""
     module = _Leaving().visit(ast.Module([_copied(statement)], []))
     code = compile(ast.fix_missing_locations(module), site.filename, "exec", dont_inherit=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from whence.lineage.looking import Unknown, look
 from whence.lineage.postmortem import evaluated
+from whence.lineage.preparation import prepare_again
 from whence.source.definitions import is_bound_after, own_nodes
 from whence.source.sites import Site, is_library
 from whence.source.text import function_node, parent_of, statement_at, statement_of
@@ -29,38 +30,55 @@ class StatementWatch:
     wanted: list[tuple[str, ast.stmt]]
     """Each with its file."""
     seen: Seen
+    has_seen: bool = False
     _events: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self._events > MOST_EVENTS
+
+    def begins(self, names: dict[str, Any]) -> None:
+        pass
+
+    def stays(self, site: Site, statement: ast.stmt, name: str, thing: Any) -> None:
+        pass
 
     def during(self, make: Callable[[], Any]) -> None:
         before = sys.gettrace()
-        sys.settrace(self._stepped)
+        sys.settrace(self.entered)
         try:
             make()
         finally:
             sys.settrace(before)
 
-    def _stepped(self, frame: FrameType, event: str, _value: Any) -> Any:
+    def entered(self, frame: FrameType, event: str, _value: Any) -> Any:
         filename = frame.f_code.co_filename
-        if is_library(filename) or self._events > MOST_EVENTS:
+        if is_library(filename) or self.is_done:
             return None
         self._events += 1
         if event == "line" and any(filename == each for each, _ in self.wanted):
             statement = statement_at(filename, frame.f_lineno)
             if statement is not None and any(statement is each for _, each in self.wanted):
+                self.has_seen = True
                 self.seen(statement, frame)
-        return self._stepped
+        return self.entered
 
 
 def run_again(wanted: list[tuple[str, ast.stmt]], seen: Seen, leaf: BatchLeaf | None, frames: list[FrameType]) -> None:
-    """Have statements run, however that can be done: by fetching a batch, by calling what has them in it, or where they stand."""
+    """Have statements run, however that can be done: by fetching a batch, where they stand, by calling what has them in it, or else
+    by doing all that comes before training once more."""
     watch = StatementWatch(wanted, seen)
     if leaf is not None and leaf.batch.indices is not None and leaf.batch.info.dataset is not None:
         info, indices = leaf.batch.info, leaf.batch.indices
         watch.during(lambda: info.collated([info.dataset[each] for each in indices]))
     for frame, statement in _standing(wanted, frames):
+        watch.has_seen = True
         seen(statement, frame)
     for frame, call in _calls_into(wanted, frames):
         watch.during(lambda frame=frame, call=call: _quietly(call, frame))  # type: ignore[misc]
+    if not watch.has_seen:
+        # What they read has been bound anew since, by themselves (`x = scaled(x)`) or later.
+        prepare_again(frames, watch)
 
 
 def _quietly(call: ast.Call, frame: FrameType) -> None:

@@ -85,6 +85,8 @@ class History:
     """Something else was done to it, too."""
     is_cut: bool = False
     """Only a stretch of it is taken."""
+    as_long_as: str = ""
+    """As many of its elements are taken as that one has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,7 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
         if change is not None:
             history.changes.append(change)
         history.is_cut |= _is_cut(node.slice)
+        history.as_long_as = history.as_long_as or _length_in(node.slice)
         if change is None and not _is_cut(node.slice):
             history.unknown = True
         _follow(node.value, history, depth + 1)
@@ -507,6 +510,16 @@ def _is_cut(index: ast.expr) -> bool:
     return isinstance(index, ast.Slice) and index.step is None
 
 
+def _length_in(index: ast.expr) -> str:
+    """`[: len(inputs)]`: what is made as long as the inputs goes with them."""
+    match index:
+        case ast.Slice(lower=None, upper=ast.Call(func=ast.Name(id="len"), args=[counted])):
+            return ast.unparse(counted)
+        case ast.Slice(lower=None, upper=ast.Subscript(value=ast.Attribute(value=counted, attr="shape"))):
+            return ast.unparse(counted)
+    return ""
+
+
 def _is_ellipsis(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is ...
 
@@ -578,6 +591,8 @@ def _side_by_side(one: History, other: History) -> bool:
     first, second = one.root, other.root
     if first is None or second is None:
         return False
+    if one.as_long_as in other.names or other.as_long_as in one.names:
+        return True
     if first.node is second.node:
         return first.kind is Kind.PARAMETER or bool(first.path and second.path) or _is_filled(first, second, one, other)
     if _is_filled(first, second, one, other):

@@ -25,6 +25,7 @@ from whence.lineage.loops.reordering import (
     attributes_of_self,
     constructed,
     given_to,
+    history_of,
     indexed_together,
     inside,
     outside,
@@ -35,6 +36,7 @@ from whence.lineage.loops.reordering import (
 )
 from whence.lineage.postmortem import evaluated
 from whence.lineage.rerunning import run_again
+from whence.rules.data.rows import misaligned_rows
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of
@@ -67,8 +69,9 @@ def misaligned(audit: Audit) -> Finding | None:
     How it is detected
         The files that are read for some samples: their names have numbers or stems in common, but not for the same sample. A sheet
         beside the files that the labels were read from: it names another file for them. A batch
-        is put together again from its samples, in a child process, and their parts are looked for in it. In memory, the
-        program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
+        is put together again from its samples, in a child process, and their parts are looked for in it. In memory, what was
+        done before training is done again, in a child process: the inputs are rows of a table that has other labels for them. Where
+        that shows nothing, the program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
         slide over one series, and in all of them the target stands at the same place of the input, of which the steps cut nothing off.
     How to fix it
         Sort both listings in the same way, or find one name from the other. Sort and filter pairs; index both with one permutation.
@@ -76,7 +79,8 @@ def misaligned(audit: Audit) -> Finding | None:
         Files whose names do not correspond at all, samples from a single file. Labels alone that are put in a random order: that is
         an experiment that some make on purpose. Sequences that are not labels.
     Cost
-        A child process and a few samples, once in a run.
+        A child process and a few samples, once in a run; another, of a few seconds at most, where the labels cannot be told from the
+        inputs by a straight line.
     """
     for entry in audit.batches.trained():
         found = _files(audit, entry) or _sheet(audit, entry) or _collated(audit, entry) or _within(audit, entry)
@@ -250,6 +254,8 @@ def _in_memory(audit: Audit) -> Finding | None:
     if audit.labels.compared or audit.step < ENOUGH_STEPS or not (streams or trained):
         return None
     audit.labels.compared = True
+    if (by_rows := misaligned_rows(audit, trained, _held_together(audit, streams))) is not None:
+        return by_rows
     stacks = [*(each.stack for each in streams), *(each.info.stack for each in trained)]
     known = dict.fromkeys(kind for each in trained for kind in _kinds(each.info.dataset))
     kinds = [each for each in known if class_node(each)[0] is not None]
@@ -283,6 +289,18 @@ def _in_memory(audit: Audit) -> Finding | None:
             fix="Do the same to both: one permutation or mask for both, or sort and filter a list of pairs.",
         )
     return None
+
+
+def _held_together(audit: Audit, streams: list[Stream]) -> Iterator[tuple[object, object]]:
+    """What steps take their rows from that are given no batches: all that is put into the model, and all labels."""
+    for given, label, _, scope, stack in _pairs_at(streams):
+        frame = next((each for each in audit.frames if each.f_code is stack[0].f_code), None)
+        known = {**stack[0].f_globals, **(variables(frame) if frame is not None else {})}
+        names = [history_of(each, scope).names for each in (given, label)]
+        held = [[known[name] for name in each if hasattr(known.get(name), "__len__")] for each in names]
+        if all(held):
+            one, other = (max(each, key=len) for each in held)
+            yield one, other
 
 
 def _kinds(dataset: object) -> Iterator[type]:
