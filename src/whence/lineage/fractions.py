@@ -20,6 +20,7 @@ from whence.lineage.looking import is_array
 from whence.lineage.postmortem import evaluated
 from whence.lineage.properties import BLANKS, Property, called_name
 from whence.lineage.rerunning import run_again
+from whence.lineage.tables import is_table
 from whence.lineage.trail import Trail
 from whence.source.definitions import attribute_definitions, find_definition, own_nodes, parameter_names
 from whence.source.spots import Spot
@@ -43,6 +44,8 @@ class Suspect:
     call: ast.Call | None
     made: Spot | None = None
     """Where what is written into has its type from: that is the line to be changed."""
+    columns: frozenset[str] = frozenset()
+    """Words on the trail: of a table, only columns that are called so are meant."""
     cut: Cut = field(default_factory=Cut)
 
     def look(self, frame: FrameType) -> None:
@@ -53,12 +56,17 @@ class Suspect:
             if _has_whole_numbers_only(self.statement, frame):
                 self.cut.count(_numbers(evaluated(self.statement.value, frame)))  # type: ignore[attr-defined]
             return
-        made = _numbers(evaluated(self.call, frame))
+        made = _numbers(self._meant(evaluated(self.call, frame)))
         for given in _given(self.call):
-            numbers = _numbers(evaluated(given, frame))
+            numbers = _numbers(self._meant(evaluated(given, frame)))
             if made and [math.trunc(each) for each in numbers if math.isfinite(each)] == made:
                 self.cut.count(numbers)
                 return
+
+    def _meant(self, thing: Any) -> Any:
+        if not is_table(thing):
+            return thing
+        return [thing[name] for name in thing.columns if name in self.columns]
 
 
 def cut_on(trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]) -> tuple[Suspect, Cut] | None:
@@ -97,6 +105,7 @@ def leaf_behind(value: Value, prop: Property) -> BatchLeaf | None:
 
 def _suspects(trail: Trail) -> Iterator[Suspect]:
     """From the symptom back: what is called or written on the way, what is written into what was made at the birth, the birth itself."""
+    words = frozenset(_words_on(trail))
     for hop in reversed(trail.hops):
         filename = os.path.abspath(hop.file)
         statement = statement_at(filename, hop.line)
@@ -104,10 +113,11 @@ def _suspects(trail: Trail) -> Iterator[Suspect]:
             continue
         if _is_written_to(statement):
             yield _writing(statement, filename)
+        whole = Spot.of_node(filename, statement).code == hop.code
         for each in ast.walk(statement):
-            if isinstance(each, ast.Call) and (spot := Spot.of_node(filename, each)).code == hop.code:
+            if isinstance(each, ast.Call) and (whole or Spot.of_node(filename, each).code == hop.code):
                 yield from (_writing(write, filename) for write in _writes_within(each, filename))
-                yield Suspect(spot, statement, each)
+                yield Suspect(Spot.of_node(filename, each), statement, each, columns=words)
         if isinstance(statement, ast.Assign) and called_name(statement.value) in BUFFERS:
             yield from (_writing(write, filename) for write in _writes_into(statement))
     node = trail.spot.node() if trail.spot is not None else None
@@ -120,6 +130,14 @@ def _suspects(trail: Trail) -> Iterator[Suspect]:
         node = parent_of(node)
     if isinstance(node, ast.Call):
         yield Suspect(Spot.of_node(trail.spot.filename, node), born, node)
+
+
+def _words_on(trail: Trail) -> Iterator[str]:
+    """`homes["price"]`: the columns that are taken on the way, among other words."""
+    for hop in trail.hops:
+        statement = statement_at(os.path.abspath(hop.file), hop.line)
+        nodes = ast.walk(statement) if statement is not None else ()
+        yield from (each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str))
 
 
 def _writing(write: ast.stmt, filename: str) -> Suspect:

@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
@@ -30,7 +30,8 @@ class StatementWatch:
     wanted: list[tuple[str, ast.stmt]]
     """Each with its file."""
     seen: Seen
-    has_seen: bool = False
+    ran: list[ast.stmt] = field(default_factory=list)
+    """Those that have run."""
     _events: int = 0
 
     @property
@@ -59,7 +60,7 @@ class StatementWatch:
         if event == "line" and any(filename == each for each, _ in self.wanted):
             statement = statement_at(filename, frame.f_lineno)
             if statement is not None and any(statement is each for _, each in self.wanted):
-                self.has_seen = True
+                self.ran.append(statement)
                 self.seen(statement, frame)
         return self.entered
 
@@ -72,13 +73,14 @@ def run_again(wanted: list[tuple[str, ast.stmt]], seen: Seen, leaf: BatchLeaf | 
         info, indices = leaf.batch.info, leaf.batch.indices
         watch.during(lambda: info.collated([info.dataset[each] for each in indices]))
     for frame, statement in _standing(wanted, frames):
-        watch.has_seen = True
+        watch.ran.append(statement)
         seen(statement, frame)
     for frame, call in _calls_into(wanted, frames):
         watch.during(lambda frame=frame, call=call: _quietly(call, frame))  # type: ignore[misc]
-    if not watch.has_seen:
+    left = [each for each in wanted if not any(each[1] is statement for statement in watch.ran)]
+    if left:
         # What they read has been bound anew since, by themselves (`x = scaled(x)`) or later.
-        prepare_again(frames, watch)
+        prepare_again(frames, StatementWatch(left, seen))
 
 
 def _quietly(call: ast.Call, frame: FrameType) -> None:

@@ -686,8 +686,10 @@ def given_to(call: ast.Call, scope: ast.AST) -> ast.expr | None:
         if isinstance(node, ast.Name):
             definition = find_definition(node.id, scope, statement_of(node) or node)
             node = definition.value if definition is not None and definition.kind is Kind.ASSIGNED else None
-        elif isinstance(node, ast.Call) and node.args and not isinstance(node.func, ast.Attribute):
-            return node.args[0]
+        elif isinstance(node, ast.Call) and node.args and _is_applied(node):
+            node = node.args[0]
+            if not isinstance(node, ast.Call):
+                return node
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             is_model = _is_owner(node.func.value)
             node = node.func.value if not is_model else node.args[0] if node.args else None
@@ -696,6 +698,11 @@ def given_to(call: ast.Call, scope: ast.AST) -> ast.expr | None:
         else:
             return None
     return None
+
+
+def _is_applied(call: ast.Call) -> bool:
+    """`model(x)`, `torch.relu(x)`: what it works on stands in brackets."""
+    return not isinstance(call.func, ast.Attribute) or _is_module(call.func.value)
 
 
 def _is_owner(node: ast.expr) -> bool:
