@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from whence.data.summary import Summary
+from whence.source.spots import Spot
 from whence.tape.scopes import has_modes
 from whence.tape.tape import flatten
 
@@ -35,6 +36,8 @@ class Given:
     """Hashes of some of the first rows."""
     in_training_mode: bool = False
     """An evaluation, as it seems, of a model that was not told so: gradients are off, and it has nothing that depends on modes."""
+    sized: dict[str, Spot | None] = field(default_factory=dict)
+    """For inputs that are too large or too small, the line that made them so."""
 
     def shares_rows(self, data: torch.Tensor) -> bool:
         """Whether some of the rows that were seen are rows of these data."""
@@ -51,6 +54,11 @@ class InputLedger:
         """For each model, what it is given in training, and in evaluation by each source and mode; None where it is not to be compared."""
         self.fresh: tuple[Given, Given] | None = None
         """Inputs in training and in evaluation that can be compared now."""
+
+    def trained(self) -> list[Given]:
+        """What models are given in training."""
+        found = [each.get(IN_TRAINING) for each in self._known.values()]
+        return [each for each in found if each is not None]
 
     def note(self, module: nn.Module, args: Iterable[Any], source: int) -> bool:
         """Take in the inputs of a pass; True if there is something new to compare. `source` tells loaders apart."""

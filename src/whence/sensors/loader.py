@@ -255,7 +255,7 @@ class LoaderSensor(Sensor):
 
     def _note_failure(self, iterator: Any, exception: Exception) -> None:
         if (now := self._rounds.get(id(iterator))) is not None:
-            lost = lost_among(now, only_dead=True)
+            lost = lost_among(now, only_dead=not _waited_in_vain(iterator, exception))
             indices, worker = self._taken(now, iterator)
             known = list(indices) if indices is not None else None
             self.listener.fetch_failed(now.info, known, worker, now.streams, exception, lost)
@@ -270,6 +270,16 @@ class LoaderSensor(Sensor):
             if killed:
                 return now.info, killed
         return None
+
+
+def _waited_in_vain(iterator: Any, exception: Exception) -> bool:
+    """Whether it is the loader itself that raises, which was to wait for a worker no longer than it did."""
+    raised = exception.__traceback__
+    while raised is not None and raised.tb_next is not None:
+        raised = raised.tb_next
+    code = raised.tb_frame.f_code if raised is not None else None
+    itself = code is not None and (code.co_filename, code.co_name) == (torch_dataloader.__file__, "_get_data")
+    return itself and bool(getattr(iterator, "_timeout", 0))
 
 
 def lost_among(now: Round, only_dead: bool) -> list[Lost]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 
 from whence.data.contract import Contract
 from whence.data.departure import Departure, Kind
-from whence.data.summary import ArraySummary
+from whence.data.summary import Summary
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
@@ -27,6 +27,7 @@ from whence.lineage.properties import Shows
 from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rules.data.edits import only_transformed
 from whence.rules.data.refitted import refitted
+from whence.rules.data.sizes import is_faint, reaches_beyond, scale_of
 from whence.rules.data.twice import scaled_twice_in_samples
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
@@ -37,10 +38,7 @@ from whence.tape.slices import is_random
 PATIENCE = 5.0
 FACTOR = 5.0
 SPREADS = 6.0
-APART = 1e4
-LARGE = 1e3
 STALLED = 0.8
-FAINT = 0.01
 
 
 @audit_rule("data/train-eval-skew", Rank.CALL)
@@ -187,7 +185,7 @@ def _born(audit: Audit, trained: Given, evaluated: Given, found: Departure) -> T
     high = max(each[1] for each in known if each[1] is not None)
     room = high - low
     # Beyond the range of training where there is such a thing, else of the same size as the input itself.
-    beyond = partial(_reaches_beyond, low - 0.5 * room, high + 0.5 * room)
+    beyond = partial(reaches_beyond, low - 0.5 * room, high + 0.5 * room)
     value = audit.tape.value_of(tensor)
     if not beyond(tensor):
         return None
@@ -219,18 +217,14 @@ def _apart_from_training(audit: Audit, spot: Spot | None) -> Spot | None:
     return spot
 
 
-def _reaches_beyond(low: float, high: float, thing: Any) -> bool:
-    shape = tuple(getattr(thing, "shape", ()))
-    return len(shape) > 0 and 0 not in shape and (float(thing.max()) > high or float(thing.min()) < low)
-
-
 @audit_rule("data/unscaled", Rank.GENERAL)
 def unscaled(audit: Audit) -> Finding | None:
     """Inputs are unscaled, or scaled twice.
 
     What happened
         Pictures are given as whole numbers from 0 to 255, or are so small that they were divided by 255 twice; or the columns of a
-        table differ in size by a factor of ten thousand.
+        table differ in size by a factor of ten thousand; or a column has the same far-off number again and again, such as -9999, which
+        somebody wrote where nothing was measured.
     Why it matters
         Layers are initialised for inputs of about one. Far from that, training is slow or stands still.
     How it is detected
@@ -240,7 +234,7 @@ def unscaled(audit: Audit) -> Finding | None:
     How to fix it
         Bring inputs to mean 0 and spread 1, once.
     When it stays silent
-        Other ranges. It is a note, unless the loss has hardly moved.
+        Other ranges. It is a note, unless the loss has hardly moved or a number stands for what is missing.
     Cost
         A summary of the first six batches of each loader.
     """
@@ -251,33 +245,62 @@ def unscaled(audit: Audit) -> Finding | None:
         return None
     start, end = sum(losses[:4]) / 4, sum(losses[-4:]) / 4
     stalls = end > STALLED * start
-    for entry in audit.batches.trained():
-        for path, leaf in entry.summary.leaves.items():
-            found = _scale_of(path, leaf.array, entry) if leaf.array is not None else None
+    for source in _sources(audit):
+        for path, leaf in source.summary.leaves.items():
+            found = scale_of(path, leaf.array, source.pixels) if leaf.array is not None else None
             if found is None:
                 continue
-            said, shows = found
-            if path not in entry.sized:
+            if path not in source.sized:
                 # Now: at the end of the program its dataset may be gone.
-                entry.sized[path] = _made_so(audit, entry, path, shows)
+                source.sized[path] = source.locate(path, found.shows)
             if not audit.final:
                 continue
+            matters = stalls or found.is_certain
             return tell_silent(
                 audit,
                 "data/unscaled",
-                spot=entry.sized[path] or entry.info.built,
-                symptom=entry.info.built,
+                spot=source.sized[path] or source.built,
+                symptom=source.built,
                 step=audit.step,
                 phase="data",
-                severity=Severity.WARNING if stalls else Severity.INFO,
-                confidence=Confidence.LIKELY if stalls else Confidence.HINT,
-                verdict=said,
+                severity=Severity.WARNING if matters else Severity.INFO,
+                confidence=Confidence.LIKELY if matters else Confidence.HINT,
+                verdict=found.said,
                 what=f"the loss went from {start:.4g} to {end:.4g}",
-                why="Layers and learning rates are made for inputs of about one in size.",
+                why=found.why,
                 fix="Scale once: take this out, or what has scaled them before."
-                if shows is _is_faint and entry.sized[path] is not None
-                else "Bring the inputs to mean 0 and spread 1, once, where samples are made.",
+                if found.shows is is_faint and source.sized[path] is not None
+                else found.fix,
             )
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Inputs of a training: what a loader delivers, or what a model is given where there is none."""
+
+    summary: Summary
+    pixels: dict[str, bool]
+    sized: dict[str, Spot | None]
+    built: Spot | None
+    locate: Callable[[str, Callable[[Any], bool]], Spot | None]
+
+
+def _sources(audit: Audit) -> list[_Source]:
+    loaders = [
+        _Source(each.summary, each.pixels, each.sized, each.info.built, partial(_made_so, audit, each))
+        for each in audit.batches.trained()
+    ]
+    given = [_Source(each.summary, {}, each.sized, None, partial(_on_tape, audit)) for each in audit.inputs.trained()]
+    return loaders or given
+
+
+def _on_tape(audit: Audit, _path: str, shows: Callable[[Any], bool]) -> Spot | None:
+    """Where the first numbers of the recorded steps that are so were made."""
+    for value in (each for call in audit.tape.calls for each in call.operands):
+        tensor = value.tensor
+        if tensor is not None and not tensor.requires_grad and tensor.dim() > 1 and shows(tensor):
+            return border(trace(value, Shows(shows, audit.tape), audit))
     return None
 
 
@@ -289,39 +312,3 @@ def _made_so(audit: Audit, entry: LoaderEntry, path: str, shows: Callable[[Any],
     leaf = BatchLeaf(Batch(entry.info, 0, indices), path)
     trail = trace_into_batch(leaf, audit.tape.value_of(torch.empty(0)), Shows(shows, audit.tape), audit)
     return trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != entry.info.built else None
-
-
-def _is_large(thing: Any) -> bool:
-    """Real numbers, and large: the bytes of a picture are in order as long as they are bytes."""
-    return "float" in str(thing.dtype) and _reaches_beyond(-LARGE, 100.0, thing)
-
-
-def _is_faint(thing: Any) -> bool:
-    """A picture of which the brightest point is dark: it was scaled once more than it should be."""
-    is_picture = "float" in str(thing.dtype) and len(thing.shape) > 1 and 0 not in tuple(thing.shape)
-    return is_picture and float(thing.min()) >= 0 and 0 < float(thing.max()) < FAINT
-
-
-def _scale_of(path: str, leaf: ArraySummary, entry: LoaderEntry) -> tuple[str, Callable[[Any], bool]] | None:
-    """What is wrong with the size of numbers, and how an array shows it."""
-    numbers = leaf.numbers
-    name = f"the inputs {path}" if path else "the inputs"
-    if numbers is None or not any("float" in each for each in leaf.dtypes):
-        return None
-    columns = [
-        (each.low, each.high, each.mean, each.std)
-        for each in numbers.facts()
-        if each.low is not None and each.high is not None and each.mean is not None and each.std is not None
-    ]
-    if not columns:
-        return None
-    low, high = min(each[0] for each in columns), max(each[1] for each in columns)
-    if path in entry.pixels and low >= 0:
-        if entry.pixels[path] and 100 < high <= 255:
-            return f"{name} are whole numbers from {low:g} to {high:g}: pictures that were not scaled", _is_large
-        if 0 < high < FAINT:
-            return f"{name} reach only {high:.2g}: pictures that were scaled twice", _is_faint
-    sizes = [abs(mean) + spread for _, _, mean, spread in columns if spread > 0]
-    if path not in entry.pixels and len(sizes) > 1 and max(sizes) > LARGE and max(sizes) > APART * min(sizes):
-        return f"the columns of {name} differ in size: from {min(sizes):.2g} to {max(sizes):.2g}", _is_large
-    return None

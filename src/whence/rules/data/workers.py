@@ -84,6 +84,8 @@ def _lost(failed: FailedCall, fetching: Fetching, lost: Lost) -> Finding | None:
     if lost.is_alive:
         verdict = f"worker {lost.number} (pid {lost.pid}) hangs{of}"
         why = f"Nothing computes any more, and the loader waits for it.{asked}"
+        if not isinstance(failed.exception, TimeoutError):
+            why = f"The loader has waited for it for as long as its timeout says.{asked}"
         if raised:
             why = (
                 f"It raised {raised}, which cannot be pickled: it never reaches the program, which waits for it.{asked}"
@@ -114,6 +116,11 @@ def _fix(lost: Lost, spot: Spot | None, raised: str) -> str:
         return f"Mend what raises it; define {raised} in a module, with one text as its argument, or raise one of Python's own."
     if spot is not None:
         return "Mend the line that ends or blocks the process." if not raised else "Mend the line that raises."
+    if lost.is_alive:
+        return (
+            "Fetched again by itself it goes well: it waits for what somebody else had when the worker was made, a lock of another "
+            "thread, a queue, a connection. Make such things within the worker, or start it with multiprocessing_context='spawn'."
+        )
     return "Fetched again by itself it goes well: look at memory (the system kills what takes too much), or use fewer workers."
 
 

@@ -1,0 +1,105 @@
+"""The size of numbers: what shows in a summary of them that is no size for an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from whence.data.facts import Facts
+from whence.data.summary import ArraySummary
+
+APART = 1e4
+LARGE = 1e3
+FAINT = 0.01
+FAR = 20.0
+FEWEST = 30
+FEWEST_MARKS = 2
+MOST_MARKS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What is wrong with the size of numbers."""
+
+    said: str
+    shows: Callable[[Any], bool]
+    """How an array shows it."""
+    why: str = "Layers and learning rates are made for inputs of about one in size."
+    fix: str = "Bring the inputs to mean 0 and spread 1, once, where samples are made."
+    is_certain: bool = False
+    """It is a mistake whether or not the loss goes down."""
+
+
+def scale_of(path: str, leaf: ArraySummary, pixels: dict[str, bool]) -> Scale | None:
+    numbers = leaf.numbers
+    name = f"the inputs {path}" if path else "the inputs"
+    if numbers is None or not any("float" in each for each in leaf.dtypes):
+        return None
+    facts = numbers.facts()
+    columns = [
+        (each.low, each.high, each.mean, each.std)
+        for each in facts
+        if each.low is not None and each.high is not None and each.mean is not None and each.std is not None
+    ]
+    if not columns:
+        return None
+    low, high = min(each[0] for each in columns), max(each[1] for each in columns)
+    if path in pixels and low >= 0:
+        if pixels[path] and 100 < high <= 255:
+            return Scale(f"{name} are whole numbers from {low:g} to {high:g}: pictures that were not scaled", _is_large)
+        if 0 < high < FAINT:
+            return Scale(f"{name} reach only {high:.2g}: pictures that were scaled twice", is_faint)
+    if path not in pixels and len(columns) > 1 and (found := _marks_in(name, facts)) is not None:
+        return found
+    sizes = [abs(mean) + spread for _, _, mean, spread in columns if spread > 0]
+    if path not in pixels and len(sizes) > 1 and max(sizes) > LARGE and max(sizes) > APART * min(sizes):
+        return Scale(f"the columns of {name} differ in size: from {min(sizes):.2g} to {max(sizes):.2g}", _is_large)
+    return None
+
+
+def _marks_in(name: str, facts: list[Facts]) -> Scale | None:
+    """A column of measured numbers that has one number again and again, far from all others."""
+    for number, each in enumerate(facts):
+        sample = each.sample
+        for mark in (each.low, each.high):
+            rest = sample[sample != mark]
+            count = len(sample) - len(rest)
+            if mark is None or len(rest) < FEWEST or not FEWEST_MARKS <= count <= MOST_MARKS * len(sample):
+                continue
+            low, high = float(rest[0]), float(rest[-1])
+            distance = max(low - mark, mark - high)
+            if distance > FAR * (high - low) and _is_measured(rest):
+                return Scale(
+                    f"column {number} of {name} is {mark:g} in {count} of {len(sample)} rows, and from {low:.3g} to {high:.3g} elsewhere",
+                    partial(reaches_beyond, low - distance / 2, high + distance / 2),
+                    why="One number again and again, far from all others, is what somebody writes where nothing was measured. The "
+                    "network takes it for a measurement, and it is larger than all of them together.",
+                    fix="Put the mean in its place, or leave the rows out, before anything is scaled.",
+                    is_certain=True,
+                )
+    return None
+
+
+def _is_measured(rest: torch.Tensor) -> bool:
+    """Nearly all of them differ."""
+    return float((rest.diff() > 0).double().mean()) > 0.9
+
+
+def _is_large(thing: Any) -> bool:
+    """Real numbers, and large: the bytes of a picture are in order as long as they are bytes."""
+    return "float" in str(thing.dtype) and reaches_beyond(-LARGE, 100.0, thing)
+
+
+def is_faint(thing: Any) -> bool:
+    """A picture of which the brightest point is dark: it was scaled once more than it should be."""
+    is_picture = "float" in str(thing.dtype) and len(thing.shape) > 1 and 0 not in tuple(thing.shape)
+    return is_picture and float(thing.min()) >= 0 and 0 < float(thing.max()) < FAINT
+
+
+def reaches_beyond(low: float, high: float, thing: Any) -> bool:
+    shape = tuple(getattr(thing, "shape", ()))
+    return len(shape) > 0 and 0 not in shape and (float(thing.max()) > high or float(thing.min()) < low)
