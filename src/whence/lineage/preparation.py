@@ -9,7 +9,9 @@ import ast
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
@@ -19,7 +21,7 @@ from whence.lineage.again import compiled
 from whence.lineage.looking import is_array
 from whence.lineage.tables import is_table
 from whence.source.sites import Site, is_library, variables
-from whence.source.text import parent_of, statement_of
+from whence.source.text import parent_of, statement_at, statement_of
 
 MOST_EVENTS = 100_000
 LONGEST = 4.0
@@ -120,15 +122,42 @@ class VariableWatch:
             return None
         filename, line = frame.f_code.co_filename, self._lines[frame]
         held = self._held[frame]
+        written = _written(filename, line)
         for name, each in list(frame.f_locals.items()):
             mark = _mark(each)
-            if held.get(name) != mark:
+            if held.get(name) != mark or name in written:
                 held[name] = mark
                 self.seen(filename, line, name, each)
         if event == "return" and value is not None:
             self.seen(filename, line, "", value)
         self._lines[frame] = frame.f_lineno
         return self._stepped
+
+
+@lru_cache(maxsize=4096)
+def _written(filename: str, line: int) -> frozenset[str]:
+    """The variables whose elements a line sets: `table[rows, 2] = 0`."""
+    match statement_at(filename, line):
+        case ast.Assign(targets=targets):
+            written = [each.value for each in targets if isinstance(each, ast.Subscript)]
+        case ast.AugAssign(target=ast.Subscript(value=value)):
+            written = [value]
+        case _:
+            written = []
+    return frozenset(each.id for target in written for each in ast.walk(target) if isinstance(each, ast.Name))
+
+
+def first_shown(frames: list[FrameType], shows: Callable[[Any], bool]) -> tuple[str, int] | None:
+    """The first line before training after which a variable shows something."""
+    found: list[tuple[str, int]] = []
+
+    def seen(filename: str, line: int, _name: str, thing: Any) -> None:
+        with suppress(Exception):
+            if not found and shows(thing):
+                found.append((filename, line))
+
+    prepare_again(frames, VariableWatch(seen))
+    return found[0] if found else None
 
 
 def _mark(thing: Any) -> Hashable:

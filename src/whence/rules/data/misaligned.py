@@ -25,7 +25,6 @@ from whence.lineage.loops.reordering import (
     attributes_of_self,
     constructed,
     given_to,
-    history_of,
     indexed_together,
     inside,
     outside,
@@ -36,7 +35,7 @@ from whence.lineage.loops.reordering import (
 )
 from whence.lineage.postmortem import evaluated
 from whence.lineage.rerunning import run_again
-from whence.rules.data.rows import misaligned_rows
+from whence.rules.data.rows import Compared, held_together, misaligned_rows
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of
@@ -251,10 +250,11 @@ def _in_memory(audit: Audit) -> Finding | None:
     streams = [each for each in audit.labels.streams.values() if len({x for batch in each.batches for x in batch}) > 1]
     trained = list(audit.batches.trained())
     has_classes = bool(streams) or any(epoch.labels for each in trained for epoch in each.epochs)
-    if audit.labels.compared or audit.step < ENOUGH_STEPS or not (streams or trained):
+    held = list(held_together(audit, _pairs_at(streams)))
+    if audit.labels.compared or audit.step < ENOUGH_STEPS or not (streams or trained or held):
         return None
     audit.labels.compared = True
-    if (by_rows := misaligned_rows(audit, trained, _held_together(audit, streams))) is not None:
+    if (by_rows := misaligned_rows(audit, trained, held)) is not None:
         return by_rows
     stacks = [*(each.stack for each in streams), *(each.info.stack for each in trained)]
     known = dict.fromkeys(kind for each in trained for kind in _kinds(each.info.dataset))
@@ -289,18 +289,6 @@ def _in_memory(audit: Audit) -> Finding | None:
             fix="Do the same to both: one permutation or mask for both, or sort and filter a list of pairs.",
         )
     return None
-
-
-def _held_together(audit: Audit, streams: list[Stream]) -> Iterator[tuple[object, object]]:
-    """What steps take their rows from that are given no batches: all that is put into the model, and all labels."""
-    for given, label, _, scope, stack in _pairs_at(streams):
-        frame = next((each for each in audit.frames if each.f_code is stack[0].f_code), None)
-        known = {**stack[0].f_globals, **(variables(frame) if frame is not None else {})}
-        names = [history_of(each, scope).names for each in (given, label)]
-        held = [[known[name] for name in each if hasattr(known.get(name), "__len__")] for each in names]
-        if all(held):
-            one, other = (max(each, key=len) for each in held)
-            yield one, other
 
 
 def _kinds(dataset: object) -> Iterator[type]:
@@ -355,7 +343,7 @@ def _seen_again(pairing: ast.Tuple, filename: str, audit: Audit) -> list[object]
         return []
 
 
-def _pairs_at(streams: list[Stream]) -> Iterator[tuple[ast.expr, ast.expr, ast.Call, ast.AST, tuple[Site, ...]]]:
+def _pairs_at(streams: list[Stream]) -> Iterator[Compared]:
     """What a model is given and what a loss aims at, where both stand in one function."""
     for stream in streams:
         scope, call = function_node(stream.stack[0]), stream.stack[0].node()

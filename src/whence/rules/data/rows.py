@@ -2,18 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
+
+import torch
 
 from whence.finding import Confidence, Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
+from whence.lineage.ancestry import ancestors
 from whence.lineage.datasets.apart import Pair, RowsApart, pair_in, pair_of_tables, rows_apart
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.loops.reordering import history_of
 from whence.rules.telling import tell_silent
+from whence.source.sites import Site, variables
+from whence.tape.tape import Call
 
 PATIENCE = 6.0
 MOST_PAIRS = 2
+MOST_CALLS = 64
+CUTS = frozenset({"__getitem__", "index_select", "narrow", "split", "chunk", "select", "unbind"})
+
+Compared = tuple[ast.expr, ast.expr, ast.Call, ast.AST, tuple[Site, ...]]
+"""What a model is given and what a loss aims at, as it is written; the call of the loss, and where that stands."""
+
+
+def held_together(audit: Audit, compared: Iterable[Compared]) -> Iterator[tuple[object, object]]:
+    """What steps take their rows from that are given no batches: all that is put into the model, and all labels."""
+    yield from _taken_from(audit)
+    for given, label, _, scope, stack in compared:
+        frame = next((each for each in audit.frames if each.f_code is stack[0].f_code), None)
+        known = {**stack[0].f_globals, **(variables(frame) if frame is not None else {})}
+        names = [history_of(each, scope).names for each in (given, label)]
+        held = [[known[name] for name in each if hasattr(known.get(name), "__len__")] for each in names]
+        if all(held):
+            one, other = (max(each, key=len) for each in held)
+            yield one, other
+
+
+def _taken_from(audit: Audit) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Tensors that recorded steps cut both the inputs of a prediction and what it is compared with from."""
+    for call in islice(reversed(audit.tape.calls), MOST_CALLS):
+        first, second = call.operands if len(call.operands) == 2 else (None, None)
+        if first is None or second is None or first.requires_grad == second.requires_grad:
+            continue
+        guess, aim = (first, second) if first.requires_grad else (second, first)
+        labels = _cut_from(aim.call)
+        if guess.shape[:1] != aim.shape[:1] or labels is None:
+            continue
+        for each in islice(ancestors(guess), MOST_CALLS):
+            inputs = _cut_from(each)
+            if inputs is not None and inputs is not labels and len(inputs) == len(labels):
+                yield inputs, labels
+
+
+def _cut_from(call: Call | None) -> torch.Tensor | None:
+    """What rows are taken of, with data in it and no weights."""
+    whole = call.operands[0] if call is not None and call.name in CUTS and call.operands else None
+    tensor = whole.tensor if whole is not None else None
+    return tensor if tensor is not None and not tensor.requires_grad and tensor.dim() else None
 
 
 def misaligned_rows(audit: Audit, trained: list[LoaderEntry], held: Iterable[tuple[object, object]]) -> Finding | None:

@@ -23,6 +23,7 @@ from whence.lineage.ancestry import ancestors
 from whence.lineage.datasets.preparing import has_no_code, other_preparation, prepared_alone, where_they_part
 from whence.lineage.datasets.samples import trace_into_batch
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.preparation import first_shown
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rules.data.edits import only_transformed
@@ -32,6 +33,7 @@ from whence.rules.data.twice import scaled_twice_in_samples
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.spots import Spot
+from whence.source.text import statement_at
 from whence.tape.batches import Batch, BatchLeaf
 from whence.tape.slices import is_random
 
@@ -252,7 +254,8 @@ def unscaled(audit: Audit) -> Finding | None:
                 continue
             if path not in source.sized:
                 # Now: at the end of the program its dataset may be gone.
-                source.sized[path] = source.locate(path, found.shows)
+                written = _first_written(audit, found.shows) if found.is_certain else None
+                source.sized[path] = written or source.locate(path, found.shows)
             if not audit.final:
                 continue
             matters = stalls or found.is_certain
@@ -293,6 +296,16 @@ def _sources(audit: Audit) -> list[_Source]:
     ]
     given = [_Source(each.summary, {}, each.sized, None, partial(_on_tape, audit)) for each in audit.inputs.trained()]
     return loaders or given
+
+
+def _first_written(audit: Audit, shows: Callable[[Any], bool]) -> Spot | None:
+    """The line that wrote such a number: what comes before training is done again, in a child process."""
+    try:
+        found = run_elsewhere(lambda: first_shown(audit.frames, shows), PATIENCE)
+    except NotPossible:
+        return None
+    statement = statement_at(*found) if found is not None else None
+    return Spot.of_node(found[0], statement) if found is not None and statement is not None else None
 
 
 def _on_tape(audit: Audit, _path: str, shows: Callable[[Any], bool]) -> Spot | None:

@@ -19,6 +19,7 @@ FAR = 20.0
 FEWEST = 30
 FEWEST_MARKS = 2
 MOST_MARKS = 0.5
+CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,21 @@ def _marks_in(name: str, facts: list[Facts]) -> Scale | None:
             if distance > FAR * (high - low) and _is_measured(rest):
                 return Scale(
                     f"column {number} of {name} is {mark:g} in {count} of {len(sample)} rows, and from {low:.3g} to {high:.3g} elsewhere",
-                    partial(reaches_beyond, low - distance / 2, high + distance / 2),
+                    partial(_has, mark),
                     why="One number again and again, far from all others, is what somebody writes where nothing was measured. The "
                     "network takes it for a measurement, and it is larger than all of them together.",
                     fix="Put the mean in its place, or leave the rows out, before anything is scaled.",
                     is_certain=True,
                 )
     return None
+
+
+def _has(mark: float, thing: Any) -> bool:
+    """Real numbers among which it is."""
+    if hasattr(thing, "to_numpy"):
+        thing = thing.to_numpy()
+    is_real = "float" in str(getattr(thing, "dtype", "")) and len(getattr(thing, "shape", ())) > 0
+    return is_real and bool((abs(thing - mark) <= abs(mark) * CLOSE).any())
 
 
 def _is_measured(rest: torch.Tensor) -> bool:
