@@ -28,6 +28,7 @@ from whence.source.text import statement_at
 from whence.tape.batches import LoaderInfo
 
 PATIENCE_SECONDS = 4.0
+LONGEST_SECONDS = 12.0
 MOST_STREAMED = 5_000
 RAISED = 3
 """The exit code of a child in which something was raised that a worker's program does not hear of."""
@@ -164,13 +165,14 @@ def _can_be_sent(error: Exception) -> bool:
 
 
 def _read(reading: int, patience: float) -> tuple[bytes, bool]:
-    """What came through the pipe, the end of it; and whether it fell silent without being closed."""
+    """What came through the pipe, the end of it; and whether it fell silent without being closed, or goes round and round."""
     text = b""
-    last = time.monotonic()
+    began = last = time.monotonic()
     try:
         while True:
-            ready, _, _ = select.select([reading], [], [], max(0.0, last + patience - time.monotonic()))
-            if not ready:
+            deadline = min(last + patience, began + LONGEST_SECONDS)
+            ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready or time.monotonic() > began + LONGEST_SECONDS:
                 return text, True
             chunk = os.read(reading, 1 << 16)
             if not chunk:
