@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from whence.config import Config
 from whence.data.facts import Facts
+from whence.data.marks import FIX, WHY, mark_in
 from whence.data.sources import random_streams_kept
 from whence.data.summary import ArraySummary, Summary
 from whence.finding import Confidence, Finding, Origin, Outcome, Severity, Span, Symptom, described
@@ -166,11 +167,13 @@ def _not_finite(session: Session, batch: Batch, path: str, leaf: torch.Tensor, h
     spot, sample = trail.spot or here, trail.sample
     which = f" in sample {sample.dataset_index}" if sample is not None and sample.dataset_index is not None else ""
     kind = "NaN" if trouble_in(leaf) == "nan" else "Inf"
+    column = _bad_column(leaf)
+    where, joint = f"{column}{path}" if path else "", ", " if which and column else " of "
     return Finding(
         rule="data/nonfinite",
         severity=Severity.ERROR,
         confidence=Confidence.PROVEN,
-        verdict=f"the data have {kind}{which}{f' of {path}' if path else ''}",
+        verdict=f"the data have {kind}{which}{f'{joint}{where}' if where else ''}",
         origin=Origin(spot.file, spot.line, spot.code, spot.function, op=trail.op, phase="data", sample=sample),
         symptom=Symptom(here.file, here.line, here.code, what=f"batch {batch.number} is not finite"),
         chain=trail.hops,
@@ -178,6 +181,13 @@ def _not_finite(session: Session, batch: Batch, path: str, leaf: torch.Tensor, h
         fix="Mend it where it is made, or leave the sample out.",
         span=spot.span,
     )
+
+
+def _bad_column(leaf: torch.Tensor) -> str:
+    """Of a table, the first column that has it."""
+    if leaf.dim() != 2 or leaf.shape[1] < 2:
+        return ""
+    return f"column {int(torch.isfinite(leaf).logical_not().any(0).nonzero()[0])} of "
 
 
 def _columns(summary: Summary) -> Iterator[tuple[str, str, ArraySummary, Facts]]:
@@ -219,7 +229,7 @@ def _words(path: str, column: str, array: ArraySummary) -> Row:
 
 
 def _judged(summary: Summary, here: Spot) -> Iterator[Finding]:
-    """What a summary alone shows: numbers that are not finite, columns that do not vary."""
+    """What a summary alone shows: numbers that are not finite, columns that do not vary, numbers that stand for what is missing."""
     for path, column, _, facts in _columns(summary):
         name = f"column {column} of {path or 'the data'}" if column else path or "the data"
         if facts.missing or facts.infinite:
@@ -242,6 +252,9 @@ def _judged(summary: Summary, here: Spot) -> Iterator[Finding]:
                 "It says nothing, and a normalisation that divides by its spread divides by 0.",
                 "Drop it, or put 1 in place of a spread of 0.",
             )
+        elif column and (mark := mark_in(facts)) is not None:
+            found = _plain(here, "data/unscaled", Severity.WARNING, mark.text(name), WHY, FIX)
+            yield replace(found, confidence=Confidence.LIKELY)
 
 
 def _plain(here: Spot, rule: str, severity: Severity, verdict: str, why: str, fix: str) -> Finding:

@@ -7,18 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
-
 from whence.data.facts import Facts
+from whence.data.marks import FIX, WHY, mark_in
 from whence.data.summary import ArraySummary
 
 APART = 1e4
 LARGE = 1e3
 FAINT = 0.01
-FAR = 20.0
-FEWEST = 30
-FEWEST_MARKS = 2
-MOST_MARKS = 0.5
 CLOSE = 1e-6
 
 
@@ -63,25 +58,10 @@ def scale_of(path: str, leaf: ArraySummary, pixels: dict[str, bool]) -> Scale | 
 
 
 def _marks_in(name: str, facts: list[Facts]) -> Scale | None:
-    """A column of measured numbers that has one number again and again, far from all others."""
     for number, each in enumerate(facts):
-        sample = each.sample
-        for mark in (each.low, each.high):
-            rest = sample[sample != mark]
-            count = len(sample) - len(rest)
-            if mark is None or len(rest) < FEWEST or not FEWEST_MARKS <= count <= MOST_MARKS * len(sample):
-                continue
-            low, high = float(rest[0]), float(rest[-1])
-            distance = max(low - mark, mark - high)
-            if distance > FAR * (high - low) and _is_measured(rest):
-                return Scale(
-                    f"column {number} of {name} is {mark:g} in {count} of {len(sample)} rows, and from {low:.3g} to {high:.3g} elsewhere",
-                    partial(_has, mark),
-                    why="One number again and again, far from all others, is what somebody writes where nothing was measured. The "
-                    "network takes it for a measurement, and it is larger than all of them together.",
-                    fix="Put the mean in its place, or leave the rows out, before anything is scaled.",
-                    is_certain=True,
-                )
+        if (mark := mark_in(each)) is not None:
+            said = mark.text(f"column {number} of {name}")
+            return Scale(said, partial(_has, mark.value), why=WHY, fix=FIX, is_certain=True)
     return None
 
 
@@ -91,11 +71,6 @@ def _has(mark: float, thing: Any) -> bool:
         thing = thing.to_numpy()
     is_real = "float" in str(getattr(thing, "dtype", "")) and len(getattr(thing, "shape", ())) > 0
     return is_real and bool((abs(thing - mark) <= abs(mark) * CLOSE).any())
-
-
-def _is_measured(rest: torch.Tensor) -> bool:
-    """Nearly all of them differ."""
-    return float((rest.diff() > 0).double().mean()) > 0.9
 
 
 def _is_large(thing: Any) -> bool:
