@@ -174,12 +174,12 @@ def _cause(terms: ColumnTerms, facts: Facts, line: Line) -> str:
     """What was probably left out, or done once too often."""
     spread = (facts.std or 0.0) or 1.0
     plain = abs(line.offset) < 0.1 * spread or abs(line.offset) < 0.02 * line.slope
+    if plain and _near(line.slope, 1 / 255):
+        return "probably divided by 255 twice"
     if looks_standardised(terms):
         return "standardise"
     if plain and _near(line.slope, 255):
         return "probably not divided by 255"
-    if plain and _near(line.slope, 1 / 255):
-        return "probably divided by 255 twice"
     if _near(line.slope, 127.5) and _near(line.offset, 127.5):
         return "probably not brought from 0..255 to -1..1"
     if terms.min is not None and terms.max is not None and abs(terms.min) < 0.01 and abs(terms.max - 1) < 0.01:
