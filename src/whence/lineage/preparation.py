@@ -6,6 +6,7 @@ Runs the program's code: only ever in a child process.
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterator
@@ -47,23 +48,25 @@ class Tracer(Protocol):
     def is_done(self) -> bool: ...
 
 
-class _Training(Exception):
-    """The program begins to train: what comes then is no preparation."""
+class _NoPreparation(Exception):
+    """The program begins to train, or another process: that is not done again."""
 
 
 def prepare_again(frames: list[FrameType], tracer: Tracer) -> None:
     """Run what comes before the present line in each running function, the outer ones first."""
-    backward = torch.Tensor.backward
+    backward, fork = torch.Tensor.backward, os.fork
     torch.Tensor.backward = _refuse  # type: ignore[method-assign]
+    # A process that is begun here would outlive its parent.
+    os.fork = _refuse  # type: ignore[assignment]
     try:
         for frame in reversed(frames):
             _prepare(frame, tracer)
     finally:
-        torch.Tensor.backward = backward  # type: ignore[method-assign]
+        torch.Tensor.backward, os.fork = backward, fork  # type: ignore[method-assign]
 
 
 def _refuse(*_: Any, **__: Any) -> None:
-    raise _Training
+    raise _NoPreparation
 
 
 def _prepare(frame: FrameType, tracer: Tracer) -> None:
