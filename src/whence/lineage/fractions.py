@@ -197,9 +197,12 @@ def _given(call: ast.Call) -> Iterator[ast.expr]:
     """What a cast may be given: before the dot, or as its first argument. Who rounds has said so."""
     if last_name(call.func) in ROUNDS:
         return
-    if isinstance(call.func, ast.Attribute):
-        yield call.func.value
-    yield from call.args[:1]
+    if last_name(call.func) in BUFFERS:
+        # The first gives it a size, and none of its numbers.
+        yield from call.args[1:2]
+    else:
+        yield from [call.func.value] if isinstance(call.func, ast.Attribute) else []
+        yield from call.args[:1]
     yield from (each.value for each in call.keywords if each.arg in ("data", "object", "fill_value"))
 
 
