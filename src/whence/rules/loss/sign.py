@@ -6,7 +6,8 @@ What happened
 Why it matters
     The loss falls as it should, and the model gets worse with every step.
 How it is detected
-    The step is replayed with the target itself in place of the prediction, and the loss is compared.
+    The step is replayed with the target itself in place of the prediction, and the loss is compared. Where a policy's log-probabilities of
+    actions that it drew are multiplied with what these earned, the loss is differentiated: it rises with the probability of what earned more.
 How to fix it
     A minus, or one minus the score.
 When it stays silent
@@ -25,6 +26,7 @@ import torch
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
+from whence.rules.loss.policy import earnings_lowered
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, study_rule
@@ -45,6 +47,8 @@ NEARLY_SURE = 0.999
 def sign(study: Study) -> Finding | None:
     if study.step < 1 or not _trains_all(study):
         return None
+    if (lowered := earnings_lowered(study)) is not None:
+        return lowered
     for loss, call in study.loss_calls():
         pair = _pair(study, call)
         if pair is None or loss.number is None or not math.isfinite(loss.number):
