@@ -30,7 +30,8 @@ from whence.tape.tape import Cut, Value
 PATIENCE = 5.0
 MOST_NUMBERS = 4096
 LONGEST_WALK = 20
-BUFFERS = BLANKS.keys() | UNINITIALISED | {"full", "full_like", "new_full"}
+FILLED = frozenset({"full", "full_like", "new_full"})
+BUFFERS = BLANKS.keys() | UNINITIALISED | FILLED
 ROUNDS = frozenset({"floor", "trunc", "fix", "round", "round_", "floor_", "trunc_", "rint", "ceil", "floor_divide"})
 
 
@@ -176,13 +177,16 @@ def _has_whole_numbers_only(write: ast.stmt, frame: FrameType) -> bool:
 
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:
-    """What a cast may be given: before the dot, or as its first argument. Who rounds has said so."""
-    if last_name(call.func) in ROUNDS:
+    """What a cast may be given: before the dot, or as its first argument. Who rounds has said so, and a buffer takes only a shape."""
+    name = last_name(call.func)
+    if name in FILLED:
+        yield from (*call.args[1:2], *(each.value for each in call.keywords if each.arg == "fill_value"))
+    if name in ROUNDS | BUFFERS:
         return
     if isinstance(call.func, ast.Attribute):
         yield call.func.value
     yield from call.args[:1]
-    yield from (each.value for each in call.keywords if each.arg in ("data", "object", "fill_value"))
+    yield from (each.value for each in call.keywords if each.arg in ("data", "object"))
 
 
 def _numbers(thing: Any) -> list[float]:

@@ -171,7 +171,12 @@ def _pushes(study: Study, loss: Loss, scores: list[Score]) -> tuple[torch.Tensor
     none = torch.zeros(0), torch.zeros(0)
     run = study.run if scores else None
     whole = run.contents.get(loss.value) if run is not None else None
-    if run is None or whole is None or not whole.requires_grad or any(each.likely not in run.contents for each in scores):
+    if (
+        run is None
+        or whole is None
+        or not whole.requires_grad
+        or any(each.likely not in run.contents for each in scores)
+    ):
         return none
     wanted = [run.contents[each.likely] for each in scores]
     try:
