@@ -28,6 +28,7 @@ from whence.tape.tape import OUT_OF_TORCH, Call, CustomFunction, Value
 
 ENOUGH = 3
 WRAPS = frozenset({"tensor", "as_tensor", "Variable", "Parameter", "Tensor"})
+UNWRAP = "Call backward on the loss itself, without wrapping it."
 MEANT = frozenset({"detach", "detach_"})
 # What was told of a whole optimizer is true of each of its weights.
 EXPLAINED = frozenset(
@@ -64,6 +65,7 @@ def fake_leaf(study: Study) -> Finding | None:
     value, stack = study.leaf_losses[-1]
     wrap = _wrapping(study, value)
     inside = wrap.operands[0] if wrap is not None and wrap.operands else _same_memory(study, value)
+    several = wrap is not None and _joins(wrap)
     # A number that was wrapped has no way back to the weights.
     is_tensor = wrap is None or bool(wrap.operands)
     cut = _cut_before(inside)
@@ -84,18 +86,32 @@ def fake_leaf(study: Study) -> Finding | None:
         verdict="the loss was wrapped anew: backward reaches no weight",
         what="no weight of the optimizer has a gradient",
         why="A tensor that is made with requires_grad=True, or has it switched on, begins a graph of its own: nothing before it is part of that.",
-        fix="Call backward on the loss itself, without wrapping it." + before,
+        fix=("Join the losses with torch.stack, which keeps their graphs." if several else UNWRAP) + before,
         chain=chain,
-        patch=_bare(spot) if spot is not None and is_tensor and inside is not value and inside.requires_grad else None,
+        patch=_bare(spot, several)
+        if spot is not None and is_tensor and inside is not value and inside.requires_grad
+        else None,
     )
 
 
-def _bare(spot: Spot) -> str | None:
+def _bare(spot: Spot, several: bool) -> str | None:
     """The loss as it was before something was wrapped around it."""
     match node := spot.node():
         case ast.Call(args=[kept]) if last_name(node.func) in WRAPS and not isinstance(kept, ast.Starred):
-            return _unwrapped(spot.filename, node, kept)
+            return _stacked(spot.filename, node, kept) if several else _unwrapped(spot.filename, node, kept)
     return None
+
+
+def _joins(wrap: Call) -> bool:
+    """Whether it is given a list of tensors: these are to be put together, and not left as they are."""
+    return bool(wrap.args) and isinstance(wrap.args[0], list | tuple)
+
+
+def _stacked(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
+    owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    return (
+        diff_of(replace_node(filename, node, f"torch.stack({text_of(filename, kept)})")) if owner == "torch" else None
+    )
 
 
 def _same_memory(study: Study, value: Value) -> Value:
@@ -222,6 +238,8 @@ def _uncut(cut: Call) -> str | None:
     match node:
         case ast.Call(func=ast.Attribute(value=kept, attr="detach" | "detach_"), args=[]):
             return _unwrapped(cut.site.filename, node, kept)
+        case ast.Call(args=[ast.expr() as kept]) if cut.name in WRAPS and _joins(cut):
+            return _stacked(cut.site.filename, node, kept)
         case ast.Call(args=[ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript() as kept]) if cut.name in WRAPS:
             return _unwrapped(cut.site.filename, node, kept)
     return None
