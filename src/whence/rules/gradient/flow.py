@@ -15,6 +15,7 @@ from whence.lineage.following.trace import SourceTrace
 from whence.lineage.properties import Property
 from whence.lineage.switches import switch_around
 from whence.rules.gradient.no_graph import cut_text
+from whence.rules.gradient.numbers import TO_NUMBERS, number_in_loss
 from whence.rules.gradient.sampled import drawn_without_way
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
@@ -187,7 +188,10 @@ def detached(audit: Audit) -> Finding | None:
         return None
     lost = [each for each in _without_gradient(audit) if each.weight is not None and each.weight.grad is None]
     for entry in lost:
-        cut = _cut_after(audit.tape.calls, entry.call, entry.weight) if entry.call is not None else None
+        if entry.call is None:
+            continue
+        way = audit.tape.calls, entry.call, entry.weight
+        cut = _cut_after(*way) or number_in_loss(*way)
         if cut is None or cut.site is None:
             continue
         leaves = _leaves_torch(cut, audit)
@@ -225,6 +229,8 @@ def _why(cut: Call) -> str:
 def _fix(cut: Call, leaves: bool) -> str:
     if cut.name in WRAPS and not leaves:
         return "Use the tensor itself, which has its graph: what wraps it makes a copy without one."
+    if cut.name in TO_NUMBERS:
+        return "Use the tensor itself in the loss: a number is for what is printed or kept."
     if leaves or cut.name in OUT_OF_TORCH:
         return "Stay in torch there: torch has the same functions, with derivatives."
     return "Take the cut away; if these weights are not to learn, freeze them with requires_grad_(False)."
@@ -236,7 +242,7 @@ def _uncut(cut: Call) -> str | None:
     if cut.site is None or not isinstance(node, ast.Call):
         return None
     match node:
-        case ast.Call(func=ast.Attribute(value=kept, attr="detach" | "detach_"), args=[]):
+        case ast.Call(func=ast.Attribute(value=kept, attr="detach" | "detach_" | "item"), args=[]):
             return _unwrapped(cut.site.filename, node, kept)
         case ast.Call(args=[ast.expr() as kept]) if cut.name in WRAPS and _joins(cut):
             return _stacked(cut.site.filename, node, kept)

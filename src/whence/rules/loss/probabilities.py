@@ -251,9 +251,26 @@ def one_class(study: Study) -> Finding | None:
             what="the loss and its gradients are zero",
             why="softmax over one number is 1, whatever the number; its logarithm is 0.",
             fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) with float targets for one output, or give the last layer two.",
+            patch=_as_binary(study, call, given),
             replay="bit-identical" if study.run is not None else None,
         )
     return None
+
+
+def _as_binary(study: Study, call: Call, given: Value) -> str | None:
+    """The loss for one output in its place, where the targets are what that takes."""
+    target = argument(call, 1, "target")
+    if target is None or target.shape != given.shape or not target.dtype.is_floating_point:
+        return None
+    layer = study.layer_of(call)
+    built = study.modules.built_at(layer) if isinstance(layer, nn.CrossEntropyLoss) else ()
+    site = built[0] if built else call.site
+    node = site.node() if site is not None else None
+    func = node.func if isinstance(node, ast.Call) and not node.keywords else None
+    if site is None or not isinstance(func, ast.Attribute) or func.attr not in ("CrossEntropyLoss", "cross_entropy"):
+        return None
+    name = "BCEWithLogitsLoss" if built else "binary_cross_entropy_with_logits"
+    return diff_of(replace_node(site.filename, func, f"{ast.unparse(func.value)}.{name}"))
 
 
 def _tell_twice(

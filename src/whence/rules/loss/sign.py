@@ -37,6 +37,7 @@ from whence.tape.tape import Call, Value
 SUBTRACTIONS = frozenset({"sub", "__sub__", "subtract", "rsub", "__rsub__"})
 DIFFERENCES = SUBTRACTIONS | SAME_SHAPE_LOSSES
 PRODUCTS = frozenset({"mul", "__mul__", "multiply"})
+SUMS = frozenset({"add", "__add__", "__radd__", "__iadd__"})
 DISTANCES = SAME_SHAPE_LOSSES | {"nll_loss", "cross_entropy"}
 LOOKUPS = frozenset({"gather", "nll_loss", "cross_entropy"})
 PROBABILITIES = frozenset({"sigmoid", "softmax", "exp", "clamp", "clip", "special_expit", "hardsigmoid"})
@@ -64,7 +65,7 @@ def sign(study: Study) -> Finding | None:
         return tell_silent(
             study,
             "loss/sign",
-            spot=place_of(call, study),
+            spot=place_of(_term(study, loss, call), study),
             symptom=spot_at(loss.call.site),
             call=call,
             step=study.step,
@@ -78,6 +79,17 @@ def sign(study: Study) -> Finding | None:
             counterfactual=f"with the target in place of the prediction the loss is {number_text(best)}",
         )
     return None
+
+
+def _term(study: Study, loss: Loss, call: Call) -> Call:
+    """The term of a loss that a call is part of, as it was last put together: that is what is to be turned round."""
+    value = loss.value
+    while value.call is not None and value.call.name in SUMS:
+        within = [each for each in value.call.operands if each.requires_grad and call in study.path(each)]
+        if len(within) != 1:
+            break
+        value = within[0]
+    return value.call or call
 
 
 def _trains_all(study: Study) -> bool:
