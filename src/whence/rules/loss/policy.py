@@ -19,12 +19,13 @@ from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.replay import is_weight
-from whence.tape.slices import is_random
 from whence.tape.tape import Call, Value
 
 PRODUCTS = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
 DIFFERENCES = frozenset({"sub", "__sub__", "subtract", "__rsub__", "rsub"})
 SAME_SIGN = SAME_NUMBERS | PRODUCTS | {"neg", "__neg__", "negative", "sum"}
+DRAWS = frozenset({"multinomial", "bernoulli", "poisson", "binomial", "normal"})
+"""They take what decides the distribution; noise is only as large as what it is given."""
 PICKS = frozenset({"gather", "__getitem__"})
 COSTS = frozenset({"nll_loss", "cross_entropy", "binary_cross_entropy_with_logits", "binary_cross_entropy"})
 FURTHEST = 60
@@ -44,6 +45,8 @@ class Score:
 
 def earnings_lowered(study: Study) -> Finding | None:
     """A policy that unlearns what earned most: its log-probabilities times returns are minimised, and not their negative."""
+    if not any(map(_is_own_draw, study.calls)):
+        return None
     for loss in study.losses:
         scores = _scores(study, loss)
         pushes, earned = _pushes(study, loss, scores)
@@ -155,15 +158,21 @@ def _is_own(value: Value) -> bool:
     for _ in range(FURTHEST):
         if call is None or value.requires_grad or not call.operands:
             return False
-        if is_random(call):
-            made = islice(ancestors(*call.operands), FURTHEST)
-            return any(is_weight(each) for before in made for each in before.operands)
+        if call.name in DRAWS:
+            return _is_own_draw(call)
         if call.name not in SAME_NUMBERS | {"long", "broadcast_tensors", "detach", "clamp"}:
             return False
         at = next((place for place, each in enumerate(call.outputs) if each is value), 0)
         value = call.operands[at] if call.name == "broadcast_tensors" and at < len(call.operands) else call.operands[0]
         call = value.call
     return False
+
+
+def _is_own_draw(call: Call) -> bool:
+    if call.name not in DRAWS or call.inner or any(each.requires_grad for each in call.outputs):
+        return False
+    made = islice(ancestors(*call.operands), FURTHEST)
+    return any(is_weight(each) for before in made for each in before.operands)
 
 
 def _pushes(study: Study, loss: Loss, scores: list[Score]) -> tuple[torch.Tensor, torch.Tensor]:
