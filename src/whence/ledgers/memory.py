@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from whence.ledgers.reaching import Alias, reachable
+from whence.ledgers.reaching import Alias, elements, reachable
 from whence.source.sites import Site
 from whence.tape.tape import node_of, storage_of
 
@@ -92,7 +92,7 @@ class MemoryLedger:
                 known.aliases = [*known.aliases, alias][:MOST_ALIASES]
 
     def _container(self, step: int, alias: Alias, thing: Any) -> Holding | None:
-        length = len(thing)
+        length = len(elements(thing))
         if length < FEWEST or (isinstance(thing, deque) and thing.maxlen is not None):
             return None
         size, graph = _measured(thing)
@@ -123,11 +123,9 @@ class MemoryLedger:
 
 def _measured(container: Any) -> tuple[int, bool]:
     """The bytes of tensors in a container, estimated from a sample, and whether they hang on graphs."""
-    values = list(container.values()) if isinstance(container, dict) else None
-    length = len(container)
-    stride = max(length // SAMPLED, 1)
-    sample = values if values is not None else container
-    picked = [sample[n] for n in range(0, length, stride)] if not isinstance(sample, deque) else list(sample)[::stride]
+    held = elements(container)
+    length = len(held)
+    picked = held[:: max(length // SAMPLED, 1)]
     size, graphs, found = 0, 0, 0
     storages: set[int] = set()
     for each in picked:
@@ -147,7 +145,7 @@ def _measured(container: Any) -> tuple[int, bool]:
 
 
 def _ends(container: Any) -> tuple[weakref.ref[torch.Tensor], ...]:
-    values = list(container.values()) if isinstance(container, dict) else container
+    values = elements(container)
     return tuple(weakref.ref(tensor) for each in (values[0], values[-1]) for tensor in _tensors(each)[:1])
 
 

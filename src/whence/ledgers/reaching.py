@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ DEEPEST = 3
 MOST_VISITED = 20_000
 MOST_MODULES = 2_000
 CONTAINERS = (list, deque, dict)
-LIBRARIES = ("builtins", "torch.utils", "torch.optim", "numpy", "whence", "types", "logging")
+LIBRARIES = ("builtins", "collections", "torch.utils", "torch.optim", "numpy", "whence", "types", "logging")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -55,7 +56,7 @@ def reachable(
             if not isinstance(thing, nn.Parameter):
                 yield alias, thing
             continue
-        is_container = issubclass(type(thing), CONTAINERS) and type(thing).__module__ in ("builtins", "collections")
+        is_container = issubclass(type(thing), CONTAINERS) and (_is_plain(type(thing)) or _is_programs(type(thing)))
         if id(thing) in visited or id(thing) in skip:
             if is_container and id(thing) not in skip:
                 yield alias, thing
@@ -66,9 +67,10 @@ def reachable(
             pending += [(_entry(alias, n), each, depth + 1) for n, each in inside]
         if is_container:
             yield alias, thing
-            if isinstance(thing, dict) and len(thing) < MANY and depth < DEEPEST:
-                pending += [(_entry(alias, key), each, depth + 1) for key, each in thing.items()]
-        elif isinstance(thing, FunctionType | MethodType | partial):
+            if isinstance(thing, dict) and dict.__len__(thing) < MANY and depth < DEEPEST:
+                own = alias if _is_plain(type(thing)) else Alias("self", alias.code, _kinds(thing))
+                pending += [(_entry(own, key), each, depth + 1) for key, each in dict.items(thing)]
+        if isinstance(thing, FunctionType | MethodType | partial):
             pending += [(name, each, depth) for name, each in _closed_over(thing)]
         elif depth < DEEPEST:
             kinds = _kinds(thing)
@@ -93,6 +95,22 @@ def _variables(frames: list[FrameType], sites: list[Site]) -> Iterator[Named]:
 
 def _entry(alias: Alias, key: Any) -> Alias:
     return Alias(f"{alias.name}[{key!r}]", alias.code, alias.owners)
+
+
+def elements(container: Any) -> list[Any]:
+    """What a list, a deque or the values of a dict hold, read without running anything that a class of the program's says about it."""
+    if issubclass(type(container), dict):
+        return list(dict.values(container))
+    return list((deque if issubclass(type(container), deque) else list).__iter__(container))
+
+
+def _is_plain(kind: type) -> bool:
+    return kind.__module__ in ("builtins", "collections")
+
+
+def _is_programs(kind: type) -> bool:
+    path = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return path is not None and not is_library(path)
 
 
 def _kinds(thing: Any) -> tuple[str, ...]:

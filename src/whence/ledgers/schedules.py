@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from array import array
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from whence.ledgers.facts import plan_in
@@ -26,6 +26,10 @@ class Schedule:
     kind: str
     planned: int | None
     """The steps that it was built for, where it has such a number."""
+    steered: object = None
+    """Its optimizer, by the one weak reference that there is to it: it tells that also when it is gone."""
+    formula: CodeType | None = None
+    """The program's function that gives the rate, where there is one."""
     built: tuple[Site, ...] = ()
     stepped: tuple[Site, ...] = ()
     """Where it was last stepped."""
@@ -117,6 +121,10 @@ class ScheduleLedger:
             found._epoch = epoch
         found.note(rate, step)
 
+    def of(self, optimizer: object) -> Schedule | None:
+        """The first schedule of an optimizer that is known by its weak reference."""
+        return next((each for each in self.known if each.steered is optimizer), None)
+
     def is_under_way(self, scheduler: Any) -> bool:
         """Whether it has been stepped before."""
         known = self._known(scheduler)
@@ -129,7 +137,16 @@ class ScheduleLedger:
         known = self._known(scheduler)
         if known is not None:
             return known
-        made = Schedule(weakref.ref(scheduler), type(scheduler).__name__, _planned(scheduler))
+        optimizer = getattr(scheduler, "optimizer", None)
+        made = Schedule(
+            weakref.ref(scheduler),
+            type(scheduler).__name__,
+            _planned(scheduler),
+            weakref.ref(optimizer) if optimizer is not None else None,
+            next(
+                (each.__code__ for each in getattr(scheduler, "lr_lambdas", ()) if isinstance(each, FunctionType)), None
+            ),
+        )
         self.known.append(made)
         del self.known[:-MOST_SCHEDULES]
         return made

@@ -244,6 +244,24 @@ def _grown(study: Study, first: float, last: float, through: str, calls: list[Ca
     return Growth(first / last, first, through, Spot.of_site(max(places, key=places.count)))
 
 
+def _made_alike(study: Study, prediction: Value) -> Call | None:
+    differs: dict[Value, bool] = {}
+
+    def amend(call: Call, run: Run) -> None:
+        for value in call.outputs:
+            made = run.contents.get(value)
+            if made is not None and made.dim() and len(made) == prediction.shape[0] and made.is_floating_point():
+                differs[value] = bool((made != made[:1]).any())
+
+    if study.again(prediction, gradients=False, amend=amend) is None:
+        return None
+    for call in reversed(study.path(prediction)):
+        is_one = any(differs.get(value) is False for value in call.outputs)
+        if is_one and any(differs.get(value) for value in call.operands):
+            return call
+    return None
+
+
 class UnitLedger:
     """Filled by looks at a few recorded passes, some steps apart."""
 
@@ -254,6 +272,8 @@ class UnitLedger:
         self.growth: list[Growth] = []
         self.spreads: dict[Spot, list[float]] = {}
         """For each loss, at each look: how far predictions differ from sample to sample, as a share of how far targets do."""
+        self.alike: dict[Spot, Call] = {}
+        """For a loss whose predictions were all the same at the last look: the call that was given different samples, and made them so."""
 
     def look(self, study: Study) -> None:
         """One replay without a graph, of which little is kept: units are looked at as they are made."""
@@ -278,17 +298,22 @@ class UnitLedger:
         run = study.again(*wanted, gradients=False, amend=amend) if units or losses or layers else None
         if run is None:
             return
-        self._predictions(losses, run)
+        self._predictions(study, losses, run)
         last = next((sizes[call] for call in layers if sizes.get(call)), 0.0)
         growth = _growth(study, layers) if last and max(sizes.values()) > SUSPECT * last else None
         if growth is not None:
             self.growth.append(growth)
 
-    def _predictions(self, losses: list[Call], run: Run) -> None:
+    def _predictions(self, study: Study, losses: list[Call], run: Run) -> None:
         for call in losses:
             spread = _spread(call, *(run.contents.get(each) for each in call.operands[:2]))
-            if spread is not None and call.site is not None:
-                self.spreads.setdefault(Spot.of_site(call.site), []).append(spread)
+            if spread is None or call.site is None:
+                continue
+            spot = Spot.of_site(call.site)
+            self.spreads.setdefault(spot, []).append(spread)
+            self.alike.pop(spot, None)
+            if spread == 0 and (made := _made_alike(study, call.operands[0])) is not None:
+                self.alike[spot] = made
 
     def _enter(self, study: Study, call: Call, content: torch.Tensor) -> None:
         scope = call.module if isinstance(call.module, Scope) else None

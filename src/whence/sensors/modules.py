@@ -107,7 +107,7 @@ class ModuleSensor(Sensor):
             if frame is None:
                 return
             if frame.f_code is copy._reconstruct.__code__ and frame.f_locals.get("y") is module:  # type: ignore[attr-defined]
-                self.listener.modules.note_copy(module, frame.f_locals["x"])
+                self.listener.modules.note_copy(module, frame.f_locals["x"], user_stack(frame))
                 return
             frame = frame.f_back
 

@@ -110,11 +110,12 @@ class OptimizerSensor(Sensor):
         self._guarded(self._count, optimizer, sys._getframe(1))
 
     def _count(self, optimizer: Optimizer, frame: FrameType | None) -> None:
-        """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together."""
+        """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together. One that comes later goes on from there."""
         ref, count = self._last
         if ref is None or ref() is not optimizer:
             self._alive.add(weakref.ref(optimizer, self._alive.discard))
-            count = self._counts.setdefault(optimizer, [0])
+            together = ref is not None and ref() is not None
+            count = self._counts.setdefault(optimizer, [self.steps - together])
             self._last = weakref.ref(optimizer), count
         count[0] += 1
         if count[0] > self.steps:

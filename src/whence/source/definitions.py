@@ -165,11 +165,11 @@ def _contains(definition: Definition, node: ast.AST) -> bool:
 
 def _is_in_another_arm(node: ast.AST, other: ast.AST) -> bool:
     """Whether two nodes stand in the two arms of one `if`: what the one sets does not reach the other, but for a turn of a loop before."""
-    arms = dict(_arms_around(node))
-    return any(arms.get(branching, arm) != arm for branching, arm in _arms_around(other))
+    arms = dict(arms_around(node))
+    return any(arms.get(branching, arm) != arm for branching, arm in arms_around(other))
 
 
-def _arms_around(node: ast.AST) -> Iterator[tuple[ast.If, str]]:
+def arms_around(node: ast.AST) -> Iterator[tuple[ast.If, str]]:
     """The `if` statements that a node stands in, each with the arm."""
     walker: ast.AST | None = node
     while walker is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -45,13 +46,25 @@ class Scope:
             scope = scope.parent
 
 
+def _keep(places: dict[int, tuple[weakref.ref[Any], tuple[Site, ...]]], thing: Any, stack: tuple[Site, ...]) -> None:
+    """Until the thing is gone."""
+    key = id(thing)
+
+    def forget(reference: weakref.ref[Any]) -> None:
+        if key in places and places[key][0] is reference:
+            del places[key]
+
+    places[key] = weakref.ref(thing, forget), stack
+
+
 class ModuleBook:
     """What is known of each module beside the module itself. Keeps none alive, and asks none for its hash."""
 
     def __init__(self) -> None:
         self._stacks: dict[int, tuple[Site, ...]] = {}
         self._known: dict[int, weakref.ref[nn.Module]] = {}
-        self._copies: dict[int, tuple[weakref.ref[nn.Module], tuple[Site, ...]]] = {}
+        self._copies: dict[int, tuple[weakref.ref[Any], tuple[Site, ...]]] = {}
+        self._copied: dict[int, tuple[weakref.ref[Any], tuple[Site, ...]]] = {}
         self._root_ids: set[int] = set()
         self._inside: dict[Site, int] = {}
         self._registered: dict[int, tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = {}
@@ -73,16 +86,19 @@ class ModuleBook:
         self._know(module)
         self._stacks[id(module)] = stack
 
-    def note_copy(self, module: nn.Module, original: nn.Module) -> None:
+    def note_copy(self, module: nn.Module, original: nn.Module, stack: tuple[Site, ...]) -> None:
         """A copy was built where what it is a copy of was: nn.TransformerEncoder copies the layer that it is given."""
-        key, copies, stack = id(module), self._copies, self.built_at(original)
+        built = self.built_at(original)
+        if built:
+            _keep(self._copies, module, built)
+        for weight in module._parameters.values() if stack else ():
+            if weight is not None:
+                _keep(self._copied, weight, stack)
 
-        def forget(reference: weakref.ref[nn.Module]) -> None:
-            if key in copies and copies[key][0] is reference:
-                del copies[key]
-
-        if stack:
-            copies[key] = weakref.ref(module, forget), stack
+    def copied_at(self, weight: torch.Tensor) -> tuple[Site, ...]:
+        """Where a copy of a module was made that has brought this weight with it."""
+        ref, stack = self._copied.get(id(weight), (None, ()))
+        return stack if ref is not None and ref() is weight else ()
 
     def note_inside(self, stack: tuple[Site, ...]) -> None:
         """A module was built while another one was running."""

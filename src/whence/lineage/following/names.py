@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from whence.lineage.following.branches import arm_taken
 from whence.lineage.following.columns import column_put
 from whence.lineage.following.containers import Path
 from whence.lineage.following.definitions import follow_definition, follow_settings
 from whence.lineage.following.settings import variable_settings
 from whence.lineage.grounds import Ground, ground_of, ground_of_node, module_ground, outer_sites
-from whence.source.definitions import Definition, definitions_before, find_definition
+from whence.source.definitions import Definition, arms_around, definitions_before, find_definition
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
 from whence.source.text import enclosing, statement_of, tree_of
@@ -86,10 +87,23 @@ def _reaching(trace: SourceTrace, node: ast.Name, ground: Ground) -> Definition 
     last = find_definition(node.id, ground.scope, before)
     if last is None or not isinstance(enclosing(last.node, ast.If, *SCOPES), ast.If):
         return last
-    for other in definitions_before(node.id, ground.scope, before):
+    earlier = definitions_before(node.id, ground.scope, before)
+    for other in earlier:
         if isinstance(other.value, ast.Constant) and trace.prop.holds(other.value.value):
             return other
-    return last
+    around = dict(arms_around(before))
+    reaching = (each for each in earlier if not _was_passed_over(trace, each.node, ground, around))
+    return next(reaching, last)
+
+
+def _was_passed_over(trace: SourceTrace, node: ast.AST, ground: Ground, around: dict[ast.If, str]) -> bool:
+    """Whether a statement stands in an arm of an `if` that did not run: where the statement that is looked from stands, or by what was
+    asked, as long as that is still known."""
+    for branching, arm in arms_around(node):
+        taken = around.get(branching) or arm_taken(branching, ground, trace.frames)
+        if taken is not None and taken != arm:
+            return True
+    return False
 
 
 def _imported(trace: SourceTrace, name: str, ground: Ground) -> Spot | None:

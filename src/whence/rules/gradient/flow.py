@@ -15,6 +15,7 @@ from whence.lineage.following.trace import SourceTrace
 from whence.lineage.properties import Property
 from whence.lineage.switches import switch_around
 from whence.rules.gradient.no_graph import cut_text
+from whence.rules.gradient.numbers import TO_NUMBERS, number_in_loss
 from whence.rules.gradient.sampled import drawn_without_way
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
@@ -28,6 +29,7 @@ from whence.tape.tape import OUT_OF_TORCH, Call, CustomFunction, Value
 
 ENOUGH = 3
 WRAPS = frozenset({"tensor", "as_tensor", "Variable", "Parameter", "Tensor"})
+UNWRAP = "Call backward on the loss itself, without wrapping it."
 MEANT = frozenset({"detach", "detach_"})
 # What was told of a whole optimizer is true of each of its weights.
 EXPLAINED = frozenset(
@@ -64,6 +66,7 @@ def fake_leaf(study: Study) -> Finding | None:
     value, stack = study.leaf_losses[-1]
     wrap = _wrapping(study, value)
     inside = wrap.operands[0] if wrap is not None and wrap.operands else _same_memory(study, value)
+    several = wrap is not None and _joins(wrap)
     # A number that was wrapped has no way back to the weights.
     is_tensor = wrap is None or bool(wrap.operands)
     cut = _cut_before(inside)
@@ -84,18 +87,32 @@ def fake_leaf(study: Study) -> Finding | None:
         verdict="the loss was wrapped anew: backward reaches no weight",
         what="no weight of the optimizer has a gradient",
         why="A tensor that is made with requires_grad=True, or has it switched on, begins a graph of its own: nothing before it is part of that.",
-        fix="Call backward on the loss itself, without wrapping it." + before,
+        fix=("Join the losses with torch.stack, which keeps their graphs." if several else UNWRAP) + before,
         chain=chain,
-        patch=_bare(spot) if spot is not None and is_tensor and inside is not value and inside.requires_grad else None,
+        patch=_bare(spot, several)
+        if spot is not None and is_tensor and inside is not value and inside.requires_grad
+        else None,
     )
 
 
-def _bare(spot: Spot) -> str | None:
+def _bare(spot: Spot, several: bool) -> str | None:
     """The loss as it was before something was wrapped around it."""
     match node := spot.node():
         case ast.Call(args=[kept]) if last_name(node.func) in WRAPS and not isinstance(kept, ast.Starred):
-            return _unwrapped(spot.filename, node, kept)
+            return _stacked(spot.filename, node, kept) if several else _unwrapped(spot.filename, node, kept)
     return None
+
+
+def _joins(wrap: Call) -> bool:
+    """Whether it is given a list of tensors: these are to be put together, and not left as they are."""
+    return bool(wrap.args) and isinstance(wrap.args[0], list | tuple)
+
+
+def _stacked(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
+    owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    return (
+        diff_of(replace_node(filename, node, f"torch.stack({text_of(filename, kept)})")) if owner == "torch" else None
+    )
 
 
 def _same_memory(study: Study, value: Value) -> Value:
@@ -171,7 +188,10 @@ def detached(audit: Audit) -> Finding | None:
         return None
     lost = [each for each in _without_gradient(audit) if each.weight is not None and each.weight.grad is None]
     for entry in lost:
-        cut = _cut_after(audit.tape.calls, entry.call, entry.weight) if entry.call is not None else None
+        if entry.call is None:
+            continue
+        way = audit.tape.calls, entry.call, entry.weight
+        cut = _cut_after(*way) or number_in_loss(*way)
         if cut is None or cut.site is None:
             continue
         leaves = _leaves_torch(cut, audit)
@@ -209,6 +229,8 @@ def _why(cut: Call) -> str:
 def _fix(cut: Call, leaves: bool) -> str:
     if cut.name in WRAPS and not leaves:
         return "Use the tensor itself, which has its graph: what wraps it makes a copy without one."
+    if cut.name in TO_NUMBERS:
+        return "Use the tensor itself in the loss: a number is for what is printed or kept."
     if leaves or cut.name in OUT_OF_TORCH:
         return "Stay in torch there: torch has the same functions, with derivatives."
     return "Take the cut away; if these weights are not to learn, freeze them with requires_grad_(False)."
@@ -220,8 +242,10 @@ def _uncut(cut: Call) -> str | None:
     if cut.site is None or not isinstance(node, ast.Call):
         return None
     match node:
-        case ast.Call(func=ast.Attribute(value=kept, attr="detach" | "detach_"), args=[]):
+        case ast.Call(func=ast.Attribute(value=kept, attr="detach" | "detach_" | "item"), args=[]):
             return _unwrapped(cut.site.filename, node, kept)
+        case ast.Call(args=[ast.expr() as kept]) if cut.name in WRAPS and _joins(cut):
+            return _stacked(cut.site.filename, node, kept)
         case ast.Call(args=[ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript() as kept]) if cut.name in WRAPS:
             return _unwrapped(cut.site.filename, node, kept)
     return None

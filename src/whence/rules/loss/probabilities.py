@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from itertools import islice
 
 from torch import nn
 
@@ -41,6 +42,8 @@ def argument(call: Call, position: int, name: str) -> Value | None:
 
 SOFTMAX = frozenset({"softmax", "softmin"})
 LOGS = frozenset({"log_softmax", "log", "log1p", "logsigmoid"})
+DIVISIONS = frozenset({"div", "__truediv__", "true_divide", "divide", "div_", "__itruediv__"})
+NEAR = 8
 SIGMOID = frozenset({"sigmoid", "sigmoid_", "hardsigmoid", "expit"})
 
 
@@ -54,7 +57,8 @@ def double_softmax(study: Study) -> Finding | None:
         All inputs lie between 0 and 1, so that even a perfect prediction keeps a large loss, and gradients are flattened:
         the model learns slowly and badly, without any error.
     How it is detected
-        On the tape: the numbers that reach the loss are those that a softmax gave, reshaped or cast at most.
+        On the tape: the numbers that reach the loss are those that a softmax gave, reshaped or cast at most; or they were divided or
+        clamped just before, none is below zero, and they add up to one over the classes.
     How to fix it
         Give the logits to the loss; apply softmax where probabilities are printed or used.
     When it stays silent
@@ -64,7 +68,7 @@ def double_softmax(study: Study) -> Finding | None:
     """
     for loss, call in study.loss_calls():
         given = argument(call, 0, "input") if call.name == "cross_entropy" else None
-        applied = made_by(given, SOFTMAX) if given is not None else None
+        applied = made_by(given, SOFTMAX) or _normalised(study, given) if given is not None else None
         if given is None or applied is None:
             continue
         classes = given.shape[1] if len(given.shape) > 1 else given.shape[0]
@@ -75,11 +79,33 @@ def double_softmax(study: Study) -> Finding | None:
             call,
             applied,
             rule="loss/double-softmax",
-            verdict="softmax is applied before cross_entropy, which applies it again",
+            verdict="softmax is applied before cross_entropy, which applies it again"
+            if applied.name in SOFTMAX
+            else "cross_entropy is given probabilities, and applies softmax to them",
             why=f"With {classes} classes a loss made so cannot fall below {floor:.4f}, however good the prediction.",
             fix="Give the logits to the loss, and apply softmax only where probabilities are wanted.",
+            is_last=made_by(given, SOFTMAX) is applied,
         )
     return None
+
+
+def _normalised(study: Study, given: Value) -> Call | None:
+    """What made numbers that add up to one over the classes: a softmax that something was done to, or a division by the sum."""
+    near = list(islice(ancestors(given), NEAR))
+    applied = next((each for each in near if each.name in SOFTMAX | DIVISIONS and not each.inner), None)
+    if (
+        applied is None
+        or not given.requires_grad
+        or any(each.name in LOGS for each in near if each.number > applied.number)
+    ):
+        return None
+    content = study.content(given)
+    axis = 1 if len(given.shape) > 1 else 0
+    if content is None or not given.shape or content.shape[axis] < 2:
+        return None
+    content = content.detach().double()
+    is_distribution = bool((content >= 0).all()) and bool(((content.sum(axis) - 1).abs() < 1e-3).all())
+    return applied if is_distribution else None
 
 
 @study_rule("loss/double-sigmoid", Rank.CAUSE)
@@ -225,18 +251,44 @@ def one_class(study: Study) -> Finding | None:
             what="the loss and its gradients are zero",
             why="softmax over one number is 1, whatever the number; its logarithm is 0.",
             fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) with float targets for one output, or give the last layer two.",
+            patch=_as_binary(study, call, given),
             replay="bit-identical" if study.run is not None else None,
         )
     return None
 
 
+def _as_binary(study: Study, call: Call, given: Value) -> str | None:
+    """The loss for one output in its place, where the targets are what that takes."""
+    target = argument(call, 1, "target")
+    if target is None or target.shape != given.shape or not target.dtype.is_floating_point:
+        return None
+    layer = study.layer_of(call)
+    built = study.modules.built_at(layer) if isinstance(layer, nn.CrossEntropyLoss) else ()
+    site = built[0] if built else call.site
+    node = site.node() if site is not None else None
+    func = node.func if isinstance(node, ast.Call) and not node.keywords else None
+    if site is None or not isinstance(func, ast.Attribute) or func.attr not in ("CrossEntropyLoss", "cross_entropy"):
+        return None
+    name = "BCEWithLogitsLoss" if built else "binary_cross_entropy_with_logits"
+    return diff_of(replace_node(site.filename, func, f"{ast.unparse(func.value)}.{name}"))
+
+
 def _tell_twice(
-    study: Study, loss: Loss, call: Call, applied: Call, *, rule: str, verdict: str, why: str, fix: str
+    study: Study,
+    loss: Loss,
+    call: Call,
+    applied: Call,
+    *,
+    rule: str,
+    verdict: str,
+    why: str,
+    fix: str,
+    is_last: bool = True,
 ) -> Finding | None:
     # The loss itself, not the sum that it may be part of.
     made = call.outputs[0] if call.outputs else loss.value
     shared = _shared_with_target(applied, call)
-    without = study.again(made, amend=lambda each, run: _skip(each, run, applied))
+    without = study.again(made, amend=lambda each, run: _skip(each, run, applied)) if is_last else None
     mended = without.contents.get(made) if without is not None else None
     before = study.content(made)
     return tell_silent(
@@ -252,7 +304,7 @@ def _tell_twice(
         else "the loss is made from it",
         why=why,
         fix=fix,
-        patch=_without(applied, study) if shared is None else None,
+        patch=_without(applied, study) if shared is None and is_last else None,
         replay="bit-identical" if before is not None else None,
         counterfactual=f"without it {call.name} of the same batch is {number_text(float(mended.detach()))}"
         if mended is not None and mended.dim() == 0
@@ -283,6 +335,8 @@ def _without(applied: Call, study: Study) -> str | None:
         return None
     own = applied.site.node() if applied.site is not None else None
     if node is not own:
+        if _builds_others(applied, study):
+            return None
         return diff_of(
             replace_node(
                 spot.filename,
@@ -300,6 +354,13 @@ def _without(applied: Call, study: Study) -> str | None:
     if method and isinstance(node.func, ast.Attribute):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.func.value)))
     return diff_of(replace_node(spot.filename, node, ast.unparse(node.args[0]))) if node.args else None
+
+
+def _builds_others(applied: Call, study: Study) -> bool:
+    """Whether the line that built a layer has built others as well: `ACTIVATIONS[name]()` for each entry of a list."""
+    layer = study.layer_of(applied)
+    built = study.modules.built_at(layer)[:1] if layer is not None else ()
+    return any(each is not layer and study.modules.built_at(each)[:1] == built for each in study.modules.known())
 
 
 def _as_log(softmax: Call | None, study: Study) -> str | None:

@@ -6,7 +6,8 @@ What happened
 Why it matters
     The loss falls as it should, and the model gets worse with every step.
 How it is detected
-    The step is replayed with the target itself in place of the prediction, and the loss is compared.
+    The step is replayed with the target itself in place of the prediction, and the loss is compared. Where a policy's log-probabilities of
+    actions that it drew are multiplied with what these earned, the loss is differentiated: it rises with the probability of what earned more.
 How to fix it
     A minus, or one minus the score.
 When it stays silent
@@ -25,6 +26,7 @@ import torch
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
+from whence.rules.loss.policy import earnings_lowered
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, study_rule
@@ -35,6 +37,7 @@ from whence.tape.tape import Call, Value
 SUBTRACTIONS = frozenset({"sub", "__sub__", "subtract", "rsub", "__rsub__"})
 DIFFERENCES = SUBTRACTIONS | SAME_SHAPE_LOSSES
 PRODUCTS = frozenset({"mul", "__mul__", "multiply"})
+SUMS = frozenset({"add", "__add__", "__radd__", "__iadd__"})
 DISTANCES = SAME_SHAPE_LOSSES | {"nll_loss", "cross_entropy"}
 LOOKUPS = frozenset({"gather", "nll_loss", "cross_entropy"})
 PROBABILITIES = frozenset({"sigmoid", "softmax", "exp", "clamp", "clip", "special_expit", "hardsigmoid"})
@@ -45,6 +48,8 @@ NEARLY_SURE = 0.999
 def sign(study: Study) -> Finding | None:
     if study.step < 1 or not _trains_all(study):
         return None
+    if (lowered := earnings_lowered(study)) is not None:
+        return lowered
     for loss, call in study.loss_calls():
         pair = _pair(study, call)
         if pair is None or loss.number is None or not math.isfinite(loss.number):
@@ -60,7 +65,7 @@ def sign(study: Study) -> Finding | None:
         return tell_silent(
             study,
             "loss/sign",
-            spot=place_of(call, study),
+            spot=place_of(_term(study, loss, call), study),
             symptom=spot_at(loss.call.site),
             call=call,
             step=study.step,
@@ -74,6 +79,17 @@ def sign(study: Study) -> Finding | None:
             counterfactual=f"with the target in place of the prediction the loss is {number_text(best)}",
         )
     return None
+
+
+def _term(study: Study, loss: Loss, call: Call) -> Call:
+    """The term of a loss that a call is part of, as it was last put together: that is what is to be turned round."""
+    value = loss.value
+    while value.call is not None and value.call.name in SUMS:
+        within = [each for each in value.call.operands if each.requires_grad and call in study.path(each)]
+        if len(within) != 1:
+            break
+        value = within[0]
+    return value.call or call
 
 
 def _trains_all(study: Study) -> bool:

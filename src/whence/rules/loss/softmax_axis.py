@@ -66,7 +66,7 @@ def softmax_axis(study: Study) -> Finding | None:
                 ),
             )
         if axis == 0 and isinstance(call.module, Scope) and _over_samples(study, call, given):
-            classes = len(given.shape) == 2
+            others = [axis for axis, size in enumerate(given.shape) if axis and size > 1]
             return tell_silent(
                 study,
                 "loss/softmax-axis",
@@ -79,20 +79,22 @@ def softmax_axis(study: Study) -> Finding | None:
                 verdict=f"{call.name} over the batch: dim=0 of {shape_text(given.shape)}",
                 what="the columns add up to one over the samples, not the numbers of a sample",
                 why=f"A sample's probabilities depend on the other {given.shape[0] - 1} samples of its batch.",
-                fix="Use dim=1 (dim=-1)." if classes else "Use the axis that is meant, dim=-1 for most.",
-                patch=_over_classes(place_of(call, study)) if classes else None,
+                fix=f"Use dim={others[0]}, the only axis of a sample with more than one number."
+                if len(others) == 1
+                else f"Use the axis that is meant: {' or '.join(f'dim={each}, of size {given.shape[each]}' for each in others)}.",
+                patch=_along(place_of(call, study), others[0]) if len(others) == 1 else None,
             )
     return None
 
 
-def _over_classes(spot: Spot | None) -> str | None:
+def _along(spot: Spot | None, axis: int) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None
     zeros = [
         each for each in (*node.args, *(word.value for word in node.keywords if word.arg == "dim")) if _is_zero(each)
     ]
-    return diff_of(replace_node(spot.filename, zeros[0], "1")) if len(zeros) == 1 else None
+    return diff_of(replace_node(spot.filename, zeros[0], str(axis))) if len(zeros) == 1 else None
 
 
 def _is_zero(node: ast.expr) -> bool:

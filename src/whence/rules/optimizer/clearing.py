@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from types import FrameType
 
+import torch
 from torch.optim import Optimizer
 
 from whence.finding import Finding
@@ -18,7 +20,7 @@ from whence.rules.telling import spot_at, tell_silent
 from whence.source.edits import diff_of
 from whence.source.sites import Site, variables
 from whence.source.statements import line_before
-from whence.source.text import enclosing
+from whence.source.text import enclosing, function_node
 from whence.tape.replay import plan_for, replay
 
 ENOUGH = 3
@@ -227,10 +229,9 @@ def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
     if frame is None:
         return []
     if not study.entry.stack:
-        held = {id(each): name for name, each in variables(frame).items()}
-        names = [held.get(id(each)) for each in all_weights_of(study.optimizer)]
-        if all(names):
-            return [f"for weight in [{', '.join(map(str, names))}]:", "    weight.grad = None"]
+        weights = _in_words(all_weights_of(study.optimizer), frame, backward)
+        if weights:
+            return [f"for weight in {weights}:", "    weight.grad = None"]
     node = step.site.node() if step.site is not None and step.site.f_code is backward.f_code else None
     if not isinstance(node, ast.Call):
         return []
@@ -241,6 +242,20 @@ def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
         # `for optimizer in optimizers: optimizer.step()`: at the backward the name stands for another one, or for none.
         return []
     return [f"{owner}.zero_grad()"] if owner.isidentifier() or study.entry.stack else []
+
+
+def _in_words(weights: Iterable[torch.Tensor], frame: FrameType, backward: Site) -> str:
+    """A variable that has these weights, or one for each of them; a loop's stands for another one at each turn."""
+    scope = function_node(backward)
+    loops = [each for each in ast.walk(scope) if isinstance(each, ast.For)] if scope is not None else []
+    passing = {name for each in loops for name in _names_in(each.target)}
+    held = {name: each for name, each in variables(frame).items() if name not in passing}
+    wanted = [id(each) for each in weights]
+    for name, each in held.items():
+        if type(each) in (list, tuple) and sorted(map(id, each)) == sorted(wanted):
+            return name
+    names = {id(each): name for name, each in held.items()}
+    return f"[{', '.join(names[each] for each in wanted)}]" if set(wanted) <= names.keys() else ""
 
 
 def _names_in(target: ast.expr) -> set[str]:

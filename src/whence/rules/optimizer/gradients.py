@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from types import CodeType
 
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
@@ -12,10 +13,12 @@ from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.rules.optimizer.edits import moved_behind, stepped_after
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.definitions import own_nodes
 from whence.source.edits import Edit, diff_of
-from whence.source.sites import Site
+from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
 from whence.source.statements import move_after, move_before
+from whence.source.text import tree_of
 
 ENOUGH = 3
 
@@ -191,18 +194,7 @@ def no_update(audit: Audit) -> Finding | None:
                 else None,
             )
         if entry.steps >= 2 * ENOUGH and entry.rates and entry.rates[1] == 0.0 and entry.stack:
-            return tell_silent(
-                audit,
-                "optimizer/no-update",
-                spot=Spot.of_site(entry.stack[0]),
-                step=audit.step,
-                op=entry.kind,
-                phase="optimizer",
-                verdict=f"the learning rate is 0 in all {entry.steps} steps: no weight changes",
-                what="every update is zero",
-                why="The update is the learning rate times a direction.",
-                fix="Give the optimizer a learning rate above zero; look at the scheduler, if there is one.",
-            )
+            return _tell_no_rate(audit, entry)
         steps = [each for each in story if each.kind is Kind.STEP]
         if (
             len(steps) >= 2 * ENOUGH
@@ -224,6 +216,47 @@ def no_update(audit: Audit) -> Finding | None:
                 fix="Call step after backward and before zero_grad.",
                 patch=moved_behind(steps[-1].site, backwards[-1].site),
             )
+    return None
+
+
+def _tell_no_rate(audit: Audit, entry: OptimizerEntry) -> Finding | None:
+    plan = audit.schedules.of(entry.ref)
+    steered = plan is not None and plan.highest == 0.0 and bool(plan.built)
+    built = spot_at(plan.built[0] if plan is not None and steered else entry.stack[0])
+    formula = _spot_of_formula(plan.formula) if plan is not None and plan.formula is not None and steered else None
+    return tell_silent(
+        audit,
+        "optimizer/no-update",
+        spot=formula or built,
+        symptom=built,
+        step=audit.step,
+        op=plan.kind if plan is not None and steered else entry.kind,
+        phase="optimizer",
+        verdict=f"the learning rate is 0 in all {entry.steps} steps: no weight changes",
+        what=f"{plan.kind} sets it to 0 in every step" if plan is not None and steered else "every update is zero",
+        why="The update is the learning rate times a direction."
+        + (" What this gives is multiplied with the rate of the optimizer." if formula is not None else ""),
+        fix=f"Let it come to more than zero within the {entry.steps} steps of the run." + _floored(formula)
+        if steered
+        else "Give the optimizer a learning rate above zero; look at the scheduler, if there is one.",
+    )
+
+
+def _floored(formula: Spot | None) -> str:
+    node = formula.node() if formula is not None else None
+    floors = node is not None and any(isinstance(each, ast.FloorDiv) for each in ast.walk(node))
+    return " // gives whole numbers, 0 for every share below one: / gives the share." if floors else ""
+
+
+def _spot_of_formula(code: CodeType) -> Spot | None:
+    """What a function gives back: its only return, the body of a lambda; else where it begins."""
+    tree = tree_of(code.co_filename)
+    for node in ast.walk(tree) if tree is not None and not is_library(code.co_filename) else ():
+        if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
+            return Spot.of_node(code.co_filename, node)
+        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (code.co_name, code.co_firstlineno):
+            returns = [each for each in own_nodes(node) if isinstance(each, ast.Return) and each.value is not None]
+            return Spot.of_node(code.co_filename, returns[0] if len(returns) == 1 else node)
     return None
 
 

@@ -12,9 +12,10 @@ from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import tree_of
+from whence.source.text import enclosing, tree_of
 
 ENOUGH = 3
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 @audit_rule("optimizer/recreated", Rank.CALL)
@@ -44,7 +45,8 @@ def recreated(audit: Audit) -> Finding | None:
                 return tell_silent(
                     audit,
                     "optimizer/recreated",
-                    spot=Spot.of_site(site),
+                    spot=Spot.of_site(_repeated(entry.stack)),
+                    symptom=Spot.of_site(site),
                     step=audit.step,
                     op=entry.kind,
                     phase="optimizer",
@@ -56,6 +58,16 @@ def recreated(audit: Audit) -> Finding | None:
                     patch=built_once(site),
                 )
     return None
+
+
+def _repeated(stack: tuple[Site, ...]) -> Site:
+    """What a loop does again and again: the nearest caller that stands in one."""
+    for site in stack:
+        statement = site.statement()
+        around = enclosing(statement, ast.For, ast.While, *FUNCTIONS) if statement is not None else None
+        if isinstance(around, ast.For | ast.While):
+            return site
+    return stack[0]
 
 
 @audit_rule("optimizer/frozen-moves", Rank.CAUSE)

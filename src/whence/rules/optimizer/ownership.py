@@ -298,7 +298,7 @@ def _where_replaced(audit: Audit, weight: torch.Tensor) -> Spot | None:
 def _replacing(audit: Audit, weight: torch.Tensor) -> tuple[Site, ...]:
     """The lines that built the new layer, or assigned the parameter."""
     owner = audit.modules.owner_of(weight)
-    registered = audit.modules.registered_at(weight)
+    registered = audit.modules.registered_at(weight) or audit.modules.copied_at(weight)
     # The layer may have been replaced in its turn; its own constructor has registered the weight.
     stack = audit.modules.built_at(owner[0]) if owner is not None else registered
     return registered if registered and registered[:1] != stack[:1] else stack

@@ -1,0 +1,216 @@
+"""Objectives of a policy: log-probabilities of actions that it drew itself, times what these have earned."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.study import Loss, Study
+from whence.lineage.ancestry import ancestors
+from whence.rules.operations import SAME_NUMBERS
+from whence.rules.telling import spot_at, tell_silent
+from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.tape.replay import is_weight
+from whence.tape.tape import Call, Value
+
+PRODUCTS = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
+DIFFERENCES = frozenset({"sub", "__sub__", "subtract", "__rsub__", "rsub"})
+SAME_SIGN = SAME_NUMBERS | PRODUCTS | {"neg", "__neg__", "negative", "sum"}
+DRAWS = frozenset({"multinomial", "bernoulli", "poisson", "binomial", "normal"})
+"""They take what decides the distribution; noise is only as large as what it is given."""
+PICKS = frozenset({"gather", "__getitem__"})
+COSTS = frozenset({"nll_loss", "cross_entropy", "binary_cross_entropy_with_logits", "binary_cross_entropy"})
+FURTHEST = 60
+MOST_SCORES = 256
+NEARLY_ALL = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The product of something that rises or falls with how likely actions were, and of what they earned."""
+
+    call: Call
+    likely: Value
+    rises: bool
+    earned: Value | float
+
+
+def earnings_lowered(study: Study) -> Finding | None:
+    """A policy that unlearns what earned most: its log-probabilities times returns are minimised, and not their negative."""
+    if not any(map(_is_own_draw, study.calls)):
+        return None
+    for loss in study.losses:
+        scores = _scores(study, loss)
+        pushes, earned = _pushes(study, loss, scores)
+        along = pushes * earned
+        whole = float(along.abs().sum())
+        if not _tells_apart(earned) or not whole or float(along.clamp(min=0).sum()) < NEARLY_ALL * whole:
+            continue
+        spot = spot_at(scores[0].call.site)
+        return tell_silent(
+            study,
+            "loss/sign",
+            spot=spot,
+            symptom=spot_at(loss.call.site),
+            call=scores[0].call,
+            step=study.step,
+            severity=Severity.INFO,
+            confidence=Confidence.HINT,
+            verdict="actions that earned most are made less likely: log-probability times return is minimised",
+            what="it falls when actions with a positive return get a smaller probability",
+            why="An optimizer lowers what backward is called on. The expected return rises with log-probability times return: that is to "
+            "be raised.",
+            fix="Minimise its negative, -log_prob * return; leave it if what is multiplied is a cost.",
+            patch=_negated(spot),
+            replay="bit-identical",
+            counterfactual=f"the loss rises with the probability of what earned more, in all of {len(earned)} actions",
+        )
+    return None
+
+
+def _scores(study: Study, loss: Loss) -> list[Score]:
+    known: dict[Site | None, bool] = {}
+    found = list(islice(_products(study, loss, known), MOST_SCORES))
+    within = {id(call) for each in found for call in _products_within(each.likely)}
+    return [each for each in found if id(each.call) not in within]
+
+
+def _products(study: Study, loss: Loss, known: dict[Site | None, bool]) -> Iterator[Score]:
+    for call in study.path(loss.value):
+        if call.name not in PRODUCTS or call.inner or len(call.args) != 2 or not call.outputs:
+            continue
+        learnt = [each for each in call.args if isinstance(each, Value) and each.requires_grad]
+        given = [each for each in call.args if each not in learnt]
+        if len(learnt) != 1 or not isinstance(given[0], Value | float) or _is_mask(study, given[0]):
+            continue
+        if call.site not in known:
+            rises = _rises(study, learnt[0], given[0])
+            if rises is None:
+                continue
+            known[call.site] = rises
+        yield Score(call, learnt[0], known[call.site], given[0])
+
+
+def _products_within(value: Value) -> Iterator[Call]:
+    """Products that a factor of another one was made by: discounts, weights of samples."""
+    for _ in range(FURTHEST):
+        call = value.call
+        if call is None or call.name not in SAME_SIGN:
+            return
+        if call.name in PRODUCTS:
+            yield call
+        value = next((each for each in call.operands if each.requires_grad), value)
+
+
+def _is_mask(study: Study, given: Value | float) -> bool:
+    if isinstance(given, float):
+        return False
+    content = study.content(given) if given.dtype.is_floating_point else None
+    return content is None or (content.numel() > 1 and bool(((content == 0) | (content == 1)).all()))
+
+
+def _rises(study: Study, likely: Value, earned: Value | float) -> bool | None:
+    """Whether a value rises with how likely a policy finds the actions that it drew: None if it has nothing to do with that."""
+    met = next((each for each in islice(ancestors(likely), FURTHEST) if _is_meeting(study, each)), None)
+    made = study.content(met.outputs[0]) if met is not None else None
+    before = study.content(likely)
+    if met is None or made is None or before is None:
+        return None
+    if isinstance(earned, Value) and met in ancestors(earned):
+        # A bound on a likelihood has the log-probability itself for a cost.
+        return None
+    better = made + 1 if met.name in PICKS else made - 1 if met.name in COSTS else torch.zeros_like(made)
+    after = study.with_content(met.outputs[0], better, likely)
+    if after is None or after.shape != before.shape or torch.equal(after, before):
+        return None
+    return True if bool((after >= before).all()) else False if bool((after <= before).all()) else None
+
+
+def _is_meeting(study: Study, call: Call) -> bool:
+    """Where an action that a policy drew is held against that policy: its entry in a table of (logarithms of) probabilities, or the
+    distance from the middle of a density."""
+    if call.inner or call.forgotten or len(call.operands) < 2 or not call.outputs or not call.outputs[0].requires_grad:
+        return False
+    if call.name in DIFFERENCES:
+        return any(map(_is_own, call.operands))
+    if call.name in COSTS:
+        return bool(call.outputs[0].shape) and _is_own(call.operands[1])
+    if call.name not in PICKS or not any(map(_is_own, call.operands[1:])):
+        return False
+    table = study.content(call.operands[0])
+    if table is None or not table.is_floating_point() or not table.dim():
+        return False
+    table = table.detach()
+    return any(bool(((each.sum(-1) - 1).abs() < 1e-3).all()) for each in (table.exp(), table))
+
+
+def _is_own(value: Value) -> bool:
+    """Whether a value was drawn from what weights have made."""
+    call = value.call
+    for _ in range(FURTHEST):
+        if call is None or value.requires_grad or not call.operands:
+            return False
+        if call.name in DRAWS:
+            return _is_own_draw(call)
+        if call.name not in SAME_NUMBERS | {"long", "broadcast_tensors", "detach", "clamp"}:
+            return False
+        at = next((place for place, each in enumerate(call.outputs) if each is value), 0)
+        value = call.operands[at] if call.name == "broadcast_tensors" and at < len(call.operands) else call.operands[0]
+        call = value.call
+    return False
+
+
+def _is_own_draw(call: Call) -> bool:
+    if call.name not in DRAWS or call.inner or any(each.requires_grad for each in call.outputs):
+        return False
+    made = islice(ancestors(*call.operands), FURTHEST)
+    return any(is_weight(each) for before in made for each in before.operands)
+
+
+def _pushes(study: Study, loss: Loss, scores: list[Score]) -> tuple[torch.Tensor, torch.Tensor]:
+    """How the loss rises with the log-probability of each action, and what that has earned."""
+    none = torch.zeros(0), torch.zeros(0)
+    run = study.run if scores else None
+    whole = run.contents.get(loss.value) if run is not None else None
+    if (
+        run is None
+        or whole is None
+        or not whole.requires_grad
+        or any(each.likely not in run.contents for each in scores)
+    ):
+        return none
+    wanted = [run.contents[each.likely] for each in scores]
+    try:
+        gradients = torch.autograd.grad(whole.sum(), wanted, retain_graph=True, allow_unused=True)
+    except RuntimeError:
+        return none
+    pushes, earned = [], []
+    for score, gradient in zip(scores, gradients, strict=True):
+        given = study.content(score.earned) if isinstance(score.earned, Value) else torch.tensor(score.earned)
+        if gradient is None or given is None or given.numel() not in (1, gradient.numel()):
+            return none
+        pushes.append((gradient if score.rises else -gradient).reshape(-1).float())
+        earned.append(given.detach().reshape(-1).float().expand(gradient.numel()))
+    return torch.cat(pushes), torch.cat(earned)
+
+
+def _tells_apart(earned: torch.Tensor) -> bool:
+    """Whether some actions earned more than others, by more than yes and no: a mask says no more than that."""
+    if len(earned) < 2 or not math.isfinite(float(earned.sum())):
+        return False
+    return bool((earned != earned[0]).any()) and not bool(((earned == 0) | (earned == 1)).all())
+
+
+def _negated(spot: Spot | None) -> str | None:
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return None
+    return diff_of(replace_node(spot.filename, node.left, f"-{in_parentheses(spot.filename, node.left)}"))
