@@ -17,7 +17,7 @@ Cost
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -72,7 +72,7 @@ def wrapped(call: Call) -> Finding | None:
         why=f"{dtype_name(result.dtype)} holds {'0 to 255' if result.dtype is torch.uint8 else '-128 to 127'}; what goes beyond begins again at the other end.",
         fix="Convert before the arithmetic: .float() or .to(torch.int16).",
         what=verdict,
-        patch=_widened(Spot.of_site(call.site), ".int()"),
+        patch=_widened(Spot.of_site(call.site), [isinstance(each, Value) for each in call.args], ".int()"),
     )
 
 
@@ -125,14 +125,16 @@ def tell_wrapped(facts: Study | Audit, found: Wrap, symptom: Spot | None, what: 
         what=what,
         why="A uint8 has 256 values and nothing beyond: 10 - 20 is 246, 200 + 100 is 44.",
         fix="Make a wider type of it first: .astype(np.int16), or float.",
-        patch=_widened(found.spot, '.astype("int16")') if found.is_array_first else None,
+        patch=_widened(found.spot, [found.is_array_first], '.astype("int32")'),
         counterfactual=f"the same operation in wide integers leaves 0 to 255 in {found.count} elements",
     )
 
 
-def _widened(spot: Spot, cast: str) -> str | None:
-    """`after - before` to `after.astype("int16") - before`: the other one follows."""
+def _widened(spot: Spot, are_arrays: Sequence[bool], cast: str) -> str | None:
+    """`after - before` to `after.int() - before`: where one of two is widened the other one follows."""
     node = spot.node()
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
+    sides = zip((node.left, node.right), are_arrays, strict=False) if isinstance(node, ast.BinOp) else ()
+    first = next((each for each, is_one in sides if is_one), None)
+    if first is None:
         return None
-    return diff_of(replace_node(spot.filename, node.left, f"{in_parentheses(spot.filename, node.left)}{cast}"))
+    return diff_of(replace_node(spot.filename, first, f"{in_parentheses(spot.filename, first)}{cast}"))
