@@ -12,12 +12,6 @@ def build():
     return model, loader
 
 
-def make_optimizer(model):
-    matrices = [each for each in model.parameters() if each.dim() > 1]
-    biases = [each for each in model.parameters() if each.dim() == 1]
-    return torch.optim.Adam([{"params": matrices, "weight_decay": 1e-4}, {"params": biases}], lr=2e-3)
-
-
 def run_epoch(model, loader, optimizer, loss_fn):
     total = 0.0
     for x, y in loader:
@@ -31,7 +25,7 @@ def run_epoch(model, loader, optimizer, loss_fn):
 
 model, loader = build()
 loss_fn = nn.SmoothL1Loss()
-optimizer = make_optimizer(model)
+optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
 for epoch in range(1, 9):
     train_loss = run_epoch(model, loader, optimizer, loss_fn)
     print(f"Epoch {epoch}/8 - loss: {train_loss:.4f}")
