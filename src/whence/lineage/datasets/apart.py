@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from torch.utils.data import TensorDataset
-
 from whence.lineage.datasets.belonging import (
     Mixed,
     Table,
@@ -22,7 +20,6 @@ from whence.lineage.datasets.belonging import (
     pair_of,
     table_of,
 )
-from whence.lineage.datasets.preparing import innermost
 from whence.lineage.preparation import VariableWatch, prepare_again
 from whence.source.spots import Spot
 from whence.source.text import statement_at
@@ -91,9 +88,6 @@ def rows_apart(pair: Pair | None, frames: list[FrameType]) -> RowsApart | None:
 
 def pair_in(dataset: Any) -> Pair | None:
     """What the samples of a dataset are made of: all inputs, and all labels."""
-    dataset = innermost(dataset)
-    if isinstance(dataset, TensorDataset):
-        return pair_of_tables(dataset.tensors[0], dataset.tensors[-1]) if len(dataset.tensors) > 1 else None
     samples: list[Any] = []
     began = time.monotonic()
     for index in range(min(len(dataset), MOST_SAMPLES)):

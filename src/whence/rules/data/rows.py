@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 
 import torch
+from torch.utils.data import TensorDataset
 
 from whence.finding import Confidence, Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.lineage.ancestry import ancestors
 from whence.lineage.datasets.apart import Pair, RowsApart, pair_in, pair_of_tables, rows_apart
+from whence.lineage.datasets.belonging import are_told
+from whence.lineage.datasets.preparing import innermost
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.loops.reordering import history_of
 from whence.rules.telling import tell_silent
@@ -67,16 +70,15 @@ def _cut_from(call: Call | None) -> torch.Tensor | None:
 
 def misaligned_rows(audit: Audit, trained: list[LoaderEntry], held: Iterable[tuple[object, object]]) -> Finding | None:
     """Do again what was done before training, and find the rows of the inputs in what comes by."""
-    datasets = [each.info.dataset for each in trained if each.info.dataset is not None][:MOST_PAIRS]
-    pairs = [pair for one, other in held if (pair := pair_of_tables(one, other)) is not None][:MOST_PAIRS]
-
-    def delivered(dataset: object) -> Pair | None:
-        with suppress(Exception):
-            return pair_in(dataset)
-        return None
+    datasets = [innermost(each.info.dataset) for each in trained if each.info.dataset is not None][:MOST_PAIRS]
+    # Tensors are looked at here, where that costs least; what has to be asked for samples, in the child.
+    tables = [each.tensors for each in datasets if isinstance(each, TensorDataset) and len(each.tensors) > 1]
+    datasets = [each for each in datasets if not isinstance(each, TensorDataset)]
+    whole = (pair_of_tables(one, other) for one, other in chain(held, ((each[0], each[-1]) for each in tables)))
+    pairs = [each for each in islice(filter(None, whole), MOST_PAIRS) if not are_told(*each)]
 
     def ask() -> RowsApart | None:
-        found = (rows_apart(pair, audit.frames) for pair in (*pairs, *map(delivered, datasets)) if pair is not None)
+        found = (rows_apart(pair, audit.frames) for pair in (*pairs, *map(_delivered, datasets)) if pair is not None)
         return next((each for each in found if each is not None), None)
 
     try:
@@ -84,6 +86,12 @@ def misaligned_rows(audit: Audit, trained: list[LoaderEntry], held: Iterable[tup
     except NotPossible:
         return None
     return _tell(audit, found, trained) if found is not None else None
+
+
+def _delivered(dataset: object) -> Pair | None:
+    with suppress(Exception):
+        return pair_in(dataset)
+    return None
 
 
 def _tell(audit: Audit, found: RowsApart, trained: list[LoaderEntry]) -> Finding | None:
