@@ -162,10 +162,11 @@ class LoaderSensor(Sensor):
         return _get_data
 
     def _wrap_next(self, original: Any) -> Any:
-        listener, rounds = self.listener, self._rounds
+        listener, rounds, calls = self.listener, self._rounds, self.listener.calls
+        plain_batch_arrived = listener.plain_batch_arrived
 
         def __next__(iterator: Any) -> Any:
-            if listener.calls.on:
+            if calls.on:
                 self._guarded(listener.fetch_began)
             try:
                 data = original(iterator)
@@ -179,9 +180,9 @@ class LoaderSensor(Sensor):
                 raise
             now = rounds.get(id(iterator))
             if now is not None and now.is_quick:
-                if listener.calls.on:
+                if calls.on:
                     self._guarded(listener.fetch_ended)
-                self._guarded(listener.plain_batch_arrived, now.info, now.sent.pop(0, None), data)
+                self._guarded(plain_batch_arrived, now.info, now.sent.pop(0, None), data)
             else:
                 self._guarded(self._note_batch, iterator, data)
             return data
