@@ -23,6 +23,10 @@ class Mark:
     """The lowest and the highest of all others."""
     high: float
 
+    def is_told_apart_by(self, number: float) -> bool:
+        """Whether a comparison with a number finds it, and nothing else."""
+        return self.value <= number <= self.low or self.high <= number <= self.value
+
     def text(self, name: str) -> str:
         share = f"{self.count} of {self.rows} rows"
         return f"{name} is {self.value:g} in {share}, and from {self.low:.3g} to {self.high:.3g} elsewhere"
@@ -41,7 +45,8 @@ def mark_in(facts: Facts) -> Mark | None:
     for mark in (facts.low, facts.high):
         rest = sample[sample != mark]
         count = len(sample) - len(rest)
-        if mark is None or len(rest) < FEWEST or not FEWEST_MARKS <= count <= MOST_MARKS * len(sample):
+        # Zero is what sequences are padded with, and what a feature is that does not apply.
+        if not mark or len(rest) < FEWEST or not FEWEST_MARKS <= count <= MOST_MARKS * len(sample):
             continue
         low, high = float(rest[0]), float(rest[-1])
         if max(low - mark, mark - high) > FAR * (high - low) and _is_measured(rest):

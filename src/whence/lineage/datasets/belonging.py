@@ -99,6 +99,9 @@ def pair_of(samples: Sequence[Any]) -> tuple[Table, Table] | None:
 def mixed(inputs: Table, labels: Table, tables: Sequence[Table]) -> Mixed | None:
     """Whether the inputs are rows of a table that has other labels for them."""
     label = labels.columns[0]
+    if _is_counted(label):
+        # A rank or a number of a row, which belongs to no table.
+        return None
     places = {number: each for number, each in enumerate(led(inputs, tables)) if each is not None}
     for number, found in places.items():
         if any(_is_same(label, each[found]) for each in tables[number].columns):
@@ -181,6 +184,11 @@ def _tells_apart(column: torch.Tensor) -> bool:
     steps = column.sort().values.diff()
     different = steps[steps > 0]
     return len(different) > 0.9 * len(steps) and bool(different.max() > 1.01 * different.min())
+
+
+def _is_counted(column: torch.Tensor) -> bool:
+    steps = column.sort().values.diff()
+    return bool(steps.min() > 0) and bool(steps.max() <= 1.01 * steps.min())
 
 
 def _looked_up(mine: torch.Tensor, column: torch.Tensor) -> Places | None:

@@ -14,6 +14,7 @@ import torch
 
 from whence.data.contract import Contract
 from whence.data.departure import Departure, Kind
+from whence.data.marks import Mark
 from whence.data.summary import Summary
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
@@ -41,6 +42,7 @@ PATIENCE = 5.0
 FACTOR = 5.0
 SPREADS = 6.0
 STALLED = 0.8
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 @audit_rule("data/train-eval-skew", Rank.CALL)
@@ -236,7 +238,8 @@ def unscaled(audit: Audit) -> Finding | None:
     How to fix it
         Bring inputs to mean 0 and spread 1, once.
     When it stays silent
-        Other ranges. It is a note, unless the loss has hardly moved or a number stands for what is missing.
+        Other ranges, and a far-off number that the program itself looks for. It is a note, unless the loss has hardly moved or a
+        number stands for what is missing.
     Cost
         A summary of the first six batches of each loader.
     """
@@ -250,15 +253,15 @@ def unscaled(audit: Audit) -> Finding | None:
     for source in _sources(audit):
         for path, leaf in source.summary.leaves.items():
             found = scale_of(path, leaf.array, source.pixels) if leaf.array is not None else None
-            if found is None:
+            if found is None or (found.mark is not None and _is_told_apart(audit, found.mark)):
                 continue
             if path not in source.sized:
                 # Now: at the end of the program its dataset may be gone.
-                written = _first_written(audit, found.shows) if found.is_certain else None
+                written = _first_written(audit, found.shows) if found.mark is not None else None
                 source.sized[path] = written or source.locate(path, found.shows)
             if not audit.final:
                 continue
-            matters = stalls or found.is_certain
+            matters = stalls or found.mark is not None
             return tell_silent(
                 audit,
                 "data/unscaled",
@@ -276,6 +279,13 @@ def unscaled(audit: Audit) -> Finding | None:
                 else found.fix,
             )
     return None
+
+
+def _is_told_apart(audit: Audit, mark: Mark) -> bool:
+    """Whether the program looks for the mark itself: `x == -9999`, `x < -100`."""
+    compared = (each for each in audit.tape.calls if each.name.strip("_") in COMPARISONS)
+    numbers = (given for each in compared for given in each.args if isinstance(given, int | float))
+    return any(map(mark.is_told_apart_by, numbers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from whence.data.facts import Facts
-from whence.data.marks import FIX, WHY, mark_in
+from whence.data.marks import FIX, WHY, Mark, mark_in
 from whence.data.summary import ArraySummary
 
 APART = 1e4
@@ -26,8 +26,8 @@ class Scale:
     """How an array shows it."""
     why: str = "Layers and learning rates are made for inputs of about one in size."
     fix: str = "Bring the inputs to mean 0 and spread 1, once, where samples are made."
-    is_certain: bool = False
-    """It is a mistake whether or not the loss goes down."""
+    mark: Mark | None = None
+    """What stands for something missing: that is a mistake whether or not the loss goes down."""
 
 
 def scale_of(path: str, leaf: ArraySummary, pixels: dict[str, bool]) -> Scale | None:
@@ -61,7 +61,7 @@ def _marks_in(name: str, facts: list[Facts]) -> Scale | None:
     for number, each in enumerate(facts):
         if (mark := mark_in(each)) is not None:
             said = mark.text(f"column {number} of {name}")
-            return Scale(said, partial(_has, mark.value), why=WHY, fix=FIX, is_certain=True)
+            return Scale(said, partial(_has, mark.value), why=WHY, fix=FIX, mark=mark)
     return None
 
 
