@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from whence.lineage.datasets.belonging import Table, mixed, places_in
+from whence.lineage.datasets.apart import pair_of_tables
+from whence.lineage.datasets.belonging import Table, are_told, mixed, places_in
 from whence.lineage.preparation import VariableWatch, prepare_again
 
 
@@ -60,3 +61,9 @@ def test_a_line_that_binds_its_own_argument_anew_is_run_again_from_the_beginning
 
     program()
     assert [thing for name, thing in seen if name == "price"] == [2.5, 2]
+
+
+def test_labels_that_are_all_alike_are_anybodys() -> None:
+    table = pair_of_tables(torch.randn(40, 3), torch.ones(40))
+    assert table is not None
+    assert are_told(*table)

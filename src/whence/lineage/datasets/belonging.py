@@ -232,8 +232,9 @@ def _comes_from(label: torch.Tensor, column: torch.Tensor) -> bool:
 
 
 def are_told(inputs: Table, labels: Table) -> bool:
-    """Whether the labels can be told from the inputs beside them: then they are theirs."""
-    return _told(inputs, labels.columns[0]) > CERTAINLY_TOLD
+    """Whether the labels can be told from the inputs beside them: then they are theirs. Labels that are all alike are anybody's."""
+    label = labels.columns[0]
+    return bool((label == label[0]).all()) or _told(inputs, label) > CERTAINLY_TOLD
 
 
 def _told(inputs: Table, label: torch.Tensor) -> float:
@@ -245,6 +246,8 @@ def _told(inputs: Table, label: torch.Tensor) -> float:
     features = (features - features.mean(0)) / (features.std(0) + 1e-9)
     features = torch.cat([features, features**2, torch.ones(len(features), 1, dtype=features.dtype)], 1)
     kinds = torch.unique(label)
+    if len(kinds) < 2:
+        return 0.0
     aims = [(label == each).double() for each in kinds[1:]] if len(kinds) <= MOST_CLASSES else [label]
     aim = torch.stack(aims, 1)
     halves = torch.arange(len(aim)) % 2 == 0
