@@ -171,6 +171,37 @@ def test_batches_that_nothing_comes_of_are_let_go(tmp_path: Path) -> None:
     in_fork(body, tmp_path)
 
 
+def test_batches_of_a_known_loader_are_looked_at_when_something_happens(tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop().settled()
+        session, samples = loop.session, TensorDataset(torch.randn(24, 4))
+        loaders = DataLoader(samples, batch_size=4), DataLoader(samples, batch_size=3)
+        for _ in range(5):
+            for loader in loaders:
+                list(loader)
+        loop.settled()
+        infos = [session.loaders.info_of(each) for each in loaders]
+        for number, ((_,), (second,)) in enumerate(zip(*loaders, strict=False)):
+            assert session.calls.on or session.loader_sensor.waiting.at is not None
+            if number == 3:
+                assert not session.calls.on
+                loop.net(second)
+                assert session.loader_sensor.waiting.at is None
+                now = session.loaders.current
+                assert now is not None
+                assert (now.info, now.number, now.indices) == (infos[1], 5 * 8 + 3, [9, 10, 11])
+                assert [session.auditor.batches.entry_of(each).epochs[-1].batches for each in infos] == [4, 4]
+        assert [each.batches for each in infos] == [6 * 6, 5 * 8 + 6]
+        samples.tensors[0][9] = torch.nan
+        for (inputs,) in loaders[0]:
+            loop.step(loop.net(inputs).square().mean())
+        (found,) = (each for each in session.record.report.findings if each.rule == "data/nonfinite")
+        assert found.origin.sample is not None
+        assert found.origin.sample.dataset_index == 9
+
+    in_fork(body, tmp_path)
+
+
 def test_a_schedule_is_noted_and_does_not_end_it(tmp_path: Path) -> None:
     def body() -> None:
         loop = Loop()

@@ -131,6 +131,7 @@ class BatchLedger:
     def epoch_began(self, info: LoaderInfo, stack: tuple[Site, ...], steps: dict[OptimizerEntry, int]) -> None:
         entry = self.entry_of(info)
         entry.number += 1
+        info.is_known = entry.number > EPOCHS_NOTED
         if entry.epochs:
             self._close(entry.epochs[-1], steps)
         if len(entry.epochs) > EPOCHS_NOTED:
@@ -161,9 +162,15 @@ class BatchLedger:
         epoch = entry.epochs[-1]
         epoch.batches += 1
         self.present = epoch.began
-        if entry.number > EPOCHS_NOTED:
+        if info.is_known:
             return False
         return epoch.batches <= BATCHES_NOTED or epoch.batches % epoch.stride == 0
+
+    def pass_over(self, info: LoaderInfo, count: int) -> None:
+        """Batches of a loader that is known."""
+        entry = self.entry_of(info)
+        if entry.epochs:
+            entry.epochs[-1].batches += count
 
     def note(self, batch: Batch, data: Any) -> None:
         """What a batch that was counted looks like."""

@@ -7,13 +7,15 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import Any, Protocol
 
+from torch import is_grad_enabled
 from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as torch_dataloader
 
 from whence.sensors.calls import CallSensor
-from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
+from whence.sensors.sensor import Complaints, Postponed, Sensor, hide_this_frame
 from whence.source.sites import caller_frame, user_stack
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost
 from whence.tape.indices import listed, packed
@@ -32,6 +34,7 @@ class Listener(Complaints, Protocol):
     def fetch_ended(self) -> None: ...
     def batch_arrived(self, batch: Batch, data: Any) -> None: ...
     def plain_batch_arrived(self, info: LoaderInfo, indices: Sequence[Any] | None, data: Any) -> None: ...
+    def batches_passed(self, info: LoaderInfo, count: int) -> None: ...
     def epoch_began(self, info: LoaderInfo) -> None: ...
     def epoch_ended(self, info: LoaderInfo) -> None: ...
     def fetch_failed(
@@ -55,9 +58,11 @@ class Round:
         "is_plain",
         "is_quick",
         "iterator",
+        "passed",
         "sent",
         "streams",
         "tasks",
+        "waiting",
         "workers",
     )
 
@@ -77,6 +82,10 @@ class Round:
         """The iterator's own account of what its workers owe it."""
         self.is_plain = info.gives_fresh_lists and not info.workers and not info.is_iterable
         """Its indices come as a list for each batch, and the batch at once."""
+        self.waiting: tuple[Sequence[Any] | None, Any] = None, None
+        """The last batch, if nobody has looked at it yet: its indices, and what it is."""
+        self.passed = 0
+        """Batches that came before it and that nobody has looked at."""
         self.is_quick = False
         """And there is nothing else to be known of a batch: its samples draw no random numbers."""
         self.judge()
@@ -97,6 +106,8 @@ class LoaderSensor(Sensor):
         """By the identity of the iterator, while that is alive."""
         self._crews: deque[Round] = deque(maxlen=4)
         """The last ones that had workers, also if their iterator is gone."""
+        self.waiting = self.postponed = Postponed(self._look_at)
+        """The round whose last batch nobody has looked at yet."""
 
     def _attach(self) -> None:
         self._wrap(DataLoader, "__init__", self._wrap_init)
@@ -163,7 +174,7 @@ class LoaderSensor(Sensor):
 
     def _wrap_next(self, original: Any) -> Any:
         listener, rounds, calls = self.listener, self._rounds, self.listener.calls
-        plain_batch_arrived = listener.plain_batch_arrived
+        plain_batch_arrived, wait = listener.plain_batch_arrived, self._wait
 
         def __next__(iterator: Any) -> Any:
             if calls.on:
@@ -182,12 +193,34 @@ class LoaderSensor(Sensor):
             if now is not None and now.is_quick:
                 if calls.on:
                     self._guarded(listener.fetch_ended)
+                elif now.info.is_known and is_grad_enabled() and get_ident() == self._thread:
+                    wait(now, data)
+                    return data
                 self._guarded(plain_batch_arrived, now.info, now.sent.pop(0, None), data)
             else:
                 self._guarded(self._note_batch, iterator, data)
             return data
 
         return __next__
+
+    def _wait(self, now: Round, data: Any) -> None:
+        """A batch of a loader that is known is looked at when the program does something with it, which it may never do."""
+        if self.waiting.at is now:
+            now.passed += 1
+        else:
+            self._guarded(self.waiting.take)
+            self.waiting.at = now
+        now.waiting = now.sent.pop(0, None), data
+
+    def _look_at(self, now: Round) -> None:
+        self._guarded(self._note_plain_batches, now)
+
+    def _note_plain_batches(self, now: Round) -> None:
+        (indices, data), now.waiting = now.waiting, (None, None)
+        if now.passed:
+            self.listener.batches_passed(now.info, now.passed)
+            now.passed = 0
+        self.listener.plain_batch_arrived(now.info, indices, data)
 
     def _note_epoch(self, iterator: Any, loader: Any) -> None:
         info = self.listener.loaders.info_of(loader)

@@ -27,6 +27,23 @@ def hide_this_frame(exception: BaseException) -> None:
         exception.__traceback__ = exception.__traceback__.tb_next
 
 
+class Postponed:
+    """A look that can wait until something else happens. All sensors of a watch share it: whichever sees something next has it
+    taken first."""
+
+    __slots__ = ("_look", "at")
+
+    def __init__(self, look: Callable[[Any], None]) -> None:
+        self._look = look
+        self.at: Any = None
+        """What is to be looked at, if anything."""
+
+    def take(self) -> None:
+        at, self.at = self.at, None
+        if at is not None:
+            self._look(at)
+
+
 class Sensor:
     """A thing that listens to torch. It sees only the thread that it was started in."""
 
@@ -38,6 +55,7 @@ class Sensor:
         self._thread = threading.get_ident()
         self.on = False
         self.failed = False
+        self.postponed: Postponed | None = None
 
     def start(self) -> None:
         if not self.on:
@@ -71,6 +89,8 @@ class Sensor:
         if self.failed or threading.get_ident() != self._thread:
             return None
         try:
+            if self.postponed is not None and self.postponed.at is not None:
+                self.postponed.take()
             return look(*args)
         except Exception as error:
             if is_from_a_signal(error):

@@ -79,6 +79,8 @@ class LoaderInfo:
         """Of its last batch."""
         self.noted: tuple[Any, ...] | None = None
         """The last one that the watch took notice of."""
+        self.is_known = False
+        """Whether some epochs of it have gone by."""
         self.trained = False
         """Whether backward was called while one of its batches was the last to arrive."""
         self.worker_init: Any = getattr(loader, "worker_init_fn", None)

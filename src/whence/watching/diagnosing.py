@@ -303,6 +303,19 @@ class Diagnoser:
             trip.live = found[0]
             trip.born = as_born(*found, self.tape, trip.step)
             trip.could_not += f"; {how}"
+        elif trip.born is None:
+            self._look_at_inputs(trip)
+
+    def _look_at_inputs(self, trip: Trip) -> None:
+        """The step cannot be run again, but what its modules were given is there: was it bad when the loader delivered it?"""
+        for tensor in (each for entry in trip.now.entries for each in entry if each is not None):
+            trouble, value = trouble_in(tensor), self.tape.known_value(tensor)
+            if not trouble or value is None or not isinstance(value.leaf, BatchLeaf):
+                continue
+            if trouble != "inf" or not is_mask(value, tensor):
+                trip.born = self._birth(value, Run(), None)
+                trip.could_not += "; it came with the batch"
+                return
 
     def _made_before(self, trip: Trip, born: Born) -> None:
         """It came into the replayed calls from a variable. The recording has the line, and the numbers of another step."""

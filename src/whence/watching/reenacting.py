@@ -88,6 +88,9 @@ class Reenactor:
         return None
 
     def _believed(self, found: Finding, repro: Repro | None, loss: torch.Tensor | None, trip: Trip) -> Answer | None:
+        if found.rule == "nonfinite/gradient-applied" and found.origin.line == found.symptom.line:
+            # It does not know the birth either.
+            return None
         named = trip.live.name if trip.live is not None and not trip.live.entered else None
         if named is not None and found.origin.op != named:
             return None

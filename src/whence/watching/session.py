@@ -138,6 +138,8 @@ class Session:
             self.order,
             arithmetic,
         )
+        for sensor in self.sensors:
+            sensor.postponed = self.loader_sensor.waiting
         sensors = self.calls, self.module_sensor, self.order
         self.pace = Pace(self, config.budget, self.tape, self.passes, *sensors)
         self.diagnoser.backwards_at = self.explainer.beats.last_backwards
@@ -425,6 +427,7 @@ class _Looking:
         session = self._session
         self._nested, session.is_looking = session.is_looking, True
         session.routine.on = False
+        session.loader_sensor.waiting.take()
         self._muted, session.calls.muted = session.calls.muted, True
         self._began = perf_counter()
 

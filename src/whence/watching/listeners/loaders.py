@@ -85,6 +85,11 @@ class LoaderListener(Listener):
             with self.session.looking():
                 self._ledger.note(batch, data)
 
+    def batches_passed(self, info: LoaderInfo, count: int) -> None:
+        """So many came one after the other, and nothing happened between them."""
+        info.batches += count
+        self._ledger.pass_over(info, count)
+
     def epoch_began(self, info: LoaderInfo) -> None:
         session = self.session
         with session.looking():
