@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Protocol, TypeVar
 
 from whence.tape.batches import is_from_a_signal
@@ -44,6 +44,9 @@ class Postponed:
             self._look(at)
 
 
+NOTHING = Postponed(lambda _: None)
+
+
 class Sensor:
     """A thing that listens to torch. It sees only the thread that it was started in."""
 
@@ -52,14 +55,14 @@ class Sensor:
     def __init__(self, complaints: Complaints) -> None:
         self._complaints = complaints
         self._undo: list[Callable[[], None]] = []
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self.on = False
         self.failed = False
-        self.postponed: Postponed | None = None
+        self.postponed = NOTHING
 
     def start(self) -> None:
         if not self.on:
-            self._thread = threading.get_ident()
+            self._thread = get_ident()
             self.on = True
             self._attach()
 
@@ -86,10 +89,10 @@ class Sensor:
 
     def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
         """Look, and never let a fault of ours reach the program."""
-        if self.failed or threading.get_ident() != self._thread:
+        if self.failed or get_ident() != self._thread:
             return None
         try:
-            if self.postponed is not None and self.postponed.at is not None:
+            if self.postponed.at is not None:
                 self.postponed.take()
             return look(*args)
         except Exception as error:

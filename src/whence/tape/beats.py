@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 
 import torch
 from torch.optim import Optimizer
@@ -36,6 +36,18 @@ class Beat:
     """Who stepped; None for a backward, and for an optimizer that is gone."""
 
 
+class _Usual:
+    """Where the last one was called for: how many frames up the stack, and by which instruction of which code."""
+
+    __slots__ = ("code", "distance", "instruction", "site")
+
+    def __init__(self) -> None:
+        self.distance = 0
+        self.code: CodeType | None = None
+        self.instruction = -1
+        self.site: Site | None = None
+
+
 class Beats:
     """The last of them. Bounded; keeps nothing of the program's alive."""
 
@@ -47,21 +59,34 @@ class Beats:
         """Whether a backward is under way that frees its graph. Nobody need say so when it has ended before something else is done."""
         self._sites: dict[tuple[int, int], Site] = {}
         """By code and instruction: which line that is takes long to find out, and it is the same in each step."""
+        self._usual_step, self._usual_backward = _Usual(), _Usual()
 
     def stepped(self, optimizer: Optimizer, frame: FrameType | None) -> None:
-        self._keep(self._steps, frame, weakref.ref(optimizer))
+        site = self._site(self._usual_step, frame)
+        if site is not None:
+            self._steps.append((next_node_number(), weakref.ref(optimizer), site))
 
     def backward_began(self, frame: FrameType | None, keeps_graph: bool) -> None:
         """Of one that keeps its graph nothing can come."""
         self.is_running = not keeps_graph
-        if not keeps_graph:
-            self._keep(self._backwards, frame, None)
+        site = self._site(self._usual_backward, frame) if not keeps_graph else None
+        if site is not None:
+            self._backwards.append((next_node_number(), None, site))
 
-    def _keep(self, kept: deque[_Kept], frame: FrameType | None, optimizer: weakref.ref[Optimizer] | None) -> None:
+    def _site(self, usual: _Usual, frame: FrameType | None) -> Site | None:
+        """The line of the program's own. In nearly all steps it is that of the step before, as far up the stack."""
+        near = frame
+        for _ in range(usual.distance):
+            near = near.f_back if near is not None else None
+        if near is not None and near.f_code is usual.code and near.f_lasti == usual.instruction:
+            return usual.site
+        distance = 0
         while frame is not None and is_library(frame.f_code.co_filename):
             frame = frame.f_back
+            distance += 1
         if frame is None:
-            return
+            return None
+        usual.distance, usual.code, usual.instruction = distance, frame.f_code, frame.f_lasti
         # No other code can come to have this number: the site keeps it alive.
         key = id(frame.f_code), frame.f_lasti
         site = self._sites.get(key)
@@ -69,7 +94,8 @@ class Beats:
             if len(self._sites) >= MOST_BEATS:
                 self._sites.clear()
             site = self._sites[key] = Site.of(frame)
-        kept.append((next_node_number(), optimizer, site))
+        usual.site = site
+        return site
 
     def steps_since(self, number: int) -> Iterator[Beat]:
         """The steps that were made after a node, the first one first."""

@@ -228,7 +228,7 @@ class Auditor:
             entry.groups = len(optimizer.param_groups)
             entry.weights |= {id(each) for each in all_weights_of(optimizer)}
         rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
-        if isinstance(rate, float | int):
+        if isinstance(rate, float | int) and (rate != entry.climb.rate or entry.climb.factor != 1.0):
             entry.climb.note(rate)
             if rate not in entry.rates:
                 entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
