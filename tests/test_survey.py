@@ -154,3 +154,65 @@ def test_the_users_own_exception_is_shown(program: str, capsys: pytest.CaptureFi
     said = capsys.readouterr().err
     assert "ValueError: mine" in said
     assert "whence/cli" not in said
+
+
+class Pictures(Dataset[dict[str, object]]):
+    """As PIL gives them; one has no colours."""
+
+    def __init__(self, in_colour: bool = False) -> None:
+        images = pytest.importorskip("PIL.Image")
+        colours = np.random.default_rng(0).integers(0, 255, (20, 8, 6, 3), dtype=np.uint8)
+        self.pictures = [images.fromarray(each) for each in colours]
+        if not in_colour:
+            self.pictures[13] = self.pictures[13].convert("L")
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __getitem__(self, index: int) -> dict[str, object]:
+        return {"image": self.pictures[index], "label": index % 3}
+
+
+def as_tensors(samples: list[dict[str, object]]) -> torch.Tensor:
+    return torch.stack([torch.tensor(np.asarray(each["image"])).permute(2, 0, 1) for each in samples])
+
+
+class Tensors(Pictures):
+    def __getitem__(self, index: int) -> dict[str, object]:
+        array = np.asarray(self.pictures[index])
+        return {"image": torch.tensor(array).permute(2, 0, 1), "label": index % 3}
+
+
+def test_a_picture_of_another_mode_is_named_where_samples_are_put_together() -> None:
+    report = whence.check_data(DataLoader(Pictures(), 8, collate_fn=as_tensors))
+    (found,) = report.findings
+    assert (found.rule, found.verdict) == ("data/ragged-samples", "sample 13 is (8, 6), the others are (8, 6, 3)")
+    assert found.operands[0].description == "PIL picture (8, 6), mode L"
+    assert whence.check_data(DataLoader(Pictures(in_colour=True), 8, collate_fn=as_tensors)).ok
+
+
+def test_a_sample_that_raises_is_compared_with_the_others() -> None:
+    report = whence.check_data(DataLoader(Tensors(), 8))
+    (found,) = report.findings
+    assert found.rule == "data/corrupt-sample"
+    assert found.verdict == "sample 13 raised RuntimeError: array is (8, 6), in the other samples (8, 6, 3)"
+
+
+def sorted_parts(samples: list[tuple[object, ...]]) -> tuple[tuple[object, ...], ...]:
+    return tuple(zip(*samples, strict=True))
+
+
+def test_batches_that_are_lists_are_read_sample_by_sample() -> None:
+    listed = whence.check_data(DataLoader(Pictures(), 6, collate_fn=list))
+    assert [(each.leaf, each.shape) for each in listed.rows] == [
+        ("[i]['image']", "(N, 8, 6, 3) or (N, 8, 6)"),
+        ("[i]['label']", "(N,)"),
+    ]
+    assert (listed.samples, listed.batches) == (20, 4)
+    boxes = [(torch.rand(3, 8 + number % 3), {"boxes": torch.rand(1 + number % 2, 4)}) for number in range(8)]
+    # The last batch is of two samples, and a sample has two parts.
+    parted = whence.check_data(DataLoader(boxes, 3, collate_fn=sorted_parts))
+    assert {each.leaf: each.shape for each in parted.rows} == {"[0][i]": "(N, 3, *)", "[1][i]['boxes']": "(N, *, 4)"}
+    assert parted.samples == 8
+    contract = whence.Contract.fit(DataLoader(boxes, 3, collate_fn=sorted_parts))
+    assert contract.check(DataLoader(boxes, 3, collate_fn=sorted_parts)).ok

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from whence.config import Config
 from whence.data.facts import Facts
 from whence.data.marks import FIX, WHY, mark_in
-from whence.data.sources import random_streams_kept
+from whence.data.sources import BatchReader, random_streams_kept
 from whence.data.summary import ArraySummary, Summary
 from whence.finding import Confidence, Finding, Origin, Outcome, Severity, Span, Symptom, described
 from whence.lineage.datasets.samples import trace_into_batch
@@ -137,17 +137,21 @@ def _through_loader(
     session.start()
     session.loaders.info_of(loader).place = here
     summary, bad, stopped = Summary(), list[tuple[Batch, str, torch.Tensor]](), None
+    reader, batches = BatchReader(loader.collate_fn), 0
     try:
         for data in loader:
+            batches += 1
             with session.looking():
-                current = session.loaders.current
+                current, size = session.loaders.current, None
                 if current is not None:
                     current.info.trained = True
+                    size = len(current.indices) if current.indices is not None else None
                     bad += [(current, path, leaf) for path, leaf in leaves_of(data) if not bad and trouble_in(leaf)]
-                summary.add(data)
+                for leaves in reader.read(data, size):
+                    summary.add_leaves(leaves)
             if progress is not None:
-                progress(summary.batches)
-            if most is not None and summary.batches >= most:
+                progress(batches)
+            if most is not None and batches >= most:
                 break
     except Exception as exception:
         stopped = described(exception)
@@ -156,7 +160,7 @@ def _through_loader(
         found = [_not_finite(session, *bad[0], here)] if bad else []
     findings = (*session.close(Outcome(exception=stopped)).findings, *found)
     judged = [each for each in _judged(summary, here) if each.rule != "data/nonfinite" or not found]
-    return DataReport(tuple(_rows(summary)), (*findings, *judged), summary.rows, summary.batches, stopped)
+    return DataReport(tuple(_rows(summary)), (*findings, *judged), summary.rows, batches, stopped)
 
 
 def _not_finite(session: Session, batch: Batch, path: str, leaf: torch.Tensor, here: Spot) -> Finding:
@@ -204,12 +208,11 @@ def _columns(summary: Summary) -> Iterator[tuple[str, str, ArraySummary, Facts]]
 
 def _rows(summary: Summary) -> Iterator[Row]:
     for path, column, array, facts in _columns(summary):
-        shape = next(iter(array.shapes), ())
         yield Row(
             leaf=path,
             column=column,
             dtype=next(iter(array.dtypes), ""),
-            shape=f"(N, {', '.join(map(str, shape))})" if shape else "(N,)",
+            shape=_shape_text(list(array.shapes)),
             low=facts.low,
             high=facts.high,
             mean=facts.mean,
@@ -219,6 +222,16 @@ def _rows(summary: Summary) -> Iterator[Row]:
     for path, leaf in summary.leaves.items():
         arrays = [("", leaf.array), *((str(name), each) for name, each in (leaf.frame or {}).items())]
         yield from (_words(path, name, each) for name, each in arrays if each is not None and each.numbers is None)
+
+
+def _shape_text(shapes: list[tuple[int, ...]]) -> str:
+    """With a star for each axis that varies; where the number of axes does, each number of them by itself."""
+    found = []
+    for axes in sorted({len(each) for each in shapes or [()]}, reverse=True):
+        alike = [each for each in shapes if len(each) == axes]
+        varying = [str(sizes[0]) if len(set(sizes)) == 1 else "*" for sizes in zip(*alike, strict=True)]
+        found.append(f"(N, {', '.join(varying)})" if varying else "(N,)")
+    return " or ".join(found)
 
 
 def _words(path: str, column: str, array: ArraySummary) -> Row:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
 from whence.data.arrays import Part, Words, is_array
 from whence.data.leaves import MOST_FIELDS, Leaf, is_frame, is_plain_list, leaves_of
@@ -25,9 +26,12 @@ def batches_of(data: Any, is_sample: IsSample) -> Iterator[list[Leaf]]:
     """Go through data once. `is_sample` decides, where it is open, whether something is one sample or a batch of them."""
     if isinstance(data, TensorDataset):
         yield list(leaves_of(data.tensors))
+    elif isinstance(data, DataLoader) and data.batch_sampler is not None:
+        reader = BatchReader(data.collate_fn)
+        for batch, size in zip(data, _sizes(data)):  # noqa: B905 (the sizes are without end)
+            yield from reader.read(batch, size)
     elif isinstance(data, DataLoader):
-        batched = data.batch_sampler is not None
-        yield from _one_by_one(data, (lambda _: False) if batched else is_sample)
+        yield from _one_by_one(data, is_sample)
     elif is_one_batch(data):
         leaves = list(leaves_of(data))
         yield [leaf.as_one_row() for leaf in leaves] if is_sample(leaves) else leaves
@@ -39,6 +43,59 @@ def batches_of(data: Any, is_sample: IsSample) -> Iterator[list[Leaf]]:
         yield from _stacked(list(leaves_of(data[place])) for place in range(len(data)))
     else:
         yield from _one_by_one(data, is_sample)
+
+
+def _sizes(loader: DataLoader[Any]) -> Iterator[int | None]:
+    """Of how many samples each batch is made, as far as that can be told beforehand."""
+    known = type(loader.batch_sampler) is BatchSampler and loader.batch_size is not None
+    total = len(loader.sampler) if known and isinstance(loader.sampler, Sized) else None
+    for number in itertools.count():
+        left = total - number * (loader.batch_size or 0) if total is not None else 0
+        yield min(loader.batch_size or 0, left) if total is not None else None
+
+
+class BatchReader:
+    """Reads what a loader delivers. Some collate functions leave samples as they are, or sort their parts into one list each: images of
+    many sizes, and boxes."""
+
+    def __init__(self, collate: Any) -> None:
+        self._puts_together = collate is default_collate
+        self._sorts: bool | None = None
+        """Known from the first batch that can be read in one way only: two lists of two may be either."""
+
+    def read(self, batch: Any, size: int | None) -> Iterator[list[Leaf]]:
+        """A batch that was made of so many samples."""
+        if size is None or self._puts_together or not isinstance(batch, list | tuple) or hasattr(batch, "_fields"):
+            yield list(leaves_of(batch))
+            return
+        parts = [each for each in batch if isinstance(each, list | tuple) and not hasattr(each, "_fields")]
+        is_left = len(batch) == size > 1 and _are_alike(batch)
+        is_sorted = len(parts) == len(batch) > 0 and all(len(each) == size for each in parts)
+        if is_left != is_sorted:
+            self._sorts = is_sorted
+        if is_sorted and self._sorts:
+            yield from _stacked(_leaves_at(parts, number) for number in range(size))
+        elif is_left and self._sorts is False:
+            yield from _stacked(list(leaves_of(each, "[i]")) for each in batch)
+        else:
+            yield list(leaves_of(batch))
+
+
+def _leaves_at(parts: list[Any], number: int) -> list[Leaf]:
+    """Of one sample, whose parts are at the same place of several lists."""
+    return [leaf for place, each in enumerate(parts) for leaf in leaves_of(each[number], f"[{place}][i]")]
+
+
+def _are_alike(samples: Sequence[Any]) -> bool:
+    """Dicts with the same keys, tuples of one length, or objects of one dataclass; arrays may be the parts of one batch."""
+    first = samples[0]
+    if any(type(each) is not type(first) for each in samples):
+        return False
+    if isinstance(first, Mapping):
+        return all(each.keys() == first.keys() for each in samples)
+    if isinstance(first, tuple):
+        return all(len(each) == len(first) for each in samples)
+    return dataclasses.is_dataclass(first)
 
 
 def is_one_batch(data: Any) -> bool:

@@ -91,6 +91,17 @@ def is_array(thing: Any) -> bool:
     return type(thing).__module__ == "numpy" and type(thing).__name__ == "ndarray"
 
 
+def picture_shape(thing: Any) -> tuple[int, ...] | None:
+    """The shape that a picture of PIL's has as an array, without importing PIL."""
+    if not type(thing).__module__.startswith("PIL."):
+        return None
+    size, bands = getattr(thing, "size", None), getattr(thing, "getbands", None)
+    if not isinstance(size, tuple) or bands is None:
+        return None
+    count = len(bands())
+    return (size[1], size[0], count) if count > 1 else (size[1], size[0])
+
+
 def same_object(one: Any, other: Any) -> bool:
     """True if both are the same object, or views of the same memory from its beginning."""
     if one is other:

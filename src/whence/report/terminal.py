@@ -18,9 +18,10 @@ DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def console(*, stderr: bool = True, width: int | None = None) -> Console:
-    made = Console(stderr=stderr, highlight=False, soft_wrap=False, width=width)
+    # Names of columns and lines of code have brackets of their own, which are no markup.
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False, markup=False, emoji=False, width=width)
     if width is None and not made.is_terminal:
-        made = Console(stderr=stderr, highlight=False, soft_wrap=False, width=int(os.environ.get("COLUMNS") or 100))
+        made.width = int(os.environ.get("COLUMNS") or 100)
     return made
 
 

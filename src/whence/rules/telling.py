@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from whence.finding import Confidence, Finding, Hop, Operand, Origin, Proof, Severity, Symptom
-from whence.lineage.looking import is_array
+from whence.lineage.looking import is_array, picture_shape
 from whence.lineage.trail import Birth, Trail
 from whence.source.handlers import Fate
 from whence.source.sites import Site
@@ -36,6 +36,8 @@ def describe(thing: Any) -> str:
         return f"{shape_text(thing.shape)} {dtype_name(thing.dtype)}{device}{_glimpse(thing)}"
     if is_array(thing):
         return f"numpy {shape_text(thing.shape)} {thing.dtype}"
+    if (shape := picture_shape(thing)) is not None:
+        return f"PIL picture {shape_text(shape)}, mode {thing.mode}"
     if isinstance(thing, nn.Module):
         return f"{type(thing).__name__}({thing.extra_repr()})"
     if isinstance(thing, tuple | list):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
+from whence.lineage.looking import picture_shape
 from whence.source.sites import is_library
 from whence.tape.batches import leaves_of
 
@@ -127,8 +128,10 @@ def held(thing: Any) -> Held | None:
 
 
 def size_of(thing: Any) -> Size | None:
-    """The shape of an array, a tensor or a table; the length of a list or a dict."""
+    """The shape of an array, a tensor, a table or a picture; the length of a list or a dict."""
     if isinstance(thing, list | tuple | dict | set):
         return (len(thing),)
     shape = getattr(thing, "shape", None) if not isinstance(thing, type) else None
+    if shape is None:
+        return picture_shape(thing)
     return tuple(shape) if isinstance(shape, tuple) and all(isinstance(each, int) for each in shape) else None

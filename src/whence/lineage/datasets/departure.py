@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from types import CodeType
 
 from whence.finding import Hop
 from whence.lineage.datasets.courses import Course, Held, Run, Size, Step
@@ -52,6 +54,42 @@ def departure(odd: Course, others: list[Course], path: str) -> Departure | None:
     run, path = found
     point = search.of_returned(run, path)
     return _told(point, search, path if point is not None and point.run is run else "") if point is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """What a line read that raised, and that was of another size in the samples with which it went well."""
+
+    name: str
+    size: Size
+    usual: Size
+    since: Spot | None
+    """Where it came to that, if that is another line."""
+
+
+def oddity(odd: Course, others: list[Course], code: CodeType, line: int) -> Oddity | None:
+    """What is another in a sample that raised, at the line that did; the others are alike in it."""
+    others = [each for each in others if each.is_whole][:MOST_COMPARED]
+    run = next((each for each in _runs_in(odd.runs) if each.code is code and each.steps[-1].line == line), None)
+    if run is None or not odd.is_whole:
+        return None
+    search, here = Search(others), Point(run, run.end)
+    for name in _held_by(here.statement(), here):
+        size, *sizes = search._sizes(here, name)
+        usual = {each for each in sizes if each is not None}
+        if size is not None and len(usual) == 1 and size not in usual and sizes.count(None) <= len(sizes) // 2:
+            born = search.of_variable(here, name)
+            spot = _spot(born, "") if born is not None and not _only_reads(born) else None
+            return Oddity(name, size, usual.pop(), spot)
+    return None
+
+
+def _runs_in(runs: list[Run]) -> Iterator[Run]:
+    """All calls of a course that came to a line, the last first, and what they called before themselves."""
+    for run in reversed(runs):
+        yield from _runs_in([each for step in run.steps for each in step.calls])
+        if run.steps:
+            yield run
 
 
 def _given(course: Course, path: str) -> tuple[Run, str] | None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import operator
 from collections import Counter
+from dataclasses import replace
 from types import FrameType
 from typing import Any, SupportsIndex
 
 from whence.finding import Finding, Operand, Sample
+from whence.lineage.datasets.departure import Oddity, oddity
 from whence.lineage.datasets.samples import Callers, file_of
 from whence.lineage.trail import Birth, Trail
 from whence.rules.data.streamed import broken_record
 from whence.rules.rule import rule
-from whence.rules.telling import tell
-from whence.source.sites import Site, frames_in
+from whence.rules.telling import shape_text, tell
+from whence.source.sites import Site, frames_in, is_library
 from whence.source.spots import Spot
 from whence.source.text import parent_of, span_of, statement_at
 from whence.tape.batches import leaves_of
@@ -73,8 +75,9 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
         return None
     if fetching.failed_index is not None:
         position = len(fetching.samples)
-        raised = f"raised {type(failed.exception).__name__}"
-        return _told(failed, position, f"{sample_text(fetching, position)} {raised}", None)
+        raised = f"{sample_text(fetching, position)} raised {type(failed.exception).__name__}"
+        odd = _odd_at(failed, fetching)
+        return _told(failed, position, raised, None) if odd is None else _told_odd(failed, position, raised, odd)
     for position, sample in enumerate(fetching.samples):
         if sample is None or any(leaf is None for _, leaf in leaves_of(sample)):
             spot, forgets = _returned_none(fetching, position)
@@ -86,6 +89,7 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
 
 
 MEND = "Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating."
+ALIKE = "Make this sample like the others before this line (convert, resize, pad), or leave it out of the dataset."
 RETURN = "Return what this function has made."
 
 
@@ -112,6 +116,29 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, fi
         operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
         counterfactual="fetched again alone, it fails in the same way" if fetching.failed_index is not None else None,
     )
+
+
+def _odd_at(failed: FailedCall, fetching: Fetching) -> Oddity | None:
+    """What the line that raised was given, if that was of another size than in the samples before."""
+    own = (each for each in frames_in(failed.exception.__traceback__) if not is_library(each.f_code.co_filename))
+    frame, made = next(own, None), len(fetching.samples)
+    if frame is None or failed.site is None or made >= len(fetching.courses):
+        return None
+    return oddity(fetching.courses[made], fetching.courses[:made], frame.f_code, failed.site.f_lineno)
+
+
+def _told_odd(failed: FailedCall, position: int, raised: str, odd: Oddity) -> Finding | None:
+    told = _told(
+        failed,
+        position,
+        f"{raised}: {odd.name} is {shape_text(odd.size)}, in the other samples {shape_text(odd.usual)}",
+        None,
+        fix=ALIKE,
+    )
+    is_elsewhere = told is not None and odd.since is not None and odd.since.line != told.origin.line
+    if told is None or odd.since is None or not is_elsewhere:
+        return told
+    return replace(told, chain=(*told.chain, odd.since.hop("it came to that here")))
 
 
 def _without_a_part(failed: FailedCall, fetching: Fetching) -> Finding | None:

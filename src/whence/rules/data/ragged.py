@@ -12,7 +12,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.datasets.cuts import late_start
 from whence.lineage.datasets.departure import departure
 from whence.lineage.datasets.samples import trace_returned
-from whence.lineage.looking import is_array
+from whence.lineage.looking import is_array, picture_shape
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.data.corrupt import named, redrawn_text, sample_text
@@ -85,7 +85,7 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
 def _shape(leaf: Any) -> tuple[int, ...] | None:
     if isinstance(leaf, torch.Tensor) or is_array(leaf):
         return tuple(leaf.shape)
-    return None
+    return picture_shape(leaf)
 
 
 def _odd_one(samples: list[Any]) -> tuple[int, str, tuple[int, ...], tuple[int, ...]] | None:
