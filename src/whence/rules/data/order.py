@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-
 import torch
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import Epoch, LoaderEntry
-from whence.lineage.looking import Unknown, look
 from whence.rules.data.blocks import (
     KEEP,
     mixed_in_vain,
@@ -21,13 +18,12 @@ from whence.rules.data.blocks import (
 )
 from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
 from whence.rules.data.edits import draw_kept, kept_as_list, shared_out, shuffled
+from whence.rules.data.empty import FIX, WHY, source_of_nothing
 from whence.rules.data.half_mixed import sorted_behind_a_buffer
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.classes import attribute_of
-from whence.source.definitions import find_definition
 from whence.source.spots import Spot
-from whence.source.text import function_node
 
 
 @audit_rule("data/empty-epoch", Rank.CAUSE)
@@ -40,7 +36,7 @@ def empty_epoch(audit: Audit) -> Finding | None:
     Why it matters
         The loop's body does not run. Nothing is learnt, or validated, and nothing says so.
     How it is detected
-        A loader that ends before its first batch. A loop over an iterator in a loop that comes back to it: the outer one is in
+        A loader that ends before its first batch, or cannot be built as a sampler refuses a dataset of no samples. A loop over an iterator in a loop that comes back to it: the outer one is in
         another turn and past the inner one, no step was made in that turn, and the iterator is at its end.
     How to fix it
         Keep the last batch, look why the dataset is empty, make the iterator anew for each epoch.
@@ -63,8 +59,9 @@ def empty_epoch(audit: Audit) -> Finding | None:
             )
             fix = "Make the iterator anew in __iter__, or open the file there."
         elif length == 0:
-            spot, why = _empty_source(audit, entry), "The dataset has no samples at all."
-            fix = "Look at what the samples are chosen by: a name, a path or a condition that nothing meets."
+            site = info.stack[0] if info.stack else None
+            frame = next((each for each in audit.frames if site is not None and each.f_code is site.f_code), None)
+            spot, why, fix = source_of_nothing(info.dataset, site, frame), WHY, FIX
         elif info.drop_last and length is not None and info.batch_size is not None and length < info.batch_size:
             spot = built
             why = f"{length} samples make no batch of {info.batch_size}, and drop_last throws an incomplete one away."
@@ -113,33 +110,6 @@ def _used_up(entry: LoaderEntry) -> Spot | None:
         if hasattr(thing, "__next__"):
             return attribute_of(type(dataset), name)
     return None
-
-
-def _empty_source(audit: Audit, entry: LoaderEntry) -> Spot | None:
-    """From where the loader is built back to the empty list that its dataset was given."""
-    site = entry.info.stack[0] if entry.info.stack else None
-    frame = next((each for each in audit.frames if site is not None and each.f_code is site.f_code), None)
-    node = site.node() if site is not None else None
-    if site is None or frame is None or not isinstance(node, ast.Call):
-        return None
-    pending: list[ast.AST] = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "dataset")]
-    found: Spot | None = None
-    for _ in range(10):
-        names = [each for part in pending for each in ast.walk(part) if isinstance(each, ast.Name)]
-        pending = []
-        for name in names:
-            try:
-                thing = look(name, frame)
-                if not hasattr(thing, "__len__") or len(thing) != 0:
-                    continue
-            except (Unknown, TypeError):
-                continue
-            scope = function_node(site)
-            definition = find_definition(name.id, scope, name) if scope is not None else None
-            if definition is not None and definition.value is not None:
-                found = Spot.of_node(site.filename, definition.value)
-                pending.append(definition.value)
-    return found
 
 
 @audit_rule("data/sorted", Rank.CALL)
