@@ -82,7 +82,7 @@ class Record:
     def add(self, finding: Finding) -> bool:
         """Take a finding; False if it is one that is there already, which is then counted."""
         for number, known in enumerate(self.report.findings):
-            if _same(known, finding):
+            if _same(known, finding) and not (known.severity is Severity.INFO and finding.severity is Severity.ERROR):
                 findings = list(self.report.findings)
                 findings[number] = known.again()
                 self.report = replace(self.report, findings=tuple(findings))

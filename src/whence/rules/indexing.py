@@ -45,11 +45,19 @@ def _holds_indices(tensor: torch.Tensor) -> bool:
     return tensor.dtype in INDICES and tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
 
 
+def _are_pixels(prediction: torch.Tensor, target: torch.Tensor) -> bool:
+    """Whether there is a label for each place, with the classes on axis 1."""
+    return target.shape == (prediction.shape[0], *prediction.shape[2:])
+
+
 def _indexing(failed: FailedCall) -> tuple[torch.Tensor | None, int | None, int | None]:
     """Index tensor, size of the axis it indexes, and the value that is exempt."""
     operands = loss_operands(failed)
     if operands is not None and failed.name in CLASS_LOSSES:
         prediction, target = operands
+        if prediction.dim() > 2 and target.dim() == prediction.dim() - 1 and not _are_pixels(prediction, target):
+            # Which axis the classes are on is what has to be found out.
+            return None, None, None
         exempt = failed.kwargs.get("ignore_index", IGNORED)
         return (
             target,

@@ -13,6 +13,7 @@ from whence.lineage.counting import counted_before
 from whence.lineage.following.files import WRITERS
 from whence.lineage.properties import HasAxis, HasElement
 from whence.lineage.trail import Trail, trace
+from whence.rules.data.no_probability import refused
 from whence.rules.indexing import out_of_range
 from whence.rules.operations import CLASS_LOSSES, loss_operands
 from whence.rules.rule import rule
@@ -45,7 +46,7 @@ def label_range(failed: FailedCall) -> Finding | None:
     What happened
         A class label is not below the number of classes, or an index is not below the size of the table: labels that
         begin at one, a void value of 255, a padding id equal to the vocabulary's size. Or a target of binary_cross_entropy is no
-        probability: a picture from 0 to 255.
+        probability: a picture from 0 to 255. With logits nothing raises, and the loss has no lower end.
     Why it matters
         On the CPU the message has no value and no size; on a GPU it comes later, from another line.
     How it is detected
@@ -55,13 +56,13 @@ def label_range(failed: FailedCall) -> Finding | None:
     How to fix it
         Mend the labels. More classes, or an ignore_index for a value of unknown origin, only hide it.
     When it stays silent
-        Values equal to ignore_index.
+        Values equal to ignore_index. Targets for logits that are less than a half beyond 0 and 1, as noisy ones are.
     Cost
         None until a call raises.
     """
     found = out_of_range(failed)
     if found is None:
-        return _no_probability(failed)
+        return refused(failed)
     index, place, value, size = found.index, found.place, found.value, found.size
     if failed.name == "embedding" and _counted(failed, index):
         return None
@@ -91,34 +92,6 @@ def _table_of(failed: FailedCall, size: int) -> tuple[Hop, ...]:
     layer = failed.layer
     stack = failed.modules.built_at(layer) if isinstance(layer, torch.nn.Embedding) else ()
     return (Spot.of_site(stack[0]).hop(f"the table of {size} rows is built here"),) if stack else ()
-
-
-def _no_probability(failed: FailedCall) -> Finding | None:
-    """A target of binary_cross_entropy that is below 0 or above 1: pictures from 0 to 255, labels of -1 and 1."""
-    operands = loss_operands(failed) if failed.name == "binary_cross_entropy" else None
-    target = operands[1] if operands is not None else None
-    if target is None or target.is_meta or target.is_sparse or target.is_complex() or not target.numel():
-        return None
-    if not bool(torch.isfinite(target).all()):
-        return None
-    smallest, largest = float(target.min()), float(target.max())
-    value = largest if largest > 1 else smallest
-    if 0 <= value <= 1:
-        return None
-    place = tuple((target == value).nonzero()[0].tolist())
-    if largest > 1 and smallest >= 0:
-        fix = f"Bring them to 0 to 1 where they are made: divide by {VOID} if they are pictures, or by the largest they can be."
-    else:
-        fix = "Bring them to 0 to 1 where they are made: (y + 1) / 2 for -1 to 1. For what has no bounds take mse_loss."
-    return tell(
-        failed,
-        "data/label-range",
-        verdict=f"targets from {smallest:g} to {largest:g}: binary_cross_entropy takes probabilities, 0 to 1",
-        trail=trace(failed.value(target), HasElement(value, place), failed),
-        why=f"At {shape_text(place)} of the targets stands {value:g}, which is no probability.",
-        fix=fix,
-        operands=(Operand("target", describe(target)),),
-    )
 
 
 def _too_few(failed: FailedCall, labels: torch.Tensor, size: int) -> Finding | None:

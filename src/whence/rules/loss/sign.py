@@ -8,6 +8,7 @@ Why it matters
 How it is detected
     The step is replayed with the target itself in place of the prediction, and the loss is compared. Where a policy's log-probabilities of
     actions that it drew are multiplied with what these earned, the loss is differentiated: it rises with the probability of what earned more.
+    A loss that overflows, or ends a million times its first size below zero, and fell in nearly every step on the way there.
 How to fix it
     A minus, or one minus the score.
 When it stays silent

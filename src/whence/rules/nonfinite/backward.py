@@ -15,6 +15,7 @@ from whence.lineage.gradients import GradientWatch, line_inside
 from whence.lineage.properties import HALVES, NotFinite
 from whence.lineage.rows import blamed_rows
 from whence.lineage.trail import trace
+from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import Facts, Reason, reason_of
 from whence.rules.nonfinite.remedies import is_same_line, remedy_for
@@ -259,6 +260,8 @@ def backward(trip: Trip) -> Finding | None:
     if found.birth.gradient.dtype in HALVES and not isinstance(trip.evidence, ScaleFall):
         # In half precision a gradient of a scaled loss overflows: the step that uses it is the mistake.
         return None
+    if (fallen := fell_without_end(trip)) is not None:
+        return fallen
     call, birth = found.call, found.birth
     inside = line_inside(trip, call)
     op, spot = inside if inside is not None else (call.name, Spot.of_site(call.site) if call.site is not None else None)

@@ -15,6 +15,7 @@ from whence.lineage.gradients import line_inside
 from whence.lineage.properties import HALVES, HasDtype
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import trace
+from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.numbers import made_not_finite, made_zero
 from whence.rules.nonfinite.reasons import (
@@ -369,4 +370,4 @@ def forward(trip: Trip) -> Finding | None:
     scenario = scenario_of(trip)
     if scenario is None:
         return None
-    return tell_forward("nonfinite/forward", scenario)
+    return fell_without_end(trip) or tell_forward("nonfinite/forward", scenario)

@@ -10,6 +10,7 @@ from whence.finding import Confidence, Finding, Hop, Sample
 from whence.lineage.births import Contents
 from whence.lineage.rows import blamed_rows, is_finite_outcome
 from whence.rules.data.nonfinite import operation_of, source_of
+from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.forward import scenario_of
 from whence.rules.nonfinite.telling import module_path, tell_trip
 from whence.rules.rule import Rank, trip_rule
@@ -42,7 +43,7 @@ def state(trip: Trip) -> Finding | None:
         return None
     names = ", ".join(trip.evidence.names)
     if trip.optimizer is not None:
-        return tell_trip(
+        return fell_without_end(trip) or tell_trip(
             trip,
             "nonfinite/state",
             spot=Spot.of_site(trip.stack[0]) if trip.stack else None,

@@ -162,7 +162,7 @@ def _missing_flatten(
         why=f"{' * '.join(map(str, given.shape[start:]))} = {wanted}: the numbers are all there, in {given.dim() - start} axes "
         f"instead of one.",
         fix=f"Flatten from axis {start} in front of the layer: x.flatten({start}), or nn.Flatten() in an nn.Sequential.",
-        patch=_flatten_patch(spot, start),
+        patch=flatten_patch(spot, start),
         counterfactual=_counterfactual(failed, given, wanted, flatten_from=start),
         **common,
     )
@@ -207,7 +207,7 @@ def _call_in_forward(failed: FailedCall) -> Spot | None:
     return Spot.of_site(failed.site) if failed.site is not None else None
 
 
-def _flatten_patch(spot: Spot | None, start: int) -> str | None:
+def flatten_patch(spot: Spot | None, start: int) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None

@@ -295,10 +295,10 @@ def target_shape(failed: FailedCall) -> Finding | None:
     if prediction.shape[:-1] == target.shape[:-1] and 1 not in (prediction.shape[-1], target.shape[-1]):
         return _other_size(failed, prediction, target)
     spot = Spot.of_site(failed.site) if failed.site is not None else None
-    squeezable = prediction.dim() == target.dim() + 1 and prediction.shape[-1] == 1
+    extra = _single_axis(prediction, target)
     lacks_axis = target.dim() == prediction.dim() + 1 and target.shape[-1] == 1
-    new = prediction.squeeze(-1) if squeezable else prediction.unsqueeze(-1) if lacks_axis else prediction
-    how = ".squeeze(-1)" if squeezable else ".unsqueeze(-1)" if lacks_axis else ""
+    new = prediction.squeeze(extra) if extra is not None else prediction.unsqueeze(-1) if lacks_axis else prediction
+    how = f".squeeze({extra})" if extra is not None else ".unsqueeze(-1)" if lacks_axis else ""
     return tell(
         failed,
         "shape/target",
@@ -311,6 +311,18 @@ def target_shape(failed: FailedCall) -> Finding | None:
         patch=first_argument(spot, how) if how else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=loss_runs(failed, prediction, new, target, target, f"prediction{how}") if how else None,
+    )
+
+
+def _single_axis(prediction: torch.Tensor, target: torch.Tensor) -> int | None:
+    """The axis of one element that the prediction has and the target has not: the last, or that of the channel."""
+    if prediction.dim() != target.dim() + 1:
+        return None
+    if prediction.shape[-1] == 1:
+        return -1
+    axes = range(1, prediction.dim())
+    return next(
+        (each for each in axes if prediction.shape[each] == 1 and prediction.squeeze(each).shape == target.shape), None
     )
 
 

@@ -15,6 +15,7 @@ from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import STRICT, weight_of
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.annotation import broken_shape
+from whence.rules.shape.asserted import asserted_size
 from whence.rules.shape.distribution import of_distribution
 from whence.rules.shape.earlier import ChangedLeaf, changed_leaf
 from whence.rules.shape.layers import table
@@ -118,7 +119,7 @@ def mismatch(failed: FailedCall) -> Finding | None:
 
     What happened
         A call was refused because of the shapes of its operands; or a checker (beartype, typeguard) found that an argument or a
-        result does not have the shape that its annotation (jaxtyping's) says.
+        result does not have the shape that its annotation (jaxtyping's) says; or the program asserts a size that a tensor does not have.
     Why it matters
         What helps is each operand's shape, and where it came from.
     How it is detected
@@ -132,7 +133,8 @@ def mismatch(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    if (told := broken_shape(failed) or mapped(failed) or of_distribution(failed) or _not_in_order(failed)) is not None:
+    told = broken_shape(failed) or asserted_size(failed) or mapped(failed) or of_distribution(failed)
+    if told is not None or (told := _not_in_order(failed)) is not None:
         return told
     if not _shapes_alone(failed):
         return None

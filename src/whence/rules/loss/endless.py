@@ -1,0 +1,111 @@
+"""A loss that falls without end: what has no lower bound was to be made large, and is minimised."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from whence.finding import Confidence, Finding, Severity
+from whence.ledgers.audit import Audit
+from whence.ledgers.loop import Kind
+from whence.rules.nonfinite.telling import number_text, tell_trip
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import tell_silent
+from whence.source.definitions import find_definition
+from whence.source.edits import diff_of, replace_node
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.source.text import function_node, text_of
+from whence.tape.trip import Notice, Trip
+
+ID = "loss/sign"
+BOTTOMLESS = 1e3
+"""How far below zero, of its own size, a loss must be when it overflows."""
+ABSURDLY = 1e6
+"""The same for one that is still a number."""
+FEWEST = 8
+WHY = (
+    "An optimizer lowers what backward is called on. A log-likelihood, a reward or a score that should grow "
+    "has no lower end: each step makes it smaller, until a number overflows."
+)
+FIX = "Minimise its negative, if it is a likelihood, a reward or a score."
+
+
+def fell_without_end(trip: Trip) -> Finding | None:
+    """Of a loss or a gradient that overflowed: the losses were negative, larger than ever, and the last was the smallest."""
+    known = _fall(trip.losses, BOTTOMLESS)
+    last = trip.target.call if trip.target is not None else None
+    is_loss = trip.notice is Notice.LOSS
+    at = last.site if last is not None and not is_loss else next(iter(trip.stack), None)
+    if known is None or at is None:
+        return None
+    made = _made(at) if is_loss else None
+    return tell_trip(
+        trip,
+        ID,
+        spot=made or Spot.of_site(at),
+        verdict=f"the loss falls without end: {known}, until it overflows",
+        why=WHY,
+        fix=FIX,
+        patch=_negated(made),
+        confidence=Confidence.LIKELY,
+        replayed=False,
+    )
+
+
+@audit_rule(ID, Rank.GENERAL)
+def falls_without_end(audit: Audit) -> Finding | None:
+    """The same while it is a number."""
+    known = _fall(audit.losses, ABSURDLY) if audit.final else None
+    backwards = [each for each in audit.loop.of(Kind.BACKWARD) if each.stack]
+    if known is None or not backwards:
+        return None
+    at = backwards[-1].stack[0]
+    made = _made(at)
+    return tell_silent(
+        audit,
+        ID,
+        spot=made or Spot.of_site(at),
+        symptom=Spot.of_site(at),
+        step=audit.step,
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict=f"the loss falls without end: {known}",
+        what="what is minimised has no lower end",
+        why=WHY,
+        fix=FIX,
+        patch=_negated(made),
+    )
+
+
+def _fall(losses: Sequence[float], times: float) -> str | None:
+    """From where to where it fell, if it did nothing else."""
+    finite = [each for each in losses if math.isfinite(each)]
+    if len(finite) < FEWEST:
+        return None
+    first, last, lately = finite[0], finite[-1], finite[-FEWEST:]
+    falls = sum(after < before for before, after in pairwise(lately))
+    if last > -times * (1 + abs(first)) or last > min(finite) or falls < FEWEST - 2:
+        return None
+    return f"from {number_text(first)} to {number_text(last)}"
+
+
+def _made(site: Site) -> Spot | None:
+    """What is assigned to the name that backward is called on."""
+    match site.node():
+        case ast.Call(func=ast.Attribute(value=ast.Name() as loss)):
+            scope = function_node(site)
+            definition = find_definition(loss.id, scope, loss) if scope is not None else None
+            value = definition.value if definition is not None else None
+            return Spot.of_node(site.filename, value) if value is not None else None
+    return None
+
+
+def _negated(made: Spot | None) -> str | None:
+    """Of one term. Which of several terms is the wrong way round is not known."""
+    node = made.node() if made is not None else None
+    if made is None or not isinstance(node, ast.Name | ast.Call | ast.Attribute):
+        return None
+    return diff_of(replace_node(made.filename, node, f"-{text_of(made.filename, node)}"))
