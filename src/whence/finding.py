@@ -157,6 +157,6 @@ class Report:
 def described(exception: BaseException) -> str:
     """An exception in one line, even if its own `__str__` raises."""
     try:
-        return f"{type(exception).__name__}: {exception}"
+        return f"{type(exception).__name__}: {exception}".removesuffix(": ")
     except Exception:
         return type(exception).__name__

@@ -130,7 +130,7 @@ def _module_path(failed: FailedCall) -> str | None:
 
 def _raised(exception: BaseException) -> str:
     first = str(exception).strip().splitlines()
-    return f"{type(exception).__name__}: {first[0] if first else ''}"
+    return f"{type(exception).__name__}: {first[0]}" if first else type(exception).__name__
 
 
 def _without_repeats(hops: tuple[Hop, ...], *ends: Spot) -> tuple[Hop, ...]:

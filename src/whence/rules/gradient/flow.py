@@ -403,11 +403,12 @@ def zero_derivative(audit: Audit) -> Finding | None:
 
     What happened
         Between weights and the loss stands a step function: round, sign, floor. Its derivative is zero wherever it exists, so
-        that the weights before it get gradients of exactly zero.
+        that the weights before it get gradients of exactly zero. Or two weights that begin at zero are multiplied with each other.
     Why it matters
         They never learn. torch raises nothing, as zero is the right derivative.
     How it is detected
-        Weights whose gradient is exactly zero in every recorded pass, and a step function on their way to the loss.
+        Weights whose gradient is exactly zero in every recorded pass, and a step function on their way to the loss. A product whose
+        factors are zero after the first steps, and whose gradients are.
     How to fix it
         A straight-through estimator (x + (round(x) - x).detach()), or a smooth function instead.
     When it stays silent

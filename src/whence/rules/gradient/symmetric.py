@@ -47,7 +47,7 @@ def symmetric(study: Study) -> Finding | None:
                 continue
             if not _alike(units) or not _alike(theirs) or not bool(gradient.any()):
                 continue
-            made = _initialised(study, weight)
+            made = initialised(study, weight)
             owner = study.modules.owner_of(weight)
             stack = study.modules.built_at(owner[0]) if owner is not None else ()
             built = Spot.of_site(stack[0]) if stack else None
@@ -79,7 +79,7 @@ def _alike(rows: torch.Tensor) -> bool:
     return bool((rows == rows[:1]).all())
 
 
-def _initialised(study: Study, weight: torch.Tensor) -> Call | None:
+def initialised(study: Study, weight: torch.Tensor) -> Call | None:
     """The last call before any backward that wrote the weight, or made it."""
     found: Call | None = None
     for call in study.tape.calls:

@@ -18,7 +18,7 @@ from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import function_node, text_of
-from whence.tape.trip import Notice, Trip
+from whence.tape.trip import Trip
 
 ID = "loss/sign"
 BOTTOMLESS = 1e3
@@ -36,12 +36,10 @@ FIX = "Minimise its negative, if it is a likelihood, a reward or a score."
 def fell_without_end(trip: Trip) -> Finding | None:
     """Of a loss or a gradient that overflowed: the losses were negative, larger than ever, and the last was the smallest."""
     known = _fall(trip.losses, BOTTOMLESS)
-    last = trip.target.call if trip.target is not None else None
-    is_loss = trip.notice is Notice.LOSS
-    at = last.site if last is not None and not is_loss else next(iter(trip.stack), None)
+    at = trip.stack[0] if trip.stack else None
     if known is None or at is None:
         return None
-    made = _made(at) if is_loss else None
+    made = _made(at)
     return tell_trip(
         trip,
         ID,
@@ -93,14 +91,21 @@ def _fall(losses: Sequence[float], times: float) -> str | None:
 
 
 def _made(site: Site) -> Spot | None:
-    """What is assigned to the name that backward is called on."""
-    match site.node():
-        case ast.Call(func=ast.Attribute(value=ast.Name() as loss)):
-            scope = function_node(site)
-            definition = find_definition(loss.id, scope, loss) if scope is not None else None
-            value = definition.value if definition is not None else None
-            return Spot.of_node(site.filename, value) if value is not None else None
-    return None
+    """What is assigned to the name that backward is called on, in this line or in the last before it."""
+    scope = function_node(site)
+    calls = [each for each in ast.walk(scope) if isinstance(each, ast.Call)] if scope is not None else []
+    losses = [
+        each.func.value
+        for each in calls
+        if isinstance(each.func, ast.Attribute)
+        and each.func.attr == "backward"
+        and isinstance(each.func.value, ast.Name)
+        and each.lineno <= site.f_lineno
+    ]
+    loss = max(losses, key=lambda each: each.lineno, default=None)
+    definition = find_definition(loss.id, scope, loss) if loss is not None and scope is not None else None
+    value = definition.value if definition is not None else None
+    return Spot.of_node(site.filename, value) if value is not None else None
 
 
 def _negated(made: Spot | None) -> str | None:
