@@ -214,13 +214,19 @@ def _carried(study: Study, optimizer: Optimizer) -> float | None:
     for group in optimizer.param_groups:
         for weight in group["params"]:
             own = fresh.get(id(weight))
-            if own is None or weight.grad is None or own.shape != weight.grad.shape or weight.grad.is_sparse:
+            if own is None or weight.grad is None or (own.shape, own.layout) != (weight.grad.shape, weight.grad.layout):
                 continue
-            there += float((weight.grad - own).double().pow(2).sum())
-            alone += float(own.double().pow(2).sum())
+            there += _squared(weight.grad - own)
+            alone += _squared(own)
     if alone == 0.0 or there <= 1e-6 * alone:
         return None
     return float((there / alone) ** 0.5)
+
+
+def _squared(gradient: torch.Tensor) -> float:
+    """An embedding's may be sparse, with a row in it several times."""
+    numbers = gradient.coalesce().values() if gradient.is_sparse else gradient
+    return float(numbers.double().pow(2).sum())
 
 
 def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
