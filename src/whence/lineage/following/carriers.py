@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from whence.lineage.following.trace import SourceTrace
 
 
+HOLDERS = ("__len__", "__iter__", "__next__", "__array__", "__getitem__", "read")
+"""By which something gives data that it has."""
+
+
 def value_of(trace: SourceTrace, node: ast.expr, ground: Ground) -> Any:
     """The value that an expression had, if the names in it have not been bound anew since."""
     if _is_stale(node, ground):
@@ -71,9 +75,20 @@ def silent_carriers(trace: SourceTrace, node: ast.expr, ground: Ground) -> Itera
             continue
         if _is_stale(part, ground) or (isinstance(node, ast.BinOp) and is_number(part, ground.scope)):
             continue
-        if isinstance(node, ast.Call) and not passes(node, part):
+        if isinstance(node, ast.Call) and (not passes(node, part) or _is_a_doer(trace, node, part, ground)):
             continue
         yield part
+
+
+def _is_a_doer(trace: SourceTrace, call: ast.Call, part: ast.expr, ground: Ground) -> bool:
+    """Whether a method is called on something that holds no data: a fitted scaler makes what it gives of its argument."""
+    if not isinstance(call.func, ast.Attribute) or part is not call.func.value:
+        return False
+    try:
+        thing = value_of(trace, part, ground)
+    except Unknown:
+        return False
+    return trace.prop.holds(thing) is None and not any(hasattr(thing, each) for each in HOLDERS)
 
 
 def is_known_not_to_hold(trace: SourceTrace, part: ast.expr, ground: Ground) -> bool:
