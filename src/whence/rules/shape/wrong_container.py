@@ -2,7 +2,7 @@
 
 What happened
     A layer or function was given what another one returned, and that is not a tensor: the (output, state) of an LSTM, the
-    None of a forward without return, a dict.
+    None of a forward without return, a dict; or a method of a tensor's that was not called.
 Why it matters
     The message is about the consumer; the mistake is where the result was not unpacked or not returned.
 How it is detected
@@ -27,6 +27,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.grounds import ground_of
 from whence.lineage.results import Result, result_of
 from whence.rules.rule import rule
+from whence.rules.shape.uncalled import uncalled
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.definitions import class_of_method
 from whence.source.edits import diff_of, insert_after, insert_before, replace_node
@@ -40,6 +41,8 @@ from whence.tape.tape import flatten
 def wrong_container(failed: FailedCall) -> Finding | None:
     if not isinstance(failed.exception, TypeError | AttributeError | KeyError | IndexError) or failed.site is None:
         return None
+    if (told := uncalled(failed)) is not None:
+        return told
     for thing in _candidates(failed):
         found = _source(failed, thing)
         if found is None:
