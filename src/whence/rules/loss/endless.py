@@ -25,7 +25,8 @@ BOTTOMLESS = 1e3
 """How far below zero, of its own size, a loss must be when it overflows."""
 ABSURDLY = 1e6
 """The same for one that is still a number."""
-FEWEST = 8
+SUDDENLY, FEWEST, LATELY = 4, 16, 8
+"""So many losses must be known of one that overflows, and of one that does not; so many of the last are compared."""
 WHY = (
     "An optimizer lowers what backward is called on. A log-likelihood, a reward or a score that should grow "
     "has no lower end: each step makes it smaller, until a number overflows."
@@ -35,7 +36,7 @@ FIX = "Minimise its negative, if it is a likelihood, a reward or a score."
 
 def fell_without_end(trip: Trip) -> Finding | None:
     """Of a loss or a gradient that overflowed: the losses were negative, larger than ever, and the last was the smallest."""
-    known = _fall(trip.losses, BOTTOMLESS)
+    known = _fall(trip.losses, BOTTOMLESS, SUDDENLY)
     at = trip.stack[0] if trip.stack else None
     if known is None or at is None:
         return None
@@ -56,7 +57,7 @@ def fell_without_end(trip: Trip) -> Finding | None:
 @audit_rule(ID, Rank.GENERAL)
 def falls_without_end(audit: Audit) -> Finding | None:
     """The same while it is a number."""
-    known = _fall(audit.losses, ABSURDLY) if audit.final else None
+    known = _fall(audit.losses, ABSURDLY, FEWEST) if audit.final else None
     backwards = [each for each in audit.loop.of(Kind.BACKWARD) if each.stack]
     if known is None or not backwards:
         return None
@@ -78,14 +79,14 @@ def falls_without_end(audit: Audit) -> Finding | None:
     )
 
 
-def _fall(losses: Sequence[float], times: float) -> str | None:
-    """From where to where it fell, if it did nothing else."""
+def _fall(losses: Sequence[float], times: float, fewest: int) -> str | None:
+    """From where to where it fell, if it did nothing else. Batches differ, so that not each one is below the one before."""
     finite = [each for each in losses if math.isfinite(each)]
-    if len(finite) < FEWEST:
+    if len(finite) < fewest:
         return None
-    first, last, lately = finite[0], finite[-1], finite[-FEWEST:]
+    first, last, lately = finite[0], finite[-1], finite[-LATELY:]
     falls = sum(after < before for before, after in pairwise(lately))
-    if last > -times * (1 + abs(first)) or last > min(finite) or falls < FEWEST - 2:
+    if last > -times * (1 + abs(first)) or max(finite[len(finite) // 2 :]) > first or 2 * falls < len(lately):
         return None
     return f"from {number_text(first)} to {number_text(last)}"
 
