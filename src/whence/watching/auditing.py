@@ -268,8 +268,12 @@ class Auditor:
             self.loop.note(Kind.EVALUATE, self.host.step, user_stack(sys._getframe(2)), optimizer)
 
     def evaluation_ended(self, optimizer: Optimizer) -> None:
+        """What a closure computed is a pass like any other, at whatever point its optimizer tries."""
         if self.host.step < LEDGER_STEPS:
             self.loop.note(Kind.EVALUATED, self.host.step, (), optimizer)
+        now = self.passes.current
+        if now.recorded and now.backwards:
+            self._study(optimizer, self._entry(optimizer), user_stack(sys._getframe(2)))
 
     def _look_for_rounds(self, stack: tuple[Site, ...]) -> None:
         if self.rounds.is_new(stack):
