@@ -26,6 +26,8 @@ class Schedule:
     kind: str
     planned: int | None
     """The steps that it was built for, where it has such a number."""
+    swings: bool = False
+    """It climbs back once it is past its end."""
     steered: object = None
     """Its optimizer, by the one weak reference that there is to it: it tells that also when it is gone."""
     formula: CodeType | None = None
@@ -142,6 +144,7 @@ class ScheduleLedger:
             weakref.ref(scheduler),
             type(scheduler).__name__,
             _planned(scheduler),
+            _swings(scheduler),
             weakref.ref(optimizer) if optimizer is not None else None,
             next(
                 (each.__code__ for each in getattr(scheduler, "lr_lambdas", ()) if isinstance(each, FunctionType)), None
@@ -162,6 +165,21 @@ def _rate(scheduler: Any) -> float | None:
         return None
 
 
+def _parts(scheduler: Any) -> list[Any]:
+    """What one scheduler is put together from, each going on where the one before it ended."""
+    parts, starts = getattr(scheduler, "_schedulers", None), getattr(scheduler, "_milestones", None)
+    return list(parts) if isinstance(parts, list) and parts and isinstance(starts, list) and starts else []
+
+
+def _swings(scheduler: Any) -> bool:
+    """Whether it climbs back once it is past its end."""
+    last = (_parts(scheduler) or [scheduler])[-1]
+    return type(last).__name__ == "CosineAnnealingLR"
+
+
 def _planned(scheduler: Any) -> int | None:
+    if parts := _parts(scheduler):
+        last = _planned(parts[-1])
+        return scheduler._milestones[-1] + last if last is not None else None
     found = [getattr(scheduler, name, None) for name in ("total_steps", "T_max")]
     return next((each for each in found if type(each) is int), None)

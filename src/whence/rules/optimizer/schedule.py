@@ -112,7 +112,7 @@ def _for_epochs(audit: Audit, story: Schedule) -> Finding | None:
 def _swinging(audit: Audit, story: Schedule) -> Finding | None:
     """A half wave that is as long as the run has epochs, gone through again and again."""
     epochs = _epochs(story)
-    if epochs is None or story.kind != "CosineAnnealingLR" or story.planned != epochs:
+    if epochs is None or not story.swings or story.planned != epochs:
         return None
     times = story.steps // epochs
     if times == epochs:
@@ -122,8 +122,8 @@ def _swinging(audit: Audit, story: Schedule) -> Finding | None:
         audit,
         story,
         verdict=f"the learning rate goes down or up {times} times: {story.kind} is made for {epochs} steps and stepped {story.steps} times",
-        what=f"T_max is the number of epochs, {epochs}, and the scheduler is stepped for every batch",
-        why="Past T_max the cosine climbs back to where it began.",
+        what=f"it is as long as the run has epochs, {epochs}, and is stepped for every batch",
+        why="Past its end, T_max, the cosine climbs back to where it began.",
         patch=behind_the_batches(story),
     )
 
@@ -139,7 +139,7 @@ def _epochs(story: Schedule) -> int | None:
 def _long(audit: Audit, story: Schedule) -> Finding | None:
     """A horizon that is longer than the run by just the batch size."""
     total, made = story.planned, story.steps
-    if not total or story.kind == "CosineAnnealingLR":
+    if not total or story.swings:
         return None
     if not any(size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes):
         return None
