@@ -407,6 +407,8 @@ class Auditor:
 
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
         entry = self._entry(optimizer)
+        # Of a step that torch.compile runs only the end is told.
+        entry.steps = entry.steps or 1
         entry.stateful = entry.stateful or _is_stateful(optimizer)
         entry.version = _version(optimizer)
         if self._before:
@@ -496,7 +498,15 @@ def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:
         weakref.ref(optimizer), type(optimizer).__name__, stack, weights, len(optimizer.param_groups)
     )
     entry.version = _version(optimizer)
+    entry.settings = tuple(_settings(optimizer))
     return entry
+
+
+def _settings(optimizer: Optimizer) -> Iterator[str]:
+    for name in ("momentum", "betas", "weight_decay"):
+        value = optimizer.defaults.get(name)
+        if isinstance(value, tuple) or (isinstance(value, float | int) and value):
+            yield f"{name}={value}"
 
 
 def _version(optimizer: Optimizer) -> int:
