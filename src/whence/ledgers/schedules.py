@@ -40,6 +40,8 @@ class Schedule:
     """What its optimizer has made since this was built."""
     accompanied: int = 0
     """Those of them from the scheduler's first step on."""
+    is_ahead: bool = False
+    """It made its first step before its optimizer had made any."""
     rounds: Rounds = field(default_factory=lambda: Rounds((), False))
     """The loops around its step."""
     passed: int = 0
@@ -116,6 +118,7 @@ class ScheduleLedger:
             if not found.steps:
                 found.rounds, found._began = rounds_of(stack, user_frames(frame)), updates - 1
                 found.began, found.came_to = step, plan_in(vars(scheduler))
+                found.is_ahead = updates == found._before
             found.steps += 1
             found.stepped = stack
             found.updates, found.accompanied = updates - found._before, updates - found._began
