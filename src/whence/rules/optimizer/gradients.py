@@ -15,6 +15,7 @@ from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.rules.optimizer.edits import moved_behind, stepped_after
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.blocks import dotted
 from whence.source.definitions import own_nodes
 from whence.source.edits import Edit, diff_of
 from whence.source.sites import Site, is_library
@@ -104,11 +105,21 @@ def discarded_gradient(audit: Audit) -> Finding | None:
 def _moved(
     clear: Site, other: Site | None, move: Callable[[str, ast.stmt, ast.stmt], tuple[Edit | None, ...]]
 ) -> str | None:
-    """The clearing put elsewhere: before backward, or behind the step. Both stand in one function."""
+    """The clearing put elsewhere: before backward, or behind the step. Both stand in one function, or are called on the same name."""
     one, place = clear.statement(), other.statement() if other is not None else None
-    if other is None or other.f_code is not clear.f_code or not isinstance(one, ast.Expr) or place is None:
+    if other is None or other.filename != clear.filename or not isinstance(one, ast.Expr) or place is None:
+        return None
+    if other.f_code is not clear.f_code and (_owner(one) is None or _owner(one) != _owner(place)):
         return None
     return diff_of(*move(clear.filename, one, place))
+
+
+def _owner(statement: ast.stmt) -> str | None:
+    """`self.opt` of `self.opt.step()`."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
+            return dotted(owner)
+    return None
 
 
 def _lost(story: Sequence[Event]) -> list[tuple[Event, Event]]:
