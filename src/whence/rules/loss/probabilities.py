@@ -326,7 +326,8 @@ def _shared_with_target(applied: Call, loss: Call) -> Spot | None:
 
 def _other_user(study: Study, applied: Call, loss: Call) -> Call | None:
     """What else a loss is computed from what this line gives, here or for another model: taken out, it would be missed there."""
-    made = {value for each in study.calls if each.site == applied.site for value in each.outputs}
+    twins = (each for each in study.calls if each.name == applied.name and each.site == applied.site)
+    made = {value for each in twins for value in each.outputs}
     path = {call.number: call for each in study.losses for call in study.path(each.value)}
     for _, each in sorted(path.items()):
         if each.inner or not made.intersection(each.operands):
