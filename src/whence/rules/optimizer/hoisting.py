@@ -25,7 +25,11 @@ def built_by_the_caller(stack: Stack) -> str | None:
     function, call = enclosing(statement, *SCOPES), caller.node()
     if not isinstance(function, ast.FunctionDef) or not isinstance(call, ast.Call) or not name.isidentifier():
         return None
-    if caller.filename != site.filename or not _is_called_once(function, call) or not _is_its_own(name, statement, function):
+    if (
+        caller.filename != site.filename
+        or not _is_called_once(function, call)
+        or not _is_its_own(name, statement, function)
+    ):
         return None
     value = _in_words_of_the_caller(statement, function, call)
     loop = _loop_around(caller, names_in(value)) if value is not None else None
@@ -61,7 +65,12 @@ def _is_called_once(function: ast.FunctionDef, call: ast.Call) -> bool:
         for filename in program_files()
         for each in ast.walk(tree_of(filename) or ast.Module([], []))
         if function.name
-        in (getattr(each, "id", None), getattr(each, "attr", None), getattr(each, "name", None), getattr(each, "value", None))
+        in (
+            getattr(each, "id", None),
+            getattr(each, "attr", None),
+            getattr(each, "name", None),
+            getattr(each, "value", None),
+        )
     ]
     return len(named) == 2 and all(each is function or each is call.func for each in named)
 
@@ -93,7 +102,8 @@ def _in_words_of_the_caller(statement: ast.stmt, function: ast.FunctionDef, call
         elif each in _names_at(call) - _names_of_file(call):
             # The caller calls something else by this name.
             return None
-    return _Renaming(given).visit(copy.deepcopy(value))
+    renamed = _Renaming(given).visit(copy.deepcopy(value))
+    return renamed if isinstance(renamed, ast.expr) else None
 
 
 class _Renaming(ast.NodeTransformer):
@@ -113,7 +123,9 @@ def _names_at(call: ast.Call) -> set[str]:
 
 def _names_of_file(call: ast.Call) -> set[str]:
     module = enclosing(call, ast.Module)
-    return {*vars(builtins), *bindings_in(module)} if enclosing(call, *SCOPES) is module and module is not None else set()
+    return (
+        {*vars(builtins), *bindings_in(module)} if enclosing(call, *SCOPES) is module and module is not None else set()
+    )
 
 
 def _loop_around(caller: Site, used: set[str]) -> ast.stmt | None:
