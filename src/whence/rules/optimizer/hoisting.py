@@ -7,12 +7,12 @@ import builtins
 import copy
 
 from whence.source.blocks import LOOPS, SCOPES, Stack, bound_by, dotted, names_in, statements_around, target_of
-from whence.source.definitions import all_parameter_names, argument_for, bindings_in, class_of_method
-from whence.source.edits import Edit, diff_of, give_by_name, insert_after
-from whence.source.files import program_files
+from whence.source.definitions import all_parameter_names, argument_for, bindings_in
+from whence.source.edits import diff_of, give_by_name
+from whence.source.signatures import is_called_once, one_more_parameter
 from whence.source.sites import Site
 from whence.source.statements import line_before, remove_statement
-from whence.source.text import enclosing, parent_of, text_of, tree_of
+from whence.source.text import enclosing, parent_of, text_of
 
 
 def built_by_the_caller(stack: Stack) -> str | None:
@@ -27,7 +27,7 @@ def built_by_the_caller(stack: Stack) -> str | None:
         return None
     if (
         caller.filename != site.filename
-        or not _is_called_once(function, call)
+        or not is_called_once(function, call)
         or not _is_its_own(name, statement, function)
     ):
         return None
@@ -40,7 +40,7 @@ def built_by_the_caller(stack: Stack) -> str | None:
     text = text_of(site.filename, own) if own is not None and ast.dump(own) == ast.dump(value) else ast.unparse(value)
     return diff_of(
         remove_statement(site.filename, statement),
-        _one_more_parameter(site.filename, function, name),
+        one_more_parameter(site.filename, function, name),
         give_by_name(site.filename, call, name, name),
         line_before(site.filename, loop, f"{name} = {text}"),
     )
@@ -54,25 +54,6 @@ def _where_it_gets_its_name(stack: Stack) -> int | None:
         if not isinstance(site.statement(), ast.Return):
             return None
     return None
-
-
-def _is_called_once(function: ast.FunctionDef, call: ast.Call) -> bool:
-    """No other line of the program knows it by its name."""
-    if class_of_method(function) is not None or function.decorator_list:
-        return False
-    named = [
-        each
-        for filename in program_files()
-        for each in ast.walk(tree_of(filename) or ast.Module([], []))
-        if function.name
-        in (
-            getattr(each, "id", None),
-            getattr(each, "attr", None),
-            getattr(each, "name", None),
-            getattr(each, "value", None),
-        )
-    ]
-    return len(named) == 2 and all(each is function or each is call.func for each in named)
 
 
 def _is_its_own(name: str, statement: ast.stmt, function: ast.FunctionDef) -> bool:
@@ -137,10 +118,3 @@ def _loop_around(caller: Site, used: set[str]) -> ast.stmt | None:
             break
         found = each if isinstance(each, LOOPS) else found
     return found
-
-
-def _one_more_parameter(filename: str, function: ast.FunctionDef, name: str) -> Edit | None:
-    arguments = function.args
-    if arguments.defaults or arguments.vararg or arguments.kwonlyargs or arguments.kwarg or not arguments.args:
-        return None
-    return insert_after(filename, arguments.args[-1], f", {name}")
