@@ -88,6 +88,8 @@ class OptimizerEntry:
     weights: frozenset[int]
     """All weights it has had, by identity."""
     groups: int = 0
+    settings: tuple[str, ...] = ()
+    """What makes its step more than a rate times a gradient: `momentum=0.9`."""
     rates: tuple[float, ...] = ()
     """The smallest and the largest learning rate it stepped with."""
     climb: Climb = field(default_factory=Climb)

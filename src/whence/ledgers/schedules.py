@@ -26,6 +26,8 @@ class Schedule:
     kind: str
     planned: int | None
     """The steps that it was built for, where it has such a number."""
+    swings: bool = False
+    """It climbs back once it is past its end."""
     steered: object = None
     """Its optimizer, by the one weak reference that there is to it: it tells that also when it is gone."""
     formula: CodeType | None = None
@@ -38,6 +40,8 @@ class Schedule:
     """What its optimizer has made since this was built."""
     accompanied: int = 0
     """Those of them from the scheduler's first step on."""
+    is_ahead: bool = False
+    """It made its first step before its optimizer had made any."""
     rounds: Rounds = field(default_factory=lambda: Rounds((), False))
     """The loops around its step."""
     passed: int = 0
@@ -114,6 +118,7 @@ class ScheduleLedger:
             if not found.steps:
                 found.rounds, found._began = rounds_of(stack, user_frames(frame)), updates - 1
                 found.began, found.came_to = step, plan_in(vars(scheduler))
+                found.is_ahead = updates == found._before
             found.steps += 1
             found.stepped = stack
             found.updates, found.accompanied = updates - found._before, updates - found._began
@@ -142,6 +147,7 @@ class ScheduleLedger:
             weakref.ref(scheduler),
             type(scheduler).__name__,
             _planned(scheduler),
+            _swings(scheduler),
             weakref.ref(optimizer) if optimizer is not None else None,
             next(
                 (each.__code__ for each in getattr(scheduler, "lr_lambdas", ()) if isinstance(each, FunctionType)), None
@@ -162,6 +168,21 @@ def _rate(scheduler: Any) -> float | None:
         return None
 
 
+def _parts(scheduler: Any) -> list[Any]:
+    """What one scheduler is put together from, each going on where the one before it ended."""
+    parts, starts = getattr(scheduler, "_schedulers", None), getattr(scheduler, "_milestones", None)
+    return list(parts) if isinstance(parts, list) and parts and isinstance(starts, list) and starts else []
+
+
+def _swings(scheduler: Any) -> bool:
+    """Whether it climbs back once it is past its end."""
+    last = (_parts(scheduler) or [scheduler])[-1]
+    return type(last).__name__ == "CosineAnnealingLR"
+
+
 def _planned(scheduler: Any) -> int | None:
+    if parts := _parts(scheduler):
+        last = _planned(parts[-1])
+        return scheduler._milestones[-1] + last if last is not None else None
     found = [getattr(scheduler, name, None) for name in ("total_steps", "T_max")]
     return next((each for each in found if type(each) is int), None)

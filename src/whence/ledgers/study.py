@@ -87,7 +87,7 @@ class Study(Scene):
     def is_used(self, loss: Loss) -> bool:
         """Whether the update is given gradients of a loss: a rehearsal with a copy of the model, or one that is cleared again, gives none."""
         own = self.entry.weights
-        if not self.entry.steps:
+        if not self.entry.steps and not self.entry.evaluates:
             # No optimizer is known, and no weight was ever changed by hand: whether there will be an update is open.
             return False
         cleared = (each for each in self.loop.of(Kind.CLEAR) if each.detail["number"] > loss.call.number)

@@ -229,7 +229,7 @@ def is_used_between(name: str, one: ast.stmt, other: ast.stmt) -> bool:
     calls = [each for each in nodes if isinstance(each, ast.Call)]
     root, _, rest = name.partition(".")
     if rest:
-        return any(_is_own(each, root) for each in calls)
+        return any(_is_own(each, root) and not _is_left_alone(name, each, set()) for each in calls)
     functions = (each for each in ast.walk(scope) if isinstance(each, ast.FunctionDef))
     return bool(calls) and any(name in names_in(each) - set(all_parameter_names(each)) for each in functions)
 
@@ -240,6 +240,29 @@ def _is_own(call: ast.Call, owner: str) -> bool:
         isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == owner
     )
     return direct or any(isinstance(each, ast.Name) and each.id == owner for each in call.args)
+
+
+def _is_left_alone(name: str, call: ast.Call, seen: set[str]) -> bool:
+    """Whether a method of the same class, `self.build()`, does certainly not ask for `self.opt`, by itself or by others that it calls."""
+    function = enclosing(call, *SCOPES)
+    class_ = class_of_method(function) if function is not None else None
+    root = name.partition(".")[0]
+    methods = [each for each in (class_.body if class_ else ()) if isinstance(each, ast.FunctionDef)]
+    method = next((each for each in methods if each.name == last_name(call.func)), None)
+    if method is None or self_of(method) != root or any(names_in(each) & {root} for each in call.args):
+        return False
+    if method.name in seen:
+        return True
+    seen.add(method.name)
+    attributes = {id(each.value) for each in ast.walk(method) if isinstance(each, ast.Attribute)}
+    for each in ast.walk(method):
+        if isinstance(each, ast.Name) and each.id == root and id(each) not in attributes:
+            return False
+        if isinstance(each, ast.Attribute) and ast.unparse(each) == name:
+            return False
+        if isinstance(each, ast.Call) and _is_own(each, root) and not _is_left_alone(name, each, seen):
+            return False
+    return True
 
 
 def iterated(node: ast.expr) -> ast.expr:

@@ -77,6 +77,15 @@ def diff_of(*given: Edit | None) -> str | None:
     return "".join(_as_in_the_file(line, end) for line in told) or None
 
 
+def diffs_of(*given: Edit | None) -> str | None:
+    """The same of edits in several files."""
+    edits = [each for each in given if each is not None]
+    files = dict.fromkeys(each.filename for each in edits)
+    diffs = [diff_of(*(each for each in edits if each.filename == filename)) for filename in files]
+    found = [each for each in diffs if each is not None]
+    return "".join(found) if found and len(found) == len(diffs) and len(edits) == len(given) else None
+
+
 def _edited(before: list[bytes], edits: list[Edit]) -> bytes:
     text = b"".join(before)
     # From behind, and what takes away before what is put in at the same place.

@@ -268,8 +268,12 @@ class Auditor:
             self.loop.note(Kind.EVALUATE, self.host.step, user_stack(sys._getframe(2)), optimizer)
 
     def evaluation_ended(self, optimizer: Optimizer) -> None:
+        """What a closure computed is a pass like any other, at whatever point its optimizer tries."""
         if self.host.step < LEDGER_STEPS:
             self.loop.note(Kind.EVALUATED, self.host.step, (), optimizer)
+        now = self.passes.current
+        if now.recorded and now.backwards:
+            self._study(optimizer, self._entry(optimizer), user_stack(sys._getframe(2)))
 
     def _look_for_rounds(self, stack: tuple[Site, ...]) -> None:
         if self.rounds.is_new(stack):
@@ -403,6 +407,8 @@ class Auditor:
 
     def step_ended(self, optimizer: Optimizer, steps: int) -> None:
         entry = self._entry(optimizer)
+        # Of a step that torch.compile runs only the end is told.
+        entry.steps = entry.steps or 1
         entry.stateful = entry.stateful or _is_stateful(optimizer)
         entry.version = _version(optimizer)
         if self._before:
@@ -492,7 +498,15 @@ def _entered(optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:
         weakref.ref(optimizer), type(optimizer).__name__, stack, weights, len(optimizer.param_groups)
     )
     entry.version = _version(optimizer)
+    entry.settings = tuple(_settings(optimizer))
     return entry
+
+
+def _settings(optimizer: Optimizer) -> Iterator[str]:
+    for name in ("momentum", "betas", "weight_decay"):
+        value = optimizer.defaults.get(name)
+        if isinstance(value, tuple) or (isinstance(value, float | int) and value):
+            yield f"{name}={value}"
 
 
 def _version(optimizer: Optimizer) -> int:

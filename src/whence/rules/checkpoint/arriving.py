@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
+
+from torch import nn
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
-from whence.ledgers.contents import Contents
+from whence.ledgers.contents import Contents, contents_of, tensors_of
 from whence.ledgers.loop import Event, Kind
 from whence.rules.checkpoint.fitting import HALF, Shapes, surplus
 from whence.rules.telling import shape_text, spot_at, tell_silent
@@ -25,11 +28,13 @@ class Misfit:
 
 def nothing_arrived(audit: Audit) -> Finding | None:
     """A state was loaded just after a file was read, and it was the module's own, or next to nothing."""
-    events = list(audit.loop.of(Kind.READ, Kind.LOAD, Kind.BEGUN))
+    events = list(audit.loop.of(Kind.READ, Kind.LOAD, Kind.BEGUN, Kind.STATE))
     for number, read in enumerate(events):
         if read.kind is Kind.READ and read.detail["states"]:
-            later = [each for each in events[number + 1 :] if each.kind is not Kind.READ]
-            found = _loaded_after(audit, read, later) or _copied_after(audit, read, later[:1])
+            since = [each for each in events[number + 1 :] if each.kind is not Kind.READ]
+            later = [each for each in since if each.kind is not Kind.STATE]
+            taken = list(takewhile(lambda each: each.kind is Kind.STATE, since))
+            found = _loaded_after(audit, read, later) or _copied_after(audit, read, later, taken)
             if found is not None:
                 return found
     return None
@@ -103,16 +108,22 @@ def _tell(audit: Audit, read: Event, load: Event, found: Misfit) -> Finding | No
     )
 
 
-def _copied_after(audit: Audit, read: Event, later: list[Event]) -> Finding | None:
+def _copied_after(audit: Audit, read: Event, later: list[Event], taken: list[Event]) -> Finding | None:
     """Nothing was loaded, as a program does that copies what it finds by name; and nothing of it is there when training begins."""
     if not later or later[0].kind is not Kind.BEGUN:
         return None
     begun = later[0]
     states = read.detail["states"]
     trained = [own for own in begun.detail["trained"] if own]
-    found = [each for own in trained if (each := misfit_of(states, own)) is not None and each.is_certain]
     everywhere = [*trained, *begun.detail["others"]]
-    if not found or any(_shares(state, own) for state in states for own in everywhere):
+    if any(_shares(state, own) for state in states for own in everywhere):
+        return None
+    if all(each.kind is not Kind.LOAD for each in later):
+        left = next((each for each in taken if _fits_module(states, each)), None)
+        if left is not None or any(_fits(state, own) for state in states for own in trained):
+            return _tell_left(audit, read, begun, left)
+    found = [each for own in trained if (each := misfit_of(states, own)) is not None and each.is_certain]
+    if not found:
         return None
     return tell_silent(
         audit,
@@ -127,6 +138,39 @@ def _copied_after(audit: Audit, read: Event, later: list[Event]) -> Finding | No
         what=f"{found[0].example[0]!r} in the file is {found[0].example[1]!r} in the model, and has other values",
         why="A file with weights was read, and no module has any of its tensors: what is looked up by name was not found.",
         fix=f"Before the weights are copied, {found[0].fix}.",
+    )
+
+
+def _fits_module(states: list[Contents], taken: Event) -> bool:
+    """Whether the state that was asked of a module has the names and sizes of the file's."""
+    module = taken.subject() if taken.subject is not None else None
+    own = contents_of(tensors_of(module)) if isinstance(module, nn.Module) else {}
+    return bool(own) and any(_fits(state, own) for state in states)
+
+
+def _fits(state: Contents, own: Contents) -> bool:
+    """Most of either has its like, by name and size, in the other."""
+    same = sum(name in own and own[name].shape == piece.shape for name, piece in state.items())
+    return same > HALF * max(len(state), len(own))
+
+
+def _tell_left(audit: Audit, read: Event, begun: Event, taken: Event | None) -> Finding | None:
+    """The names fit, no load_state_dict is called, and no module has the numbers."""
+    return tell_silent(
+        audit,
+        "checkpoint/not-loaded",
+        spot=spot_at(taken.site if taken is not None else read.site),
+        symptom=spot_at(begun.site),
+        step=begun.step,
+        op="state_dict" if taken is not None else "load",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict="nothing of the checkpoint is in the model when training begins: load_state_dict is never called",
+        what="training begins with other weights than those of the file",
+        why="state_dict() gives a dict of its own: what is put into it comes to the module only by load_state_dict."
+        if taken is not None
+        else "The file's names and sizes are those of the model. Reading it changes no module.",
+        fix="Call load_state_dict of the module with it, before training begins.",
     )
 
 

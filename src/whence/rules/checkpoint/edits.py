@@ -6,10 +6,12 @@ import ast
 
 from whence.rules.checkpoint.fitting import Surplus
 from whence.rules.refusals import call_of
-from whence.source.blocks import holds_at, is_run_before, target_of
-from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
+from whence.source.blocks import SCOPES, Stack, holds_at, is_run_before, names_in, target_of
+from whence.source.edits import diff_of, diffs_of, give_by_name, in_parentheses, insert_after, replace_node
+from whence.source.signatures import is_called_once, one_more_parameter
 from whence.source.sites import Site
 from whence.source.statements import line_after
+from whence.source.text import enclosing
 from whence.tape.failed import FailedCall
 
 
@@ -54,15 +56,47 @@ def new_name(failed: FailedCall, old: str, new: str) -> str | None:
     return _rewritten(failed, f"{new + '.'!r} + k.removeprefix({start!r}) if k.startswith({start!r}) else k")
 
 
-def loaded_as_well(read: Site | None, loaded: Site | None, built: Site | None, key: str) -> str | None:
+def loaded_as_well(read: Stack, loaded: Stack, built: Site | None, key: str) -> str | None:
     """One more part of a checkpoint loaded: behind the part that is, or where what it belongs to is built later.
 
     The three lines are those that read the file, load the other part, and build what this part belongs to.
     """
-    first = loaded.statement() if loaded is not None else None
-    checkpoint = target_of(read) if read is not None else None
+    if not read or not loaded:
+        return None
+    return _loaded_here(read[0], loaded[0], built, key) or _loaded_by_the_helper(read[0], loaded, built, key)
+
+
+def _loaded_by_the_helper(read: Site, way: Stack, built: Site | None, key: str) -> str | None:
+    """Where a function reads and loads, and has not what the part belongs to: its caller gives it that as well."""
+    loaded, caller = way[0], way[1] if len(way) > 1 else None
+    statement, call = loaded.statement(), caller.node() if caller is not None else None
+    function = enclosing(statement, *SCOPES) if statement is not None else None
+    checkpoint, owner = target_of(read), target_of(built) if built is not None else None
+    called = caller.statement() if caller is not None else None
+    if caller is None or called is None or statement is None or checkpoint is None or owner is None:
+        return None
+    if (
+        not isinstance(function, ast.FunctionDef)
+        or not isinstance(call, ast.Call)
+        or not is_called_once(function, call)
+    ):
+        return None
+    (variable, is_read), (name, made) = checkpoint, owner
+    given = name.rpartition(".")[2]
+    if not holds_at(variable, is_read, statement) or not holds_at(name, made, called) or given in names_in(function):
+        return None
+    return diffs_of(
+        one_more_parameter(loaded.filename, function, given),
+        line_after(loaded.filename, statement, f'{given}.load_state_dict({variable}["{key}"])'),
+        give_by_name(caller.filename, call, given, name),
+    )
+
+
+def _loaded_here(read: Site, loaded: Site, built: Site | None, key: str) -> str | None:
+    first = loaded.statement()
+    checkpoint = target_of(read)
     owner = target_of(built) if built is not None else None
-    if loaded is None or first is None or checkpoint is None or owner is None:
+    if first is None or checkpoint is None or owner is None:
         return None
     (variable, is_read), (name, made) = checkpoint, owner
     place = first if holds_at(name, made, first) else made if is_run_before(first, made) else None

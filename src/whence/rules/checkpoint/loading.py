@@ -152,7 +152,7 @@ def incomplete_resume(audit: Audit) -> Finding | None:
             what=f"{after} steps since, with moments that began at zero",
             why="The optimizer's moments and step count belong to the run as the weights do.",
             fix=f"Load it as well: optimizer.load_state_dict(checkpoint[{event.detail['optimizer']!r}]).",
-            patch=loaded_as_well(event.site, load.site, _where_built(audit, later), event.detail["optimizer"]),
+            patch=loaded_as_well(event.stack, load.stack, _where_built(audit, later), event.detail["optimizer"]),
         )
     return _schedule_begun_anew(audit, events)
 
@@ -187,7 +187,7 @@ def _schedule_begun_anew(audit: Audit, events: list[Event]) -> Finding | None:
                 what=f"{anew.kind} counts from 0 again; it had come to {plan['last_epoch']}",
                 why=f"A scheduler goes by its own count: it repeats its beginning here, and ends at a rate of {anew.last:g}.",
                 fix=f"Load it as well: scheduler.load_state_dict(checkpoint[{key!r}]).",
-                patch=loaded_as_well(event.site, restored[0].site, anew.built[0] if anew.built else None, key),
+                patch=loaded_as_well(event.stack, restored[0].stack, anew.built[0] if anew.built else None, key),
             )
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from itertools import islice
+from pathlib import Path
 
 from torch import nn
 
@@ -291,6 +292,7 @@ def _tell_twice(
     without = study.again(made, amend=lambda each, run: _skip(each, run, applied)) if is_last else None
     mended = without.contents.get(made) if without is not None else None
     before = study.content(made)
+    other = _other_user(study, applied, call) if shared is None else None
     return tell_silent(
         study,
         rule,
@@ -303,8 +305,8 @@ def _tell_twice(
         if before is not None and before.dim() == 0
         else "the loss is made from it",
         why=why,
-        fix=fix,
-        patch=_without(applied, study) if shared is None and is_last else None,
+        fix=f"{fix}{_used_at(other)}",
+        patch=_without(applied, study) if shared is None and is_last and other is None else None,
         replay="bit-identical" if before is not None else None,
         counterfactual=f"without it {call.name} of the same batch is {number_text(float(mended.detach()))}"
         if mended is not None and mended.dim() == 0
@@ -320,6 +322,27 @@ def _shared_with_target(applied: Call, loss: Call) -> Spot | None:
             apart = (mine for mine, theirs in zip(applied.stack, other.stack, strict=False) if mine != theirs)
             return spot_at(next(apart, None))
     return None
+
+
+def _other_user(study: Study, applied: Call, loss: Call) -> Call | None:
+    """What else a loss is computed from what this line gives, here or for another model: taken out, it would be missed there."""
+    twins = (each for each in study.calls if each.name == applied.name and each.site == applied.site)
+    made = {value for each in twins for value in each.outputs}
+    path = {call.number: call for each in study.losses for call in study.path(each.value)}
+    for _, each in sorted(path.items()):
+        if each.inner or not made.intersection(each.operands):
+            continue
+        if each.name in SAME_NUMBERS:
+            made.update(each.outputs)
+        elif each.name != loss.name or argument(each, 0, "input") not in made:
+            return each
+    return None
+
+
+def _used_at(other: Call | None) -> str:
+    if other is None or other.site is None:
+        return ""
+    return f" Line {other.site.f_lineno} of {Path(other.site.filename).name} is to have what this line gives now."
 
 
 def _skip(each: Call, run: Run, applied: Call) -> None:

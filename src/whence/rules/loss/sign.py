@@ -13,8 +13,8 @@ How to fix it
     A minus, or one minus the score.
 When it stays silent
     Where a perfect prediction lowers the loss; objectives without a target; losses that go through weights which another optimizer
-    trains (one of two adversaries); differences whose sign matters; sums with a term that has another aim; targets that were drawn in the same step, as actions are. It
-    is a note.
+    trains (one of two adversaries); differences whose sign matters; sums with a term that has another aim; targets that were drawn in the
+    same step or from what was computed, as actions are. It is a note.
 Cost
     One more replay of a few recorded steps.
 """
@@ -133,9 +133,9 @@ def _is_distance(study: Study, loss: Loss, call: Call) -> bool:
 
 
 def _is_drawn(study: Study, value: Value) -> bool:
-    """Whether it was drawn in this very pass, as actions are: nobody says that these are right."""
+    """Whether it was drawn in this very pass, or from a distribution that was computed, as actions are: nobody says that these are right."""
     call = _source(value)
-    return call is not None and is_random(call) and call.number >= study.now.first
+    return call is not None and is_random(call) and (call.number >= study.now.first or bool(call.operands))
 
 
 def _source(value: Value) -> Call | None:

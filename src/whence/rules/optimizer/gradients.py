@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from types import CodeType
 
-from whence.finding import Finding
+import torch
+
+from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.rules.optimizer.edits import moved_behind, stepped_after
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.blocks import dotted
 from whence.source.definitions import own_nodes
 from whence.source.edits import Edit, diff_of
 from whence.source.sites import Site, is_library
@@ -102,11 +105,21 @@ def discarded_gradient(audit: Audit) -> Finding | None:
 def _moved(
     clear: Site, other: Site | None, move: Callable[[str, ast.stmt, ast.stmt], tuple[Edit | None, ...]]
 ) -> str | None:
-    """The clearing put elsewhere: before backward, or behind the step. Both stand in one function."""
+    """The clearing put elsewhere: before backward, or behind the step. Both stand in one function, or are called on the same name."""
     one, place = clear.statement(), other.statement() if other is not None else None
-    if other is None or other.f_code is not clear.f_code or not isinstance(one, ast.Expr) or place is None:
+    if other is None or other.filename != clear.filename or not isinstance(one, ast.Expr) or place is None:
+        return None
+    if other.f_code is not clear.f_code and (_owner(one) is None or _owner(one) != _owner(place)):
         return None
     return diff_of(*move(clear.filename, one, place))
+
+
+def _owner(statement: ast.stmt) -> str | None:
+    """`self.opt` of `self.opt.step()`."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
+            return dotted(owner)
+    return None
 
 
 def _lost(story: Sequence[Event]) -> list[tuple[Event, Event]]:
@@ -153,15 +166,17 @@ def no_update(audit: Audit) -> Finding | None:
 
     What happened
         Gradients are computed again and again, and no step uses them: step is never called, is called when there are no gradients,
-        or the learning rate is zero.
+        or the learning rate is zero. Or the program changes the weights by itself, beside an optimizer that it clears or schedules.
     Why it matters
-        Nothing is learnt.
+        Nothing is learnt; or it is learnt without the momentum, the decay and the schedule that were asked for.
     How it is detected
-        Backward passes that give the optimizer's weights gradients, and weights that are bit for bit what they were.
+        Backward passes that give the optimizer's weights gradients, and weights that are bit for bit what they were; or an optimizer
+        that is never stepped, and weights that are not.
     How to fix it
         The missing call in its place.
     When it stays silent
-        Programs without an optimizer, weights that the program changes by itself, rates that are zero only in a warm-up.
+        Programs without an optimizer, weights that the program changes by itself where nothing is lost by that, rates that are zero
+        only in a warm-up.
     Cost
         A comparison of a few hundred elements of each weight at the end.
     """
@@ -173,9 +188,14 @@ def no_update(audit: Audit) -> Finding | None:
         if entry.evaluates or (entry.steps == 0 and any(each.kind is Kind.UNSCALE for each in story)):
             # It steps by a closure; or a GradScaler asked for a step and left it out.
             continue
-        if entry.steps == 0 and len(backwards) >= 2 * ENOUGH and not _any_changed(audit, entry):
+        if entry.steps == 0 and len(backwards) >= 2 * ENOUGH:
             others = [each for each in audit.built if each.steps]
             if any(each.weights & entry.weights for each in others) or backwards[-1].site is None:
+                continue
+            if _any_changed(audit, entry):
+                found = _passed_over(audit, entry, backwards[-1].site)
+                if found is not None:
+                    return found
                 continue
             return tell_silent(
                 audit,
@@ -217,6 +237,34 @@ def no_update(audit: Audit) -> Finding | None:
                 patch=moved_behind(steps[-1].site, backwards[-1].site),
             )
     return None
+
+
+def _passed_over(audit: Audit, entry: OptimizerEntry, backward: Site) -> Finding | None:
+    """The program changes the weights by itself, and has an optimizer for them that it clears or schedules: what that was given is lost."""
+    plan = audit.schedules.of(entry.ref)
+    is_scheduled = plan is not None and plan.steps > 0
+    is_cleared = any(
+        each.written == entry.weights and issubclass(each.detail["by"], torch.optim.Optimizer)
+        for each in audit.loop.of(Kind.CLEAR)
+    )
+    lost = [*entry.settings, *([plan.kind] if plan is not None and is_scheduled else [])]
+    if not lost or not (is_cleared or is_scheduled) or not entry.stack:
+        return None
+    return tell_silent(
+        audit,
+        "optimizer/no-update",
+        spot=spot_at(entry.stack[0]),
+        symptom=spot_at(backward),
+        step=audit.step,
+        op=entry.kind,
+        phase="optimizer",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict=f"{entry.kind}.step is never called: other code changes the weights, and {', '.join(lost)} {'has' if len(lost) == 1 else 'have'} no effect",
+        what="the gradients of this are used, and not by the optimizer",
+        why="What an optimizer was given, and the rate that a scheduler sets, take part in an update only in its own step.",
+        fix="Call the optimizer's step where the weights are changed by hand, and take that away; or take away the optimizer.",
+    )
 
 
 def _tell_no_rate(audit: Audit, entry: OptimizerEntry) -> Finding | None:

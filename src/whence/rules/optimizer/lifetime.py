@@ -8,6 +8,8 @@ from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.rules.optimizer.edits import built_once
+from whence.rules.optimizer.freezing import gradient_taken_away
+from whence.rules.optimizer.hoisting import built_by_the_caller
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.sites import Site
@@ -55,7 +57,7 @@ def recreated(audit: Audit) -> Finding | None:
                     what=f"built {counts[site] + 1} times so far at this line",
                     why="Moments and momentum belong to the optimizer object; a new one begins with none.",
                     fix="Build the optimizer once, before the loop.",
-                    patch=built_once(site),
+                    patch=built_once(site) or built_by_the_caller(entry.stack),
                 )
     return None
 
@@ -105,6 +107,7 @@ def frozen_moves(audit: Audit) -> Finding | None:
         what=f"step {moved.step} changed them although requires_grad is False",
         why="Their gradients are still there (old ones or zeros), and momentum, moments and weight decay move every weight that has a gradient.",
         fix="Set their .grad to None after freezing (zero_grad() does so by default), or leave them out of the optimizer.",
+        patch=gradient_taken_away(moved.site, names) if moved.site is not None else None,
     )
 
 

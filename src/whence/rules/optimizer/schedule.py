@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
+from whence.ledgers.loop import Kind
 from whence.ledgers.schedules import Schedule
-from whence.rules.optimizer.stepping import behind_each_update, behind_the_batches, counted_in_batches
+from whence.rules.optimizer.stepping import (
+    behind_each_update,
+    behind_the_batches,
+    counted_in_batches,
+    put_behind,
+    update_behind,
+)
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 
@@ -28,8 +37,8 @@ def schedule(audit: Audit) -> Finding | None:
 
     What happened
         A schedule that counts epochs is stepped for every batch, or one that counts batches once an epoch, or its horizon is counted in
-        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is shorter than the
-        loop: OneCycleLR raises after its last step.
+        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is stepped before the
+        optimizer, so that every rate comes too early. Or it is shorter than the loop: OneCycleLR raises after its last step.
     Why it matters
         Most of the training happens at a rate that nobody chose.
     How it is detected
@@ -42,7 +51,7 @@ def schedule(audit: Audit) -> Finding | None:
     How to fix it
         Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
     When it stays silent
-        Warm-ups, cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
+        Warm-ups (also those that are stepped first, so as not to begin at zero), cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
         the end of the schedule.
     Cost
         A number for each step of a scheduler.
@@ -54,6 +63,7 @@ def schedule(audit: Audit) -> Finding | None:
             found = _gone(audit, story) or _for_epochs(audit, story) or _swinging(audit, story) or _long(audit, story)
         else:
             found = _once_an_epoch(audit, story)
+        found = found or _ahead(audit, story)
         if found is not None:
             return found
     return None
@@ -112,20 +122,25 @@ def _for_epochs(audit: Audit, story: Schedule) -> Finding | None:
 def _swinging(audit: Audit, story: Schedule) -> Finding | None:
     """A half wave that is as long as the run has epochs, gone through again and again."""
     epochs = _epochs(story)
-    if epochs is None or story.kind != "CosineAnnealingLR" or story.planned != epochs:
+    if epochs is None or not story.swings or story.planned != epochs:
         return None
-    times = story.steps // epochs
-    if times == epochs:
+    if story.steps // epochs == epochs:
         # A wave for each epoch, maybe.
         return None
     return _tell(
         audit,
         story,
-        verdict=f"the learning rate goes down or up {times} times: {story.kind} is made for {epochs} steps and stepped {story.steps} times",
-        what=f"T_max is the number of epochs, {epochs}, and the scheduler is stepped for every batch",
-        why="Past T_max the cosine climbs back to where it began.",
+        verdict=f"the learning rate goes down or up {_runs(story)} times: {story.kind} is made for {epochs} steps and stepped {story.steps} times",
+        what=f"it is as long as the run has epochs, {epochs}, and is stepped for every batch",
+        why="Past its end, T_max, the cosine climbs back to where it began.",
         patch=behind_the_batches(story),
     )
+
+
+def _runs(story: Schedule) -> int:
+    """How often the rate goes one way."""
+    ways = [after > before for before, after in pairwise(story.rates) if after != before]
+    return 1 + sum(one != other for one, other in pairwise(ways))
 
 
 def _epochs(story: Schedule) -> int | None:
@@ -139,7 +154,7 @@ def _epochs(story: Schedule) -> int | None:
 def _long(audit: Audit, story: Schedule) -> Finding | None:
     """A horizon that is longer than the run by just the batch size."""
     total, made = story.planned, story.steps
-    if not total or story.kind == "CosineAnnealingLR":
+    if not total or story.swings:
         return None
     if not any(size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes):
         return None
@@ -174,6 +189,27 @@ def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
     )
 
 
+def _ahead(audit: Audit, story: Schedule) -> Finding | None:
+    """In each turn of the loop it is stepped before the optimizer is, and was from the first turn on."""
+    if not story.is_ahead or not _falls(story) or story.steps < FEWEST_EPOCHS or story.kind == "ReduceLROnPlateau":
+        return None
+    ways = {each.stack for each in audit.loop.of(Kind.STEP) if each.detail["entry"].ref is story.steered}
+    behind = update_behind(story, next(iter(ways))) if len(ways) == 1 else None
+    if behind is None:
+        return None
+    is_for_updates = _is_stepped_for_updates(story)
+    return _tell(
+        audit,
+        story,
+        verdict=f"the scheduler is stepped before the optimizer: every rate comes one {'step' if is_for_updates else 'epoch'} early",
+        what="its first step was made before any update",
+        why="A scheduler sets the rate of what comes after its step; the first one is set when it is built.",
+        fix="Call the scheduler's step after the optimizer's.",
+        patch=put_behind(story, behind),
+        severity=Severity.INFO if is_for_updates else Severity.WARNING,
+    )
+
+
 def _tell(
     audit: Audit,
     story: Schedule,
@@ -184,6 +220,7 @@ def _tell(
     patch: str | None,
     fix: str = ONCE,
     is_built_wrong: bool = False,
+    severity: Severity = Severity.WARNING,
 ) -> Finding | None:
     places = [spot_at(stack[0] if stack else None) for stack in (story.stepped, story.built)]
     spot, other = reversed(places) if is_built_wrong else places
@@ -195,7 +232,7 @@ def _tell(
         step=story.gone_since or audit.step,
         op=story.kind,
         phase="optimizer",
-        severity=Severity.WARNING,
+        severity=severity,
         confidence=Confidence.LIKELY,
         verdict=verdict,
         what=what,

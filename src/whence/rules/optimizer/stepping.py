@@ -10,6 +10,7 @@ from whence.ledgers.schedules import Schedule
 from whence.source.blocks import (
     LOOPS,
     binds,
+    block_of,
     bound_by,
     dotted,
     has_in_it,
@@ -57,6 +58,28 @@ def behind_each_update(audit: Audit, story: Schedule) -> str | None:
     if update is None or loop is None or has_in_it(loop, site) or binds(loop, name) or not _is_known(name, site, way):
         return None
     return diff_of(*move_after(site.filename, step, update))
+
+
+def update_behind(story: Schedule, way: tuple[Site, ...]) -> ast.stmt | None:
+    """The statement that makes the optimizer's step, or leads to it, behind the scheduler's in the same turn of a loop."""
+    site = story.stepped[0] if story.stepped else None
+    step = site.statement() if site is not None else None
+    there = next((each.statement() for each in way if site is not None and each.f_code is site.f_code), None)
+    if step is None or there is None:
+        return None
+    behind = next((each for each in statements_around(there) if each in block_of(step)), None)
+    is_in_loop = any(isinstance(each, LOOPS) for each in statements_around(step))
+    if behind is None or behind.lineno <= step.lineno or not (is_in_loop or behind is there):
+        return None
+    return behind
+
+
+def put_behind(story: Schedule, other: ast.stmt) -> str | None:
+    site = story.stepped[0]
+    name, step = _plain_step(site)
+    if name is None or step is None or binds(other, name):
+        return None
+    return diff_of(*move_after(site.filename, step, other))
 
 
 def counted_in_batches(story: Schedule) -> str | None:

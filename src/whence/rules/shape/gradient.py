@@ -31,10 +31,11 @@ from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.properties import HasShape
 from whence.lineage.trail import trace
 from whence.rules.custom_functions import caller_of, is_librarys, parameter_names, returned_by_backward
+from whence.rules.operations import PRODUCTS
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.definitions import find_definition
-from whence.source.edits import diff_of, replace_node
+from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.source.text import enclosing, text_of
 from whence.tape.failed import FailedCall
@@ -61,7 +62,17 @@ def gradient(failed: FailedCall) -> Finding | None:
         fix="Make it with the parameter's shape"
         + (": exchange the factors, or transpose it, where it is made." if turned else "."),
         operands=(Operand("gradient", describe(given)), Operand("parameter", describe(subject))),
+        patch=_turned_back(failed, given, trail.op) if turned and failed.name == "grad.__set__" else None,
     )
+
+
+def _turned_back(failed: FailedCall, given: torch.Tensor, maker: str | None) -> str | None:
+    """`weight.grad = a.T @ b` to its transpose, which is b.T @ a. Of numbers that were not multiplied so it is not known to be right."""
+    site = failed.site
+    statement = site.statement() if site is not None else None
+    if site is None or given.dim() != 2 or maker not in PRODUCTS or not isinstance(statement, ast.Assign):
+        return None
+    return diff_of(replace_node(site.filename, statement.value, f"{in_parentheses(site.filename, statement.value)}.T"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,19 @@ def permuted(site: Site, before: Shape, after: Shape) -> str | None:
     return diff_of(replace_node(filename, node, text))
 
 
+def channels_last(site: Site) -> str | None:
+    """`conv(x).view(n, -1, k)` to `conv(x).permute(0, 2, 3, 1).reshape(n, -1, k)`."""
+    node = site.node()
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr not in ("view", "reshape") or ast.unparse(node.func.value) == "torch":
+        return None
+    given = in_parentheses(site.filename, node.func.value)
+    sizes = ", ".join(text_of(site.filename, each) for each in node.args)
+    text = f"{given}.permute(0, 2, 3, 1).reshape({sizes})"
+    return diff_of(replace_node(site.filename, node, text)) if not node.keywords else None
+
+
 def _sizes_of(node: ast.Call) -> list[ast.expr]:
     match node.args:
         case [ast.Tuple(elts=sizes) | ast.List(elts=sizes)]:

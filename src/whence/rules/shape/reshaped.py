@@ -18,9 +18,9 @@ from whence.lineage.arrays import Reshape, reshapes_of_program, seen_before
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
-from whence.rules.operations import RESHAPES
+from whence.rules.operations import CONVOLUTIONS, RESHAPES
 from whence.rules.rule import audit_rule, study_rule
-from whence.rules.shape.permuting import permuted
+from whence.rules.shape.permuting import channels_last, permuted
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.batches import leaves_of
@@ -46,7 +46,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
         Nothing raises. The model learns on scrambled data, worse or not at all.
     How it is detected
         The sizes before and after, for each reshape that the loss depends on, also by way of a dataset's tensors and samples: an axis goes
-        past others, which a reshape cannot do. Of an array that becomes a tensor: its own sizes and those of the array whose memory it is.
+        past others, which a reshape cannot do; or channels of a convolution are to become the last axis, and do not fit into a row. Of an array that becomes a tensor: its own sizes and those of the array whose memory it is.
         What numpy does to a sample, or did before training, is seen when those lines run again, in a child process.
     How to fix it
         permute or transpose first, then reshape.
@@ -57,7 +57,8 @@ def reshape_as_permute(study: Study) -> Finding | None:
     """
     for call in _candidates(study):
         shapes = _reshaped(call)
-        crossed = _crossed(*shapes) if shapes is not None else None
+        straddling = _straddling(call) if shapes is not None and call.name in RESHAPES else None
+        crossed = _crossed(*shapes) or straddling if shapes is not None else None
         if shapes is None or crossed is None or call.site is None or call.forgotten:
             continue
         is_array = call.name not in RESHAPES
@@ -70,11 +71,17 @@ def reshape_as_permute(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict=_verdict("reshape" if is_array else call.name, *shapes, crossed),
+            verdict=_verdict("reshape" if is_array else call.name, *shapes, crossed)
+            if straddling is None
+            else f"{call.name} {shape_text(shapes[0])} -> {shape_text(shapes[1])} takes {crossed} numbers of a row for channels",
             what=WHAT,
             why=WHY,
             fix=FIX,
-            patch=permuted(call.site, *shapes) if not is_array else None,
+            patch=None
+            if is_array
+            else permuted(call.site, *shapes)
+            if straddling is None
+            else channels_last(call.site),
         )
     return _before_training(study)
 
@@ -183,7 +190,8 @@ def _reshaped(call: Call) -> tuple[Shape, Shape] | None:
     made = _reshaped(value.call) if value.call is not None and not value.call.operands else None
     before, after = made[0] if made is not None else value.shape, call.outputs[0].shape
     # What the last one of several does must be wrong by itself, too.
-    return (before, after) if _crossed(call.operands[0].shape, after) is not None else None
+    is_wrong = _crossed(call.operands[0].shape, after) is not None or _straddling(call) is not None
+    return (before, after) if is_wrong else None
 
 
 def _in_numpy(study: Study, call: Call, crossed: int) -> Spot | None:
@@ -208,6 +216,20 @@ def _crossed(before: Shape, after: Shape) -> int | None:
             if moved and (len(shared) >= min(len(left), len(right)) - 1 or sorted(left) == sorted(right)):
                 return moved[0]
     return None
+
+
+def _straddling(call: Call) -> int | None:
+    """The last axis that a reshape gives to the result of a convolution, if its channels were meant, all of them or a part for each of
+    several boxes: they divide by it, and the rows of the picture do not, so that what stands together begins in one row and ends in the next.
+    """
+    value = call.operands[0]
+    before, after = value.shape, call.outputs[0].shape
+    if value.call is None or value.call.name not in CONVOLUTIONS or len(before) != 4 or len(after) < 3:
+        return None
+    last, row = after[-1], before[-1]
+    if after[0] != before[0] or last < 2 or row < 2 or before[1] % last:
+        return None
+    return last if last % row and row % last else None
 
 
 def _groups(old: list[int], new: list[int]) -> Iterator[tuple[list[int], list[int]]]:

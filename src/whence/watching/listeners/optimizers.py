@@ -82,7 +82,7 @@ class OptimizerListener(Listener):
         if not evaluates_once(optimizer):
             with session.looking():
                 session.tripwires.evaluation_ended(optimizer)
-                session.auditor.evaluation_ended(optimizer)
+                session.audited(session.auditor.evaluation_ended, optimizer)
         elif not session.is_over:
             self._before_update(optimizer)
             session.stop_if_asked()

@@ -1,0 +1,120 @@
+"""An optimizer that a function builds at each of its calls, built once by the caller and given to the function: an edit of optimizer/recreated."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+
+from whence.source.blocks import LOOPS, SCOPES, Stack, bound_by, dotted, names_in, statements_around, target_of
+from whence.source.definitions import all_parameter_names, argument_for, bindings_in
+from whence.source.edits import diff_of, give_by_name
+from whence.source.signatures import is_called_once, one_more_parameter
+from whence.source.sites import Site
+from whence.source.statements import line_before, remove_statement
+from whence.source.text import enclosing, parent_of, text_of
+
+
+def built_by_the_caller(stack: Stack) -> str | None:
+    """Where the function is called at one place only, in a loop of the same file, with what the loop leaves as it is."""
+    depth = _where_it_gets_its_name(stack)
+    made = target_of(stack[depth]) if depth is not None else None
+    if depth is None or made is None or depth + 1 >= len(stack):
+        return None
+    (name, statement), site, caller = made, stack[depth], stack[depth + 1]
+    function, call = enclosing(statement, *SCOPES), caller.node()
+    if not isinstance(function, ast.FunctionDef) or not isinstance(call, ast.Call) or not name.isidentifier():
+        return None
+    if (
+        caller.filename != site.filename
+        or not is_called_once(function, call)
+        or not _is_its_own(name, statement, function)
+    ):
+        return None
+    value = _in_words_of_the_caller(statement, function, call)
+    loop = _loop_around(caller, names_in(value)) if value is not None else None
+    if value is None or loop is None or name in _names_at(call):
+        return None
+    own = getattr(statement, "value", None)
+    # As it is written, where nothing of it changes.
+    text = text_of(site.filename, own) if own is not None and ast.dump(own) == ast.dump(value) else ast.unparse(value)
+    return diff_of(
+        remove_statement(site.filename, statement),
+        one_more_parameter(site.filename, function, name),
+        give_by_name(site.filename, call, name, name),
+        line_before(site.filename, loop, f"{name} = {text}"),
+    )
+
+
+def _where_it_gets_its_name(stack: Stack) -> int | None:
+    """Past functions that only build it and give it back."""
+    for depth, site in enumerate(stack):
+        if target_of(site) is not None:
+            return depth
+        if not isinstance(site.statement(), ast.Return):
+            return None
+    return None
+
+
+def _is_its_own(name: str, statement: ast.stmt, function: ast.FunctionDef) -> bool:
+    """Set by this statement alone, whenever the function runs."""
+    others = [each for each in function.body if each is not statement]
+    return (
+        parent_of(statement) is function
+        and name not in all_parameter_names(function)
+        and not any(name in bound_by(each) for each in others)
+    )
+
+
+def _in_words_of_the_caller(statement: ast.stmt, function: ast.FunctionDef, call: ast.Call) -> ast.expr | None:
+    """What is assigned, with the call's arguments for the function's parameters; None if it is made of anything else of the function's."""
+    value = getattr(statement, "value", None)
+    if not isinstance(value, ast.expr):
+        return None
+    parameters, local = all_parameter_names(function), bindings_in(function)
+    given: dict[str, ast.expr] = {}
+    for each in names_in(value):
+        argument = argument_for(call, function, each, bound=False) if each in parameters else None
+        is_plain = isinstance(argument, ast.Constant) or dotted(argument) is not None
+        if each in local or (each in parameters and not is_plain):
+            return None
+        if argument is not None:
+            given[each] = argument
+        elif each in _names_at(call) - _names_of_file(call):
+            # The caller calls something else by this name.
+            return None
+    renamed = _Renaming(given).visit(copy.deepcopy(value))
+    return renamed if isinstance(renamed, ast.expr) else None
+
+
+class _Renaming(ast.NodeTransformer):
+    def __init__(self, given: dict[str, ast.expr]) -> None:
+        self._given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._given.get(node.id, node)
+
+
+def _names_at(call: ast.Call) -> set[str]:
+    """The variables of the function that a call is made in."""
+    scope = enclosing(call, *SCOPES)
+    parameters = all_parameter_names(scope) if isinstance(scope, ast.FunctionDef) else []
+    return {*parameters, *(bindings_in(scope) if scope is not None else ())}
+
+
+def _names_of_file(call: ast.Call) -> set[str]:
+    module = enclosing(call, ast.Module)
+    return (
+        {*vars(builtins), *bindings_in(module)} if enclosing(call, *SCOPES) is module and module is not None else set()
+    )
+
+
+def _loop_around(caller: Site, used: set[str]) -> ast.stmt | None:
+    """The outermost loop around a call that gives none of these names another value."""
+    statement = caller.statement()
+    found: ast.stmt | None = None
+    for each in reversed(statements_around(statement) if statement is not None else []):
+        if used & bound_by(each):
+            break
+        found = each if isinstance(each, LOOPS) else found
+    return found
