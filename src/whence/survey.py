@@ -116,7 +116,9 @@ def look_through(data: Any, here: Spot, most_batches: int | None, progress: Prog
             if progress is not None:
                 progress(summary.batches)
         if (kinds := _unreadable(summary)) and not any(_columns(summary)):
-            raise NoData(f"expected a loader, a dataset, an array or a frame, or arrays in a structure; got {', '.join(kinds)}")
+            raise NoData(
+                f"expected a loader, a dataset, an array or a frame, or arrays in a structure; got {', '.join(kinds)}"
+            )
         rows = tuple(_rows(summary))
         return DataReport(rows, tuple(_judged(summary, here)), summary.rows, summary.batches)
 

@@ -109,7 +109,12 @@ def _used_up(entry: LoaderEntry) -> Spot | None:
     """The attribute of the dataset, or of what gives its indices, that is an iterator: where it is set."""
     info = entry.info
     batches = info.batch_sampler()
-    for holder in (batches, getattr(batches, "sampler", None), info.sampler(), info.dataset if info.is_iterable else None):
+    for holder in (
+        batches,
+        getattr(batches, "sampler", None),
+        info.sampler(),
+        info.dataset if info.is_iterable else None,
+    ):
         for name, thing in vars(holder).items() if hasattr(holder, "__dict__") else ():
             if hasattr(thing, "__next__") and (found := attribute_of(type(holder), name)) is not None:
                 return found
