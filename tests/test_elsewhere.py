@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from forking import whence_run
 
 from whence.lineage.elsewhere import run_elsewhere
@@ -42,6 +44,22 @@ def test_a_child_reads_and_does_not_write(tmp_path: Path) -> None:
         assert _refuses(act)
     assert [each.name for each in tmp_path.iterdir()] == ["there.txt"]
     assert there.read_text() == "as it was"
+
+
+def test_a_child_has_shared_memory_to_itself(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "data.bin", np.float32, "w+", shape=(3, 1000))
+    mapped[:] = 1
+    shared = torch.ones(5000).share_memory_()
+
+    def write() -> tuple[float, float]:
+        mapped[1] *= 2
+        shared.mul_(3)
+        mapped.flush()
+        return float(mapped.sum()), float(shared.sum())
+
+    assert run_elsewhere(write) == (4000, 15000)
+    assert (mapped.sum(), shared.sum()) == (3000, 5000)
+    assert np.fromfile(tmp_path / "data.bin", np.float32).sum() == 3000
 
 
 def test_a_child_that_asks_again_makes_no_further_one() -> None:

@@ -216,3 +216,8 @@ def test_batches_that_are_lists_are_read_sample_by_sample() -> None:
     assert parted.samples == 8
     contract = whence.Contract.fit(DataLoader(boxes, 3, collate_fn=sorted_parts))
     assert contract.check(DataLoader(boxes, 3, collate_fn=sorted_parts)).ok
+
+
+def test_what_is_no_data_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"got Linear, DataLoader"):
+        whence.check_data((torch.nn.Linear(2, 2), DataLoader(Sorted(), batch_size=8)))

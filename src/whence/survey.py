@@ -34,6 +34,10 @@ Progress = Callable[[int], None]
 BATCH = 32
 
 
+class NoData(TypeError):
+    """Nothing of what was given can be read as data."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One column of the data, as a table shows it."""
@@ -111,6 +115,10 @@ def look_through(data: Any, here: Spot, most_batches: int | None, progress: Prog
             summary.add(batch)
             if progress is not None:
                 progress(summary.batches)
+        if (kinds := _unreadable(summary)) and not any(_columns(summary)):
+            raise NoData(
+                f"expected a loader, a dataset, an array or a frame, or arrays in a structure; got {', '.join(kinds)}"
+            )
         rows = tuple(_rows(summary))
         return DataReport(rows, tuple(_judged(summary, here)), summary.rows, summary.batches)
 
@@ -204,6 +212,12 @@ def _columns(summary: Summary) -> Iterator[tuple[str, str, ArraySummary, Facts]]
             facts = array.numbers.facts()
             for number, each in enumerate(facts):
                 yield path, name or (str(number) if len(facts) > 1 else ""), array, each
+
+
+def _unreadable(summary: Summary) -> list[str]:
+    """The types of what is neither numbers nor words."""
+    arrays = [each.array for each in summary.leaves.values() if each.array is not None]
+    return [name for each in arrays if each.numbers is None and each.tally is None for name in each.dtypes]
 
 
 def _rows(summary: Summary) -> Iterator[Row]:

@@ -10,6 +10,8 @@ from itertools import product
 from time import perf_counter
 from typing import Any
 
+from torch import nn
+
 from whence.checking.axes import Layout
 from whence.checking.clones import Clone
 from whence.checking.explained import watch_step
@@ -148,6 +150,14 @@ def _is_norm_of_one(exception: Exception) -> bool:
     return any(name in NORM_CHECKS for name in names)
 
 
+def _norm_in(exception: Exception) -> str:
+    """Which layer of the model it is: the one that was entered last, named as it is in the one that was entered first."""
+    owners = [frame.f_locals.get("self") for frame in frames_in(exception.__traceback__)]
+    entered = [each for each in owners if isinstance(each, nn.Module)]
+    names = [name for name, each in entered[-1].named_modules() if each is entered[0]] if entered else []
+    return f", in {names[0]} ({type(entered[0]).__name__})" if names and names[0] else ""
+
+
 def _only_alone(bench: Bench, trouble: Trouble) -> bool:
     """A batch of one fails for want of company: a norm over samples in training, or a loss that compares samples."""
     assert trouble.raised is not None
@@ -185,7 +195,7 @@ def _tell(subject: Subject, layout: Layout, trouble: Trouble, comes: bool, notes
     place = place_of_exception(trouble.raised)
     if _is_norm_of_one(trouble.raised):
         return failed(
-            f"{which} fails in training: {text}",
+            f"{which} fails in training{_norm_in(trouble.raised)}: {text}",
             why="A norm over samples has one value for each channel then, and no spread.",
             fix="DataLoader(..., drop_last=True) for training, another batch size, or GroupNorm or LayerNorm.",
             place=place,

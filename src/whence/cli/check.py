@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import inspect
 import json
 import sys
 from pathlib import Path
@@ -73,12 +72,6 @@ def main(arguments: list[str]) -> int:
 def _arguments_of(function: Any, target: str) -> dict[str, Any]:
     if not callable(function) or hasattr(function, "named_parameters"):
         raise UsageError(f"{target} is {_kind(function)}; expected a function without arguments, as in: {EXAMPLE}")
-    try:
-        inspect.signature(function).bind()
-    except TypeError as error:
-        raise UsageError(f"{target} must be callable without arguments: {error}") from None
-    except ValueError:
-        pass
     return _named(called(function, target), target)
 
 

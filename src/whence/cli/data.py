@@ -1,6 +1,6 @@
 """Look through data without training: a summary table, and what is wrong with it.
 
-The name is that of a DataLoader, a dataset, an array, a frame, or of a function without arguments that gives one.
+The name is that of a DataLoader, a dataset, an array, a frame, or of a function or class without arguments that gives one.
 
 example: whence data train:loader
          whence data src/train.py:make_loader --batches 100 --json data.json
@@ -51,20 +51,23 @@ def main(arguments: list[str]) -> int:
     path = json_path(options.json)
     try:
         data = thing_at(options.target, "whence data train:loader")
-        data = called(data, options.target) if inspect.isfunction(data) else data
+        data = called(data, options.target) if inspect.isfunction(data) or inspect.isclass(data) else data
     except UsersFault as fault:
         fault.show("there is nothing to look at")
         return 2
-    from whence.survey import look_through
+    from whence.survey import NoData, look_through
 
     here = place_of(options.target) or Spot(options.target, Span(0, 0, 0, 0), "")
     screen = console()
     most = int(options.batches) if options.batches is not None else None
-    if screen.is_terminal and not options.quiet:
-        with screen.status("whence data: looking") as status:
-            report = look_through(data, here, most, lambda n: status.update(f"whence data: {n} batches"))
-    else:
-        report = look_through(data, here, most, None)
+    try:
+        if screen.is_terminal and not options.quiet:
+            with screen.status("whence data: looking") as status:
+                report = look_through(data, here, most, lambda n: status.update(f"whence data: {n} batches"))
+        else:
+            report = look_through(data, here, most, None)
+    except NoData as error:
+        raise UsageError(f"{options.target}: {error}") from None
     if path is not None:
         _write(report, path)
     if not options.quiet and options.json != "-":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import importlib.util
@@ -72,7 +73,14 @@ def thing_at(target: str, example: str) -> Any:
 
 
 def called(function: Callable[[], Any], target: str) -> Any:
-    """What a function of the user's gives."""
+    """What a function or a class of the user's gives."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise UsageError(f"{target} must be callable without arguments: {error}") from None
+    except ValueError:
+        # No signature is known: what it says when it is called has to do.
+        pass
     try:
         return function()
     except Exception as error:
@@ -88,7 +96,9 @@ def place_of(target: str) -> Spot | None:
     if filename is None or tree is None:
         return None
     definition = find_definition(name, tree, None)
-    node = definition.value if definition is not None and definition.value is not None else find_function(name, tree)
+    node: ast.AST | None = definition.value if definition is not None else None
+    classes = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
+    node = node or find_function(name, tree) or next(classes, None)
     return Spot.of_node(filename, node) if node is not None else None
 
 

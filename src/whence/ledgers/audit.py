@@ -53,6 +53,8 @@ class Audit(Scene):
     """All optimizers, those that are gone included, oldest first."""
     losses: Sequence[float]
     told: set[str]
+    prepared: float
+    """Seconds that went by before the first step."""
     waiting: float | None = None
     """Seconds for which the program has stood still."""
     threads: int = 0

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from whence.ledgers.reaching import Alias, elements, reachable
+from whence.ledgers.repeats import RepeatLedger
 from whence.source.sites import Site
 from whence.tape.tape import node_of, storage_of
 
@@ -66,6 +67,7 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], Holding] = {}
+        self.repeats = RepeatLedger()
 
     def holdings(self) -> list[Holding]:
         return list(self._known.values())
@@ -92,6 +94,7 @@ class MemoryLedger:
                 known.aliases = [*known.aliases, alias][:MOST_ALIASES]
 
     def _container(self, step: int, alias: Alias, thing: Any) -> Holding | None:
+        self.repeats.look(alias, thing)
         length = len(elements(thing))
         if length < FEWEST or (isinstance(thing, deque) and thing.maxlen is not None):
             return None

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
+from whence.lineage.mappings import keep_to_itself
 from whence.tape.quiet import quiet_warnings
 
 T = TypeVar("T")
@@ -87,6 +88,7 @@ def begin_quietly() -> None:
     os.dup2(silent, 1)
     os.dup2(silent, 2)
     _keep_places()
+    keep_to_itself()
     torch.set_num_threads(1)
     global _is_child
     _is_child = True

@@ -87,8 +87,8 @@ def attribute(owner: Any, name: str) -> Any:
 
 
 def is_array(thing: Any) -> bool:
-    """True for a numpy array, without importing numpy."""
-    return type(thing).__module__ == "numpy" and type(thing).__name__ == "ndarray"
+    """True for a numpy array, in memory or in a mapped file, without importing numpy."""
+    return type(thing).__module__ == "numpy" and type(thing).__name__ in ("ndarray", "memmap")
 
 
 def picture_shape(thing: Any) -> tuple[int, ...] | None:

@@ -9,7 +9,8 @@ import ast
 import os
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,6 +28,8 @@ from whence.source.text import parent_of, statement_at, statement_of
 MOST_EVENTS = 100_000
 LONGEST = 4.0
 FIRST_NUMBERS = 16
+EACH_TIME = 8
+"""So often a line of a loop is listened to whenever it has run; later on ever more rarely, and when the loop is over."""
 
 Seen = Callable[[str, int, str, Any], None]
 """A file, a line of it, and a variable with what it has after it; or nobody's name, and what is returned."""
@@ -99,6 +102,9 @@ class VariableWatch:
     _held: dict[FrameType, dict[str, Hashable]] = field(default_factory=dict)
     _there: dict[str, Hashable] = field(default_factory=dict)
     """What the statement that is run again finds."""
+    _times: Counter[tuple[FrameType, int, str]] = field(default_factory=Counter)
+    _waiting: dict[FrameType, dict[tuple[int, str], Any]] = field(default_factory=dict)
+    """What a loop has left by now, and has not been told of."""
     _events: int = 0
     _began: float = field(default_factory=time.monotonic)
 
@@ -126,15 +132,51 @@ class VariableWatch:
         filename, line = frame.f_code.co_filename, self._lines[frame]
         held = self._held[frame]
         written = _written(filename, line)
+        if (waiting := self._waiting.get(frame)) and (event == "return" or not _is_in_loop(filename, line, waiting)):
+            self._tell_waiting(frame)
         for name, each in list(frame.f_locals.items()):
             mark = _mark(each)
             if held.get(name) != mark or name in written:
                 held[name] = mark
-                self.seen(filename, line, name, each)
-        if event == "return" and value is not None:
-            self.seen(filename, line, "", value)
+                self._note(frame, line, name, each)
+        if event == "return":
+            self._tell_waiting(frame)
+            if value is not None:
+                self.seen(filename, line, "", value)
         self._lines[frame] = frame.f_lineno
         return self._stepped
+
+    def _note(self, frame: FrameType, line: int, name: str, thing: Any) -> None:
+        key = frame, line, name
+        self._times[key] += 1
+        times = self._times[key]
+        if times <= EACH_TIME or times & (times - 1) == 0:
+            self._waiting.get(frame, {}).pop((line, name), None)
+            self.seen(frame.f_code.co_filename, line, name, thing)
+        else:
+            self._waiting.setdefault(frame, {})[line, name] = thing
+
+    def _tell_waiting(self, frame: FrameType) -> None:
+        for (line, name), thing in self._waiting.pop(frame, {}).items():
+            self.seen(frame.f_code.co_filename, line, name, thing)
+
+
+def _is_in_loop(filename: str, line: int, waiting: Iterable[tuple[int, str]]) -> bool:
+    """Whether a line belongs to a loop around all those that wait."""
+    loops = [_loop_around(filename, each) for each, _ in waiting]
+    return all(loop is not None and loop[0] <= line <= loop[1] for loop in loops)
+
+
+@lru_cache(maxsize=4096)
+def _loop_around(filename: str, line: int) -> tuple[int, int] | None:
+    """The first and the last line of the outermost loop that a line stands in."""
+    found = None
+    node: ast.AST | None = statement_at(filename, line)
+    while node is not None and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            found = node.lineno, node.end_lineno or node.lineno
+        node = parent_of(node)
+    return found
 
 
 @lru_cache(maxsize=4096)

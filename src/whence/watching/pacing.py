@@ -65,6 +65,8 @@ class Pace:
         self._signatures: set[Any] = set()
         self._forms: dict[tuple[int, bool, bool], Form] = {}
         """What outermost modules were given last, by their identity, mode and grad mode."""
+        self.prepared = 0.0
+        """The seconds of the program's own before its first step was made."""
         self._step_began = 0.0
         self._dear_steps = 0
         self._last_node = self._nodes = 0
@@ -88,6 +90,7 @@ class Pace:
 
     def step_made(self) -> None:
         """Is the next one to be recorded?"""
+        self.prepared = self.prepared or perf_counter() - self.began - self.host.cost()
         if self._slow_down():
             if self._hooks_off:
                 self._take_hooks_off()

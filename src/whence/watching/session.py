@@ -237,6 +237,9 @@ class Session:
     def losses(self) -> Sequence[float]:
         return self.tripwires.course.losses
 
+    def prepared(self) -> float:
+        return self.pace.prepared
+
     def datasets(self) -> list[Any]:
         return [dataset for info in self.loaders.infos() if (dataset := info.dataset) is not None]
 

@@ -19,6 +19,7 @@ import torch
 
 from whence.lineage.arrays import ArrayWatch, Reshape, Wrap
 from whence.lineage.datasets.asking import MOST_ELEMENTS, alike, line_of, print_of, streams
+from whence.lineage.datasets.blending import Blend, blend_of
 from whence.lineage.datasets.generators import attributes_in, generators_in, made_at, put_back, reachable, state_of
 from whence.lineage.datasets.residue import residue_of
 from whence.lineage.datasets.seeding import fetched
@@ -59,6 +60,8 @@ class Habits:
     reshapes: list[Reshape] = field(default_factory=list)
     files: list[list[str]] = field(default_factory=list)
     """For a few samples, the files that were read for it."""
+    blend: Blend | None = None
+    """Labels that were made by mixing others."""
     within: Within | None = None
     """A target that is part of its own input."""
     indices: list[Any] = field(default_factory=list)
@@ -104,6 +107,8 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
     found.files = [_files(dataset, each) for each in found.indices]
     with contextlib.suppress(Exception):
         found.within = target_within(dataset)
+    with contextlib.suppress(Exception):
+        found.blend = blend_of(dataset.__getitem__, indices[:MORE_SAMPLES])
     if info.worker_init is not None and info.workers > 1 and (found.is_random or found.generator):
         # The last question: this function may do whatever it likes to the dataset.
         with contextlib.suppress(Exception):

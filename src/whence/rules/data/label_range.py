@@ -45,20 +45,22 @@ def label_range(failed: FailedCall) -> Finding | None:
 
     What happened
         A class label is not below the number of classes, or an index is not below the size of the table: labels that
-        begin at one, a void value of 255, a padding id equal to the vocabulary's size. Or a target of binary_cross_entropy is no
+        begin at one, a void value of 255, a padding id equal to the vocabulary's size. Or labels are resized as pictures are, which
+        makes classes of the mixture of others. Or a target of binary_cross_entropy is no
         probability: a picture from 0 to 255. With logits nothing raises, and the loss has no lower end.
     Why it matters
         On the CPU the message has no value and no size; on a GPU it comes later, from another line.
     How it is detected
         The values of the index operand against the size of what it indexes; the first wrong value is followed back to the
         sample and the line that made it. Where the labels are whole and the classes were counted, that line is told; also where
-        the rows of an embedding were counted, and there are more of what was counted by now.
+        the rows of an embedding were counted, and there are more of what was counted by now. Without an exception: a few samples
+        are fetched again, in a child process, and a label is what interpolation gives, rounded, and none of those that went in.
     How to fix it
         Mend the labels. More classes, or an ignore_index for a value of unknown origin, only hide it.
     When it stays silent
         Values equal to ignore_index. Targets for logits that are less than a half beyond 0 and 1, as noisy ones are.
     Cost
-        None until a call raises.
+        None until a call raises; a few samples in a child process, once in a run.
     """
     found = out_of_range(failed)
     if found is None:

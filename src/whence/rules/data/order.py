@@ -52,11 +52,10 @@ def empty_epoch(audit: Audit) -> Finding | None:
         info, length = entry.info, entry.info.length()
         built = info.built
         before = any(each.batches for each in entry.epochs)
-        if info.is_iterable and before:
-            spot, why = (
-                _used_up(entry),
-                "What it iterates over was used up in the epoch before: an iterator gives its elements once.",
-            )
+        used_up = _used_up(entry) if before else None
+        if before and (info.is_iterable or used_up is not None):
+            spot = used_up
+            why = "What it iterates over was used up in the epoch before: an iterator gives its elements once."
             fix = "Make the iterator anew in __iter__, or open the file there."
         elif length == 0:
             site = info.stack[0] if info.stack else None
@@ -104,11 +103,18 @@ def _used_up_by_hand(audit: Audit) -> Finding | None:
 
 
 def _used_up(entry: LoaderEntry) -> Spot | None:
-    """The attribute of the dataset that is an iterator, where it is set."""
-    dataset = entry.info.dataset
-    for name, thing in vars(dataset).items() if hasattr(dataset, "__dict__") else ():
-        if hasattr(thing, "__next__"):
-            return attribute_of(type(dataset), name)
+    """The attribute of the dataset, or of what gives its indices, that is an iterator: where it is set."""
+    info = entry.info
+    batches = info.batch_sampler()
+    for holder in (
+        batches,
+        getattr(batches, "sampler", None),
+        info.sampler(),
+        info.dataset if info.is_iterable else None,
+    ):
+        for name, thing in vars(holder).items() if hasattr(holder, "__dict__") else ():
+            if hasattr(thing, "__next__") and (found := attribute_of(type(holder), name)) is not None:
+                return found
     return None
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from whence.finding import Confidence, Finding, Hop, Severity
 from whence.ledgers.audit import Audit
+from whence.ledgers.memory import Holding
 from whence.ledgers.orders import same_contents
 from whence.rules.data.edits import changed_on_a_copy, seeded_once
 from whence.rules.distributed.sampler_epoch import ENOUGH_EPOCHS, made_at, way_to_tell, why_it_stays
 from whence.rules.dtype.wrapped import OTHER_END, tell_wrapped
+from whence.rules.memory.filling import filled_at
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import shape_text, tell_silent
 from whence.source.seeds import seeding_before
 from whence.source.spots import Spot
 from whence.tape.tape import Value
@@ -43,7 +45,8 @@ def mutated_sample(audit: Audit) -> Finding | None:
         The data of the tenth epoch are not those of the first, and what is measured on them neither.
     How it is detected
         One sample is read twice with the same random numbers, in a child process, and again after others: it differs, and so does
-        what is stored. In a loop of its own: batches that a line changes, a model is given, and the next epoch finds as that line had left them.
+        what is stored. In a loop of its own: batches that a line changes, a model is given, and the next epoch finds as that line had left them;
+        a buffer that is filled on and on with one array, whose numbers change.
     How to fix it
         Work on a copy: .copy(), .clone(), or arithmetic that makes a new array.
     When it stays silent
@@ -69,7 +72,38 @@ def mutated_sample(audit: Audit) -> Finding | None:
             patch=changed_on_a_copy(habits.mutates),
             counterfactual="the same sample was fetched again, with the same random numbers, in a child process",
         )
-    return _changed_by_hand(audit)
+    return _changed_by_hand(audit) or _overwritten(audit)
+
+
+def _overwritten(audit: Audit) -> Finding | None:
+    """A buffer of observations that are all one array, which a simulator writes anew in each turn."""
+    for each in audit.memory.repeats.overwritten:
+        if not _is_stacked(each.shape, audit):
+            continue
+        return tell_silent(
+            audit,
+            "data/mutated-sample",
+            spot=filled_at(Holding([each.alias], each.kind, graph=False), audit),
+            step=audit.step,
+            phase="data",
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"{each.alias.name} has one and the same array {each.length} times, and it is overwritten again and again",
+            what=f"the array {shape_text(each.shape)} is in each of its elements, and has other numbers than some steps ago",
+            why="An array is stored, not what stands in it: when it is written anew, all that was stored before is what it has then.",
+            fix="Store a copy: .copy() of an array, .clone() of a tensor, where it is put in or where it is given out.",
+        )
+    return None
+
+
+def _is_stacked(shape: tuple[int, ...], audit: Audit) -> bool:
+    """Whether steps work on batches of such arrays."""
+    return any(
+        each.shape[1:] == shape and each.shape[0] > 1 and not each.requires_grad
+        for call in audit.tape.calls
+        for each in call.operands
+        if len(each.shape) > len(shape)
+    )
 
 
 def _changed_by_hand(audit: Audit) -> Finding | None:
