@@ -254,7 +254,9 @@ def _carrier(call: Call, output: Value, contents: Contents) -> Value | None:
         if result is None:
             # It cannot be tried: what is not finite goes on from an operand that is not.
             return bad[0]
-        if not trouble_in(result):
+        left = trouble_in(result)
+        # What is left may be this call's own: an Inf beside a NaN that came in, and came first.
+        if not left or (left == "inf" and contents.trouble(output) == "nan"):
             return cured[0]
     return None
 
