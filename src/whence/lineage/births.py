@@ -258,7 +258,17 @@ def _carrier(call: Call, output: Value, contents: Contents) -> Value | None:
         # What is left may be this call's own: an Inf beside a NaN that came in, and came first.
         if not left or (left == "inf" and contents.trouble(output) == "nan"):
             return cured[0]
-    return None
+    return _spoilt_before(output, bad, contents)
+
+
+def _spoilt_before(output: Value, bad: list[Value], contents: Contents) -> Value | None:
+    """What is kept for all steps and has NaN has been spoilt as a whole: its other numbers (the zeros of x / inf) are no better.
+
+    Where the result is a single number, they cannot be told apart.
+    """
+    is_one = not output.shape or math.prod(output.shape) == 1
+    kept = (each for each in bad if each.leaf is None and each.call is not None and each.call.phase != "forward")
+    return next((each for each in kept if contents.trouble(each) == "nan"), None) if is_one else None
 
 
 def _mended_if(value: Value, cured: list[Value], contents: Contents) -> torch.Tensor | None:
