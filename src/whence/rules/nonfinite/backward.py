@@ -17,7 +17,7 @@ from whence.lineage.rows import blamed_rows
 from whence.lineage.trail import trace
 from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.reasons import DIVISIONS, Facts, Reason, reason_of
+from whence.rules.nonfinite.reasons import DIVISIONS, FINITE_MASK, Facts, Reason, reason_of
 from whence.rules.nonfinite.remedies import is_same_line, remedy_for
 from whence.rules.nonfinite.telling import at, module_path, number_text, place_text, tell_trip, trouble_text
 from whence.rules.rule import trip_rule
@@ -182,7 +182,7 @@ def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
 
         return alter
 
-    for to in (1e-6, SAFE):
+    for to in (1e-6, SAFE) if element != -math.inf else (-1e9, -1e4):
         near = element + (to if element < 1 else -to) if element == element and abs(element) < 1e6 else to
         shown = f"{near:.7g}" if number_text(near) == number_text(element) else number_text(near)
         yield f"with {shown} in place of {number_text(element)} under {call.name}", {"alter": moved(near)}
@@ -300,6 +300,8 @@ def backward(trip: Trip) -> Finding | None:
     why = f"The loss is finite; the gradient is {trouble_text(birth.trouble)} at {place_text(birth.index)} of the operand of {op}."
     what = "divisor" if op in DIVISIONS and found.element == 0 else f"operand of {op}"
     fix = f"Keep the {what} off that point before the call: add an epsilon inside, or clamp it."
+    if found.element == -math.inf and "logsumexp" in op:
+        fix = FINITE_MASK
     if guard is not None and guard.site is not None:
         hidden = Spot.of_site(guard.site)
         chain = (hidden.hop(f"{guard.name} hides that element from the loss, not from the gradient"),)

@@ -28,6 +28,7 @@ from whence.rules.nonfinite.reasons import (
 )
 from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
+from whence.rules.nonfinite.treatment import treat
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.edits import diff_of, replace_node
@@ -136,11 +137,8 @@ def _clamped(scenario: Scenario) -> Cure | None:
     if trip.plan is None or call not in trip.plan.calls:
         # Made before the step began: the call by itself must do.
         return Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
-    try:
-        outcome = trip.outcome(trip.again(alter=remedy.alter(call)))
-    except (Unreplayable, RuntimeError, TypeError):
-        return None
-    return Cure(remedy.words(call), outcome, remedy.patch(call)) if loss_text(outcome) is not None else None
+    treated = treat(trip, call, remedy)
+    return Cure(treated.words, treated.outcome, treated.patch) if treated is not None else None
 
 
 def _uncorrected(scenario: Scenario) -> Cure | None:
