@@ -17,7 +17,7 @@ from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import trace
 from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.numbers import made_not_finite, made_zero
+from whence.rules.nonfinite.numbers import fix_of_zero, made_not_finite, made_zero
 from whence.rules.nonfinite.reasons import (
     Facts,
     Reason,
@@ -270,7 +270,7 @@ def tell_forward(
         spot=spot,
         verdict=reason.verdict,
         why=f"{reason.why}{share}",
-        fix=reason.fix,
+        fix=fix_of_zero(trip, call) or reason.fix,
         op=op,
         phase=phase or call.phase,
         module=module_path(trip, call),
