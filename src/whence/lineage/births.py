@@ -190,9 +190,7 @@ def mended(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(tensor), tensor, torch.full((), HARMLESS, dtype=tensor.dtype))
 
 
-def find_birth(
-    value: Value, contents: Contents, is_leaf: Callable[[Value], bool], forks: int = MOST_FORKS
-) -> Born:
+def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool], forks: int = MOST_FORKS) -> Born:
     """Walk back from a value that is not finite. `is_leaf` says where the walk must end; at so many forks all ways are tried."""
     path: list[Call] = []
     made_nan: tuple[Call, Value, int] | None = None

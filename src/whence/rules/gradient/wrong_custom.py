@@ -176,9 +176,7 @@ def _slope(
     run: Callable[[Sequence[torch.Tensor]], torch.Tensor], inputs: list[torch.Tensor], n: int, move: torch.Tensor
 ) -> torch.Tensor:
     """By how much the result changes for one input moved there and back, halved."""
-    there, back = (
-        run([each + sign * move if k == n else each for k, each in enumerate(inputs)]) for sign in (1, -1)
-    )
+    there, back = (run([each + sign * move if k == n else each for k, each in enumerate(inputs)]) for sign in (1, -1))
     return (there - back) / 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +28,7 @@ from whence.rules.nonfinite.reasons import (
     reason_of,
 )
 from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
+from whence.rules.nonfinite.shares import shift_of
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
 from whence.rules.nonfinite.treatment import treat
 from whence.rules.rule import Rank, trip_rule
@@ -137,6 +139,11 @@ def _clamped(scenario: Scenario) -> Cure | None:
     if trip.plan is None or call not in trip.plan.calls:
         # Made before the step began: the call by itself must do.
         return Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
+    if (shift := shift_of(call, trip.plan)) is not None:
+        with suppress(Unreplayable, RuntimeError, TypeError):
+            outcome = trip.outcome(trip.again(alter=shift.alter))
+            if loss_text(outcome) is not None and shift.patch is not None:
+                return Cure(shift.words, outcome, shift.patch)
     treated = treat(trip, call, remedy)
     return Cure(treated.words, treated.outcome, treated.patch) if treated is not None else None
 

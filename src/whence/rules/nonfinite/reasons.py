@@ -46,9 +46,7 @@ ROOTS = frozenset({"sqrt", "rsqrt", "sqrt_"})
 POWERS = frozenset({"pow", "__pow__", "pow_", "float_power"})
 EXPONENTIALS = frozenset({"exp", "exp_", "expm1", "exp2", "sinh", "cosh"})
 ARCS = frozenset({"acos", "arccos", "asin", "arcsin", "atanh", "arctanh", "acos_", "asin_"})
-FINITE_MASK = (
-    "Write a large negative number (-1e9) where -inf is written: a row of -inf has no maximum, and its logsumexp no gradient."
-)
+FINITE_MASK = "Write a large negative number (-1e9) where -inf is written: a row of -inf has no maximum, and its logsumexp no gradient."
 SOFTMAXES = frozenset({"softmax", "log_softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
 SPREADS = frozenset({"std", "var", "std_mean", "var_mean"})
 
