@@ -28,6 +28,9 @@ LONGEST_WALK = 5_000
 # Neither a pole nor the edge of a domain of any common function: log, sqrt, 1/x, acos, atanh, log1p(-x), exp.
 HARMLESS = 0.5
 ORDINARY = (0.0, -1.0, 1.0, 1e3)
+ORDINARY_SIZE = 1e4
+HUGE = 1e12
+MOST_FORKS = 2
 UNINITIALISED = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"})
 
 
@@ -107,10 +110,10 @@ def birth_by_what_is_left(leaf: Value, tape: Tape, run: Run) -> Born | None:
 
 
 def _walk_from(leaf: Value, maker: Call, guessed: Guessed) -> Born:
-    carrier = _carrier(maker, leaf, guessed)
-    if carrier is None:
+    carriers = _carriers(maker, leaf, guessed)
+    if not carriers:
         return Born("nan", call=maker, output=leaf)
-    born = find_birth(carrier, guessed, lambda each: each.call is None or each.call.has_foreign or each.call.inner)
+    born = find_birth(carriers[0], guessed, lambda each: each.call is None or each.call.has_foreign or each.call.inner)
     return replace(born, path=(*born.path, maker))
 
 
@@ -187,8 +190,8 @@ def mended(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(tensor), tensor, torch.full((), HARMLESS, dtype=tensor.dtype))
 
 
-def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool]) -> Born:
-    """Walk back from a value that is not finite. `is_leaf` says where the walk must end."""
+def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool], forks: int = MOST_FORKS) -> Born:
+    """Walk back from a value that is not finite. `is_leaf` says where the walk must end; at so many forks all ways are tried."""
     path: list[Call] = []
     made_nan: tuple[Call, Value, int] | None = None
     current, trouble = value, contents.trouble(value)
@@ -203,9 +206,13 @@ def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool
             if made_nan is not None:
                 return _at(made_nan, path, mask=current)
             return Born(trouble, call=call, output=current, path=tuple(reversed(path)))
-        carrier = _carrier(call, current, contents)
-        if carrier is None:
+        carriers = _carriers(call, current, contents)
+        if not carriers:
             return Born(trouble, call=call, output=current, path=tuple(reversed(path)))
+        carrier = carriers[0]
+        if len(carriers) > 1 and forks:
+            forks -= 1
+            carrier = _plainest(carriers, contents, is_leaf)
         if trouble == "nan" and contents.trouble(carrier) == "inf":
             made_nan = call, current, len(path)
         path.append(call)
@@ -243,20 +250,49 @@ def is_deliberate(call: Call) -> bool:
     return any(isinstance(each, float) and not math.isfinite(each) for each in flatten((call.args, call.kwargs)))
 
 
-def _carrier(call: Call, output: Value, contents: Contents) -> Value | None:
-    """The operand that brings the trouble into a call, or None if the call made it."""
+def _plainest(carriers: list[Value], contents: Contents, is_leaf: Callable[[Value], bool]) -> Value:
+    """Of several that bring trouble each by itself: not one that has overflowed of huge numbers, where another comes of ordinary ones."""
+    for each in carriers:
+        call = find_birth(each, contents, is_leaf, forks=0).call
+        largest = _largest_operand(call, contents) if call is not None and not is_deliberate(call) else math.nan
+        if largest < ORDINARY_SIZE or (each is carriers[0] and not largest >= HUGE):
+            return each
+    return carriers[0]
+
+
+def _largest_operand(call: Call, contents: Contents) -> float:
+    known = (contents.of(each) for each in call.operands)
+    floats = [each for each in known if each is not None and each.is_floating_point() and each.numel()]
+    return max((float(each.detach().abs().max()) for each in floats), default=math.nan)
+
+
+def _carriers(call: Call, output: Value, contents: Contents) -> list[Value]:
+    """The operands that bring the trouble into a call, if it takes all of them to be rid of it; none if the call made it."""
     bad = [each for each in dict.fromkeys(call.operands) if each is not output and contents.trouble(each)]
     bad.sort(key=lambda each: contents.trouble(each) != "nan")
     if not bad:
-        return None
+        return []
     for cured in [*([each] for each in bad), bad]:
         result = attempt(call, lambda value, cured=cured: _mended_if(value, cured, contents), output)  # type: ignore[misc]
         if result is None:
             # It cannot be tried: what is not finite goes on from an operand that is not.
-            return bad[0]
-        if not trouble_in(result):
-            return cured[0]
-    return None
+            return bad[:1]
+        left = trouble_in(result)
+        # What is left may be this call's own: an Inf beside a NaN that came in, and came first.
+        if not left or (left == "inf" and contents.trouble(output) == "nan"):
+            return cured
+    spoilt = _spoilt_before(output, bad, contents)
+    return [spoilt] if spoilt is not None else []
+
+
+def _spoilt_before(output: Value, bad: list[Value], contents: Contents) -> Value | None:
+    """What is kept for all steps and has NaN has been spoilt as a whole: its other numbers (the zeros of x / inf) are no better.
+
+    Where the result is a single number, they cannot be told apart.
+    """
+    is_one = not output.shape or math.prod(output.shape) == 1
+    kept = (each for each in bad if each.leaf is None and each.call is not None and each.call.phase != "forward")
+    return next((each for each in kept if contents.trouble(each) == "nan"), None) if is_one else None
 
 
 def _mended_if(value: Value, cured: list[Value], contents: Contents) -> torch.Tensor | None:

@@ -19,6 +19,7 @@ from whence.tape.tape import Call, Foreign, Tape, Value, flatten
 from whence.tape.trial import Shape, try_shapes
 
 LARGEST_SEARCH = 50_000_000
+MOST_PLACES = 10_000
 
 
 class Property:
@@ -59,6 +60,14 @@ class Property:
 
     def of_column(self, _name: str) -> Property:
         """The same, of one column of each table that has it."""
+        return self
+
+    def places_in(self, _thing: Any) -> tuple[int, ...]:
+        """The elements of an array that have it, counted in a row, where it is one of elements."""
+        return ()
+
+    def at_places(self, _places: tuple[int, ...], _shape: tuple[int, ...]) -> Property:
+        """The same, of some elements of each array of that shape."""
         return self
 
     def describe(self) -> str:
@@ -403,9 +412,22 @@ class NotFinite(Property):
     """The column, where it is one of a table with names."""
     infinite: bool = False
     """It is Inf: that comes of no NaN."""
+    places: tuple[int, ...] = ()
+    """Of an array of `shape`, these elements alone."""
+    shape: tuple[int, ...] = ()
 
     def of_column(self, name: str) -> Property:
         return replace(self, named=name)
+
+    def places_in(self, thing: Any) -> tuple[int, ...]:
+        if type(thing).__module__ != "numpy" or getattr(thing, "dtype", None) is None or thing.dtype.kind not in "fc":
+            return ()
+        numpy = sys.modules["numpy"]
+        bad = numpy.isinf(thing) if self.infinite else ~numpy.isfinite(thing)
+        return tuple(map(int, numpy.flatnonzero(bad)[:MOST_PLACES]))
+
+    def at_places(self, places: tuple[int, ...], shape: tuple[int, ...]) -> Property:
+        return replace(self, places=places, shape=shape) if places else self
 
     def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
         contents = Contents(self.tape)
@@ -438,6 +460,8 @@ class NotFinite(Property):
 
     def _is_in(self, numbers: Any) -> bool:
         numpy = sys.modules["numpy"]
+        if self.places and getattr(numbers, "shape", None) == self.shape:
+            numbers = numpy.asarray(numbers).reshape(-1)[list(self.places)]
         return bool(numpy.isinf(numbers).any()) if self.infinite else not bool(numpy.isfinite(numbers).all())
 
     def is_set_by(self, node: ast.expr) -> bool:

@@ -30,9 +30,10 @@ Ask = TypeVar("Ask", bound=Callable[..., Finding | None])
 class Rank(IntEnum):
     """Who is asked first: a cause upstream explains more than the call that raised, and that more than a general rule.
 
-    Last come those that know no more than where it was.
+    Before all of them come those that ask the others themselves, and last those that know no more than where it was.
     """
 
+    WHOLE = -1
     CAUSE = 0
     CALL = 1
     GENERAL = 2

@@ -18,7 +18,7 @@ import torch
 from whence.tape.batches import Batch, BatchLeaf, leaves_of
 from whence.tape.hand import Hand, copied
 from whence.tape.handles import Handle, handles_in
-from whence.tape.slices import BACKWARDS, may_draw, needed_calls
+from whence.tape.slices import BACKWARDS, is_random, may_draw, needed_calls
 from whence.tape.tape import Call, Tape, Value, flatten
 
 MOST_DELIVERIES = 16
@@ -27,6 +27,7 @@ MOST_SCORES = 8
 ENOUGH_ALIKE = 4
 """Recorded passes of one structure after which another one like them tells nothing new."""
 LARGEST_COPY = 64 * 2**20
+MOST_MARKS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,12 @@ class PassBook:
         now = self.current
         usual = self._entries if torch.is_grad_enabled() and not now.recorded else MOST_ENTRIES
         return len(now.entries) >= usual
+
+    def note_draw(self, call: Call) -> None:
+        """The first pass has the beginning of the program in it, seeds and all: what is drawn from there is kept at each draw."""
+        now = self.current
+        if now.first == 0 and now.recorded and not call.inner and is_random(call) and len(now.marks) < MOST_MARKS:
+            self.mark("draw")
 
     def note_operands(self, call: Call, tensors: list[torch.Tensor]) -> None:
         """A call is about to run: keep what it was given from outside, and copy what it may be about to change."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
@@ -30,6 +32,15 @@ from whence.source.spots import Spot
 
 if TYPE_CHECKING:
     from whence.lineage.following.trace import SourceTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Had:
+    """An argument of a call had the property already: which one, and at which places, where that is known."""
+
+    argument: int
+    places: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
 
 
 def follow_argument(trace: SourceTrace, definition: Definition, ground: Ground, name: str, path: Path) -> Spot | None:
@@ -82,12 +93,16 @@ def _taken_from(trace: SourceTrace, made: Spot, inner: Ground | None) -> Spot | 
 def follow_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | None:
     """The line within a function or a constructor after which a variable had the property: called again, aside."""
     found = called_again(trace, node, ground, path)
-    # It has it from outside, or a line made it.
-    return trace.expression(_given(node)[found], ground) if isinstance(found, int) else found
+    if not isinstance(found, Had):
+        return found
+    within = trace.narrowed(trace.prop.at_places(found.places, found.shape))
+    spot = within.expression(_given(node)[found.argument], ground)
+    trace.adopt(within)
+    return spot
 
 
-def called_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | int | None:
-    """That line, or the number of the argument that had it already."""
+def called_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | Had | None:
+    """That line, or the argument that had it already."""
     if not trace.prop.shows_in_lines or ground.frame is None or not _is_own(trace, node.func, ground):
         return None
     try:
@@ -110,8 +125,8 @@ def _given(node: ast.Call) -> list[ast.expr]:
     return [*node.args, *(each.value for each in node.keywords)]
 
 
-def _call_again(prop: Property, node: ast.Call, ground: Ground, path: Path) -> Spot | int | None:
-    """The line that made it so, or the number of the argument that had it already. Only ever in a child process."""
+def _call_again(prop: Property, node: ast.Call, ground: Ground, path: Path) -> Spot | Had | None:
+    """The line that made it so, or the argument that had it already. Only ever in a child process."""
     if ground.frame is None or any(isinstance(each, ast.Starred) for each in node.args):
         return None
     try:
@@ -132,18 +147,30 @@ def _call_again(prop: Property, node: ast.Call, ground: Ground, path: Path) -> S
 
 def _watched(
     prop: Property, target: Any, args: list[Any], kwargs: dict[str, Any], column: str | None, path: Path
-) -> tuple[Spot | int | None, Any]:
+) -> tuple[Spot | Had | None, Any]:
     """What `_call_again` gives, and what the call gave."""
     prop = prop.of_column(column) if column is not None else prop
     for number, value in enumerate((*args, *kwargs.values())):
         if prop.holds(value):
-            return number, None
+            return _had(prop, number, value, lambda: _part(target(*args, **kwargs), path)), None
     with suppress(Exception):
         args, kwargs = copy.deepcopy((args, kwargs))
     watch = LineWatch(prop, Counts.LASTING)
     result = watch.during(lambda: target(*args, **kwargs))
     found = watch.spot("".join(f"[{each!r}]" for each in path))
     return found[0] if found is not None else None, result
+
+
+def _had(prop: Property, number: int, value: Any, make: Callable[[], Any]) -> Had:
+    """An argument that had it before; where the call keeps the shape, at the places only where its result still has it."""
+    shape = getattr(value, "shape", None)
+    places: tuple[int, ...] = ()
+    if shape is not None:
+        # A fill that leaves the beginning as it was: what it has filled is not to blame.
+        with suppress(Exception):
+            result = make()
+            places = prop.places_in(result) if getattr(result, "shape", None) == shape else ()
+    return Had(number, places, tuple(shape) if places and shape is not None else ())
 
 
 def _column_in(table: Any, prop: Property) -> str | None:

@@ -100,6 +100,10 @@ class SourceTrace:
         """The same search, gone on with from elsewhere."""
         return SourceTrace(self.prop, self.frames, self.changed, self.hops, self._seen)
 
+    def narrowed(self, prop: Property) -> SourceTrace:
+        """The same search for less; `adopt` comes back with what it found."""
+        return SourceTrace(prop, self.frames, self.changed, self.hops, self._seen)
+
     def branched(self) -> SourceTrace:
         """The same search on one of several ways, of which `adopt` takes the right one."""
         return SourceTrace(self.prop, self.frames, self.changed, list(self.hops), set(self._seen))

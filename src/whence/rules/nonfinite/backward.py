@@ -17,7 +17,7 @@ from whence.lineage.rows import blamed_rows
 from whence.lineage.trail import trace
 from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.reasons import Facts, Reason, reason_of
+from whence.rules.nonfinite.reasons import DIVISIONS, FINITE_MASK, Facts, Reason, reason_of
 from whence.rules.nonfinite.remedies import is_same_line, remedy_for
 from whence.rules.nonfinite.telling import at, module_path, number_text, place_text, tell_trip, trouble_text
 from whence.rules.rule import trip_rule
@@ -59,6 +59,8 @@ def _derivative(trip: Trip) -> Derivative | None:
         each for each in call.operands if each.shape == tuple(birth.gradient.shape) and each.dtype.is_floating_point
     ]
     operand = next((each for each in alike if each.requires_grad), alike[0] if alike else None)
+    divisor = _zero_divisor(call, contents, birth)
+    operand = divisor or operand
     content = contents.of(operand) if operand is not None else None
     element = at(content, birth.index, birth.gradient.shape) if content is not None else None
     incoming = None
@@ -66,6 +68,14 @@ def _derivative(trip: Trip) -> Derivative | None:
         if each is not None and incoming is None:
             incoming = at(each, birth.index[: each.dim()], each.shape)
     return Derivative(trip, birth, call, operand, content, element, incoming)
+
+
+def _zero_divisor(call: Call, contents: Contents, birth: GradientBirth) -> Value | None:
+    """What a division divides by, if that is 0 there: then it is the place, whichever operand the gradient is of."""
+    divisor = call.args[1] if call.name in DIVISIONS and len(call.args) > 1 else None
+    content = contents.of(divisor) if isinstance(divisor, Value) else None
+    is_zero = content is not None and at(content, birth.index, birth.gradient.shape) == 0
+    return divisor if isinstance(divisor, Value) and is_zero else None
 
 
 def _guard(found: Derivative) -> Call | None:
@@ -102,13 +112,21 @@ def _is_masked(product: Call, reached: set[Value], index: tuple[int, ...], conte
     return at(made, there, made.shape) == 0 and any(at(each, there, made.shape) == 0 for each in factors)
 
 
-def _value_there(found: Derivative) -> float | None:
+def _hidden(found: Derivative, op: str, where: str) -> str | None:
     """What the call itself gave at the place, if that was not finite."""
-    made = Contents(found.trip.tape, found.trip.run).of(found.call.outputs[-1]) if found.call.outputs else None
-    if made is None or made.shape != found.birth.gradient.shape or len(found.call.operands) != 1:
+    call, index, contents = found.call, found.birth.index, Contents(found.trip.tape, found.trip.run)
+    made = contents.of(call.outputs[-1]) if call.outputs else None
+    if made is None or made.shape != found.birth.gradient.shape:
         return None
-    value = at(made, found.birth.index, made.shape)
-    return value if value is not None and not math.isfinite(value) else None
+    value = at(made, index, made.shape)
+    if value is None or math.isfinite(value):
+        return None
+    if len(call.operands) == 1:
+        return f"{op} of {where} gave {number_text(value)}"
+    operands = dict.fromkeys(call.operands)
+    tensors = [each for operand in operands if (each := contents.of(operand)) is not None]
+    is_division = call.name in DIVISIONS and found.element == 0 and len(tensors) == len(operands)
+    return reason_of(Facts(call, tensors, made, index, None)).verdict if is_division else None
 
 
 def _overflowing(birth: GradientBirth) -> float | None:
@@ -164,7 +182,7 @@ def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
 
         return alter
 
-    for to in (1e-6, SAFE):
+    for to in (1e-6, SAFE) if element != -math.inf else (-1e9, -1e4):
         near = element + (to if element < 1 else -to) if element == element and abs(element) < 1e6 else to
         shown = f"{near:.7g}" if number_text(near) == number_text(element) else number_text(near)
         yield f"with {shown} in place of {number_text(element)} under {call.name}", {"alter": moved(near)}
@@ -272,15 +290,18 @@ def backward(trip: Trip) -> Finding | None:
         rows = blamed_rows(trip, bad, _finite_again)
     where = number_text(found.element) if found.element is not None else "its operand"
     verdict = f"the derivative of {op} at {where} is {trouble_text(birth.trouble)}"
-    if (value := _value_there(found)) is not None:
-        verdict = f"{op} of {where} gave {number_text(value)}, hidden from the loss and not from the gradient"
+    if (value := _hidden(found, op, where)) is not None:
+        verdict = f"{value}, hidden from the loss and not from the gradient"
     if (made := _made_before(found)) is not None:
         return _tell_made_before(trip, *made)
     if inside is not None:
         verdict = f"the backward of {call.name} gave {trouble_text(birth.trouble)} in {op}"
     chain: tuple[Hop, ...] = ()
     why = f"The loss is finite; the gradient is {trouble_text(birth.trouble)} at {place_text(birth.index)} of the operand of {op}."
-    fix = f"Keep the operand of {op} off that point before the call: add an epsilon inside, or clamp it."
+    what = "divisor" if op in DIVISIONS and found.element == 0 else f"operand of {op}"
+    fix = f"Keep the {what} off that point before the call: add an epsilon inside, or clamp it."
+    if found.element == -math.inf and "logsumexp" in op:
+        fix = FINITE_MASK
     if guard is not None and guard.site is not None:
         hidden = Spot.of_site(guard.site)
         chain = (hidden.hop(f"{guard.name} hides that element from the loss, not from the gradient"),)

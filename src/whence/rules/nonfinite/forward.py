@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import trace
 from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.numbers import made_not_finite, made_zero
+from whence.rules.nonfinite.numbers import fix_of_zero, made_not_finite, made_zero
 from whence.rules.nonfinite.reasons import (
     Facts,
     Reason,
@@ -27,7 +28,9 @@ from whence.rules.nonfinite.reasons import (
     reason_of,
 )
 from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
+from whence.rules.nonfinite.shares import shift_of
 from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
+from whence.rules.nonfinite.treatment import treat
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.edits import diff_of, replace_node
@@ -136,11 +139,13 @@ def _clamped(scenario: Scenario) -> Cure | None:
     if trip.plan is None or call not in trip.plan.calls:
         # Made before the step began: the call by itself must do.
         return Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
-    try:
-        outcome = trip.outcome(trip.again(alter=remedy.alter(call)))
-    except (Unreplayable, RuntimeError, TypeError):
-        return None
-    return Cure(remedy.words(call), outcome, remedy.patch(call)) if loss_text(outcome) is not None else None
+    if (shift := shift_of(call, trip.plan)) is not None:
+        with suppress(Unreplayable, RuntimeError, TypeError):
+            outcome = trip.outcome(trip.again(alter=shift.alter))
+            if loss_text(outcome) is not None and shift.patch is not None:
+                return Cure(shift.words, outcome, shift.patch)
+    treated = treat(trip, call, remedy)
+    return Cure(treated.words, treated.outcome, treated.patch) if treated is not None else None
 
 
 def _uncorrected(scenario: Scenario) -> Cure | None:
@@ -272,7 +277,7 @@ def tell_forward(
         spot=spot,
         verdict=reason.verdict,
         why=f"{reason.why}{share}",
-        fix=reason.fix,
+        fix=fix_of_zero(trip, call) or reason.fix,
         op=op,
         phase=phase or call.phase,
         module=module_path(trip, call),

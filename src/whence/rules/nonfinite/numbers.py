@@ -22,19 +22,47 @@ from whence.tape.trip import Trip
 
 def made_zero(trip: Trip, call: Call) -> tuple[Hop, ...]:
     """The line that gave the number that a tensor is divided by, if it is 0, and that line another one."""
+    divisor, spot = _zero_divisor(call), _formula_of(trip, call)
+    if divisor is None or spot is None or call.site is None:
+        return ()
+    here, made = Spot.of_site(call.site), spot.node()
+    if (spot.filename, spot.line) == (here.filename, here.line):
+        return ()
+    is_other = isinstance(made, ast.Constant) and made.value != 0
+    return (spot.hop(f"gives the 0 that {ast.unparse(divisor)} is"),) if not is_other else ()
+
+
+def fix_of_zero(trip: Trip, call: Call) -> str | None:
+    """What to do about a plain number that is 0 and divides: no tensor's method helps there."""
+    divisor, spot = _zero_divisor(call), _formula_of(trip, call)
+    if divisor is None:
+        return None
+    formula = spot.node() if spot is not None else divisor
+    match formula:
+        case ast.BinOp(
+            left=ast.Constant(value=1), op=ast.Sub(), right=ast.BinOp(left=base, op=ast.Pow(), right=power) as powered
+        ):
+            return (
+                f"`{ast.unparse(powered)}` is 1 there, so `{ast.unparse(power)}` is 0 (or `{ast.unparse(base)}` is 1): count the step "
+                "before this line, so that it begins at 1."
+            )
+    return f"`{ast.unparse(divisor)}` is a plain number of the program's, and 0 in this step: keep it from 0 where it is computed."
+
+
+def _zero_divisor(call: Call) -> ast.expr | None:
+    """The expression of a plain number that a tensor is divided by, if it is 0 and not written there."""
     node = call.site.node() if call.site is not None else None
-    divisor = call.args[1] if len(call.args) > 1 else None
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or type(divisor) not in (int, float):
-        return ()
-    if divisor != 0 or call.site is None or isinstance(node.right, ast.Constant):
-        return ()
-    spot = SourceTrace(IsNumber(divisor), trip.frames).follow(node.right, ground_of(call.stack, trip.frames)).spot
-    here = Spot.of_site(call.site)
-    made = spot.node() if spot is not None else None
-    if spot is None or (spot.filename, spot.line) == (here.filename, here.line):
-        return ()
-    is_other = isinstance(made, ast.Constant) and made.value != divisor
-    return (spot.hop(f"gives the 0 that {ast.unparse(node.right)} is"),) if not is_other else ()
+    number = call.args[1] if len(call.args) > 1 else None
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or type(number) not in (int, float):
+        return None
+    return node.right if number == 0 and not isinstance(node.right, ast.Constant) else None
+
+
+def _formula_of(trip: Trip, call: Call) -> Spot | None:
+    divisor = _zero_divisor(call)
+    if divisor is None:
+        return None
+    return SourceTrace(IsNumber(call.args[1]), trip.frames).follow(divisor, ground_of(call.stack, trip.frames)).spot
 
 
 def made_not_finite(trip: Trip, call: Call) -> Spot | None:

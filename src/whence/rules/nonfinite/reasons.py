@@ -41,10 +41,12 @@ DIVISIONS = frozenset(
     {"div", "__truediv__", "true_divide", "__itruediv__", "div_", "__rtruediv__", "__rdiv__", "divide", "reciprocal"}
 )
 COMPUTES = DIVISIONS | {"mul", "mul_", "add", "add_", "sub", "sub_", "__rsub__", "pow", "__rpow__"}
+DIFFERENCES = frozenset({"sub", "sub_", "__sub__", "__isub__", "__rsub__", "add", "add_", "__add__", "__iadd__"})
 ROOTS = frozenset({"sqrt", "rsqrt", "sqrt_"})
 POWERS = frozenset({"pow", "__pow__", "pow_", "float_power"})
 EXPONENTIALS = frozenset({"exp", "exp_", "expm1", "exp2", "sinh", "cosh"})
 ARCS = frozenset({"acos", "arccos", "asin", "arcsin", "atanh", "arctanh", "acos_", "asin_"})
+FINITE_MASK = "Write a large negative number (-1e9) where -inf is written: a row of -inf has no maximum, and its logsumexp no gradient."
 SOFTMAXES = frozenset({"softmax", "log_softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
 SPREADS = frozenset({"std", "var", "std_mean", "var_mean"})
 
@@ -52,7 +54,7 @@ SPREADS = frozenset({"std", "var", "std_mean", "var_mean"})
 def reason_of(facts: Facts) -> Reason:
     """The first explanation that the numbers bear out."""
     for explain in (
-        _number, _not_kept, _nothing, _ignored, _single, _masked, _logarithm, _division, _root, _power, _arc, _exponential, _too_large,
+        _number, _not_kept, _nothing, _ignored, _single, _masked, _logarithm, _near_minus_one, _infinite_difference, _division, _root, _power, _arc, _exponential, _too_large,
     ):  # fmt: skip
         reason = explain(facts)
         if reason is not None:
@@ -197,6 +199,31 @@ def _logarithm(facts: Facts) -> Reason | None:
         why="The logarithm of 0 is -inf, and that of a negative number is NaN.",
         fix="Compute in the log domain (log_softmax, logsigmoid, logsumexp), or clamp the operand before the log.",
         blames=lambda element: element <= 0,
+    )
+
+
+def _near_minus_one(facts: Facts) -> Reason | None:
+    if facts.call.name not in ("log1p", "log1p_") or facts.elements[0] is None or facts.elements[0] > -1:
+        return None
+    return Reason(
+        verdict=f"{facts.call.name} of {number_text(facts.elements[0])} gave {facts.gave}",
+        why="log1p(x) is the logarithm of 1 + x: at -1 it is -inf, and below it is NaN.",
+        fix="Keep the operand above -1 before the call: for a logit, keep x within [eps, 1 - eps] before both logarithms.",
+        blames=lambda element: element <= -1,
+    )
+
+
+def _infinite_difference(facts: Facts) -> Reason | None:
+    """`x - x.max()` over a row of -inf, as in a logsumexp or a softmax by hand."""
+    known = [each for each in facts.elements if each is not None]
+    if facts.call.name not in DIFFERENCES or len(known) != 2 or not all(map(math.isinf, known)):
+        return None
+    given = number_text(known[0]), number_text(known[1])
+    return Reason(
+        verdict=f"{given[0]} and {given[1]} in {facts.call.name} gave NaN",
+        why="The difference of two infinite numbers is NaN: where all of a row is -inf, so is its maximum.",
+        fix=FINITE_MASK,
+        blames=math.isinf,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from whence.rules.source_operands import is_written, operand_nodes
-from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.edits import Edit, diff_of, in_parentheses, replace_node
 from whence.tape.tape import Call
 
 
@@ -52,6 +52,9 @@ class Remedy:
         return change
 
     def patch(self, call: Call) -> str | None:
+        return diff_of(self.edit(call))
+
+    def edit(self, call: Call) -> Edit | None:
         """The clamp in the source, where the operand stands there as an expression of its own."""
         site, nodes = call.site, operand_nodes(call)
         if (
@@ -63,7 +66,7 @@ class Remedy:
             return None
         operand = nodes[self.place]
         text = f"{in_parentheses(site.filename, operand)}.{self.clamp}"
-        return diff_of(replace_node(site.filename, operand, text))
+        return replace_node(site.filename, operand, text)
 
     def words(self, call: Call) -> str:
         bounds = [

@@ -18,7 +18,7 @@ from whence.source.text import text_of
 from whence.tape.trip import ScaleFall, Trip
 
 
-@trip_rule("precision/scale-collapse", Rank.CAUSE)
+@trip_rule("precision/scale-collapse", Rank.WHOLE)
 def scale_collapse(trip: Trip) -> Finding | None:
     """The loss scale collapses.
 

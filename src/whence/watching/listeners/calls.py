@@ -49,6 +49,7 @@ class CallListener(Listener):
             with session.looking():
                 session.hand.call_begins(call)
         session.passes.note_operands(call, tensors)
+        session.passes.note_draw(call)
         if not session.passes.begun and call.phase == "program":
             with session.looking():
                 session.preparation.begins(call, tensors)
