@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from whence.source.sites import user_stack
 from whence.tape.tape import Call, CompiledRegion, flatten
@@ -37,11 +38,16 @@ class CompileListener(Listener):
         session.module_sensor.stop()
         session.calls.stop()
         # A compiled function may be a whole step, with zero_grad and all; a compiled model has none of that in it.
-        of_the_loop = () if isinstance(target, nn.Module) else (session.loop_sensor, session.order)
+        is_model = isinstance(target, nn.Module)
+        of_the_loop = () if is_model else (session.loop_sensor, session.order)
         taken_off = [each for each in (session.transforms, *of_the_loop) if each.on]
         for sensor in taken_off:
             sensor.stop()
-        return call, hooks, calls, taken_off
+        versions = {} if is_model else {each: _version(each) for each in session.optimizers.known()}
+        optimizer = getattr(target, "__self__", None)
+        if isinstance(optimizer, Optimizer):
+            session.optimizers.listener.step_began(optimizer, False)
+        return call, hooks, calls, taken_off, versions
 
     def _put_on_tape(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """It is one call there, of the module's weights and what it is given."""
@@ -59,7 +65,7 @@ class CompileListener(Listener):
         return call
 
     def region_ended(self, region: Any, result: Any) -> None:
-        call, hooks, calls, taken_off = region
+        call, hooks, calls, taken_off, versions = region
         session = self.session
         for sensor in taken_off:
             sensor.start()
@@ -70,3 +76,13 @@ class CompileListener(Listener):
         if call is not None and result is not None:
             with session.looking():
                 session.tape.finish(call, result, [])
+        for optimizer, version in versions.items():
+            if _version(optimizer) != version:
+                session.optimizers.ran_compiled(optimizer, sys._getframe(2))
+
+
+def _version(optimizer: Optimizer) -> int:
+    """How often the first weight was changed that has a gradient, or the first of all."""
+    weights = [each for group in optimizer.param_groups for each in group["params"]]
+    first = next((each for each in weights if each.grad is not None), next(iter(weights), None))
+    return first._version if first is not None else 0
