@@ -4,6 +4,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+import recordings
+
 
 def ffill(values):
     """Forward fill along time, as pandas does."""
@@ -53,6 +55,7 @@ def main():
     clean = ffill(load_sensors(np.random.default_rng(4))).astype(np.float32)
     loader = DataLoader(Windows(clean), batch_size=32, shuffle=True)
     model = Forecaster()
+    model(recordings.Windows().series[:16].view(1, 4, 4))
     opt = torch.optim.Adam(model.parameters(), lr=3e-3)
     criterion = nn.SmoothL1Loss()
     for epoch in range(1):

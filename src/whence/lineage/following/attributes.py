@@ -34,7 +34,9 @@ def follow_attribute(trace: SourceTrace, node: ast.Attribute, ground: Ground, pa
     kind, filename, owner = known
     if (made := _constructed_again(trace, node.value, ground)) is not None:
         return made
-    kinds = [each.__name__ for each in type(owner).__mro__] if owner is not None else [kind.name]
+    kinds = {kind.name: filename}
+    if owner is not None:
+        kinds = {each.__name__: class_node(each)[1] for each in reversed(type(owner).__mro__)}
     settings = attribute_settings(node.attr, kinds, path, filename)
     if not settings:
         if find_attribute(node.attr, kind) is not None:

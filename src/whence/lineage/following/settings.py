@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,10 @@ from whence.source.text import enclosing, last_name, tree_of
 BIRTH = frozenset({"__init__", "__post_init__", "__new__", "setup"})
 
 
+Kinds = Mapping[str, str]
+"""Classes by their names, and the files that they stand in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One place that sets it."""
@@ -37,23 +42,23 @@ class Setting:
     """It sets all of it, and not only the entry that is asked for."""
 
 
-def attribute_settings(name: str, kinds: Collection[str], path: tuple[Any, ...], filename: str) -> list[Setting]:
+def attribute_settings(name: str, kinds: Kinds, path: tuple[Any, ...], filename: str) -> list[Setting]:
     """The places where an attribute of objects of these classes is set, by their own methods or by others."""
     places = [(file, scope) for file in dict.fromkeys((filename, *program_files())) for scope in _scopes(file)]
     is_shared = any(
-        _is_own(target) and (_class_around(scope) or "") not in kinds
-        for _, scope in places
+        _is_own(target) and not _is_method_of(kinds, scope, file)
+        for file, scope in places
         for target, _ in attributes_set_in(scope, name)
     )
     found: list[Setting] = []
     for file, scope in places:
         for target, definition in attributes_set_in(scope, name):
-            if _is_of(target, scope, kinds, is_shared):
+            if _is_of(target, scope, file, kinds, is_shared):
                 first = _is_own(target) and getattr(scope, "name", "") in BIRTH
                 found += _setting(Setting(definition, file, scope, first, ast.unparse(target)), path)
         for held, key, definition in _entries_set_in(scope):
             is_it = isinstance(held, ast.Attribute) and held.attr == name and path[:1] == (key,)
-            if is_it and _is_of(held, scope, kinds, is_shared):
+            if is_it and _is_of(held, scope, file, kinds, is_shared):
                 found.append(Setting(definition, file, scope, False, ast.unparse(held), whole=False))
     return found
 
@@ -79,10 +84,10 @@ def _is_own(target: ast.expr) -> bool:
     return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
 
 
-def _is_of(target: ast.expr, scope: ast.AST, kinds: Collection[str], is_shared: bool) -> bool:
+def _is_of(target: ast.expr, scope: ast.AST, file: str, kinds: Kinds, is_shared: bool) -> bool:
     """Whether it is an attribute of an object of these classes. `is_shared` if others have one of that name too."""
     if _is_own(target):
-        return _class_around(scope) in kinds
+        return _is_method_of(kinds, scope, file)
     held = target.value if isinstance(target, ast.Attribute) else None
     made = find_definition(held.id, scope, None) if isinstance(held, ast.Name) else None
     if made is not None and isinstance(made.value, ast.Call):
@@ -90,9 +95,12 @@ def _is_of(target: ast.expr, scope: ast.AST, kinds: Collection[str], is_shared: 
     return not is_shared
 
 
-def _class_around(scope: ast.AST) -> str | None:
+def _is_method_of(kinds: Kinds, scope: ast.AST, file: str) -> bool:
+    """Classes of the same name may stand in several files."""
     owner = enclosing(scope, ast.ClassDef)
-    return owner.name if isinstance(owner, ast.ClassDef) else None
+    if not isinstance(owner, ast.ClassDef) or owner.name not in kinds:
+        return False
+    return os.path.abspath(kinds[owner.name]) == os.path.abspath(file)
 
 
 def _setting(setting: Setting, path: tuple[Any, ...]) -> Iterator[Setting]:
