@@ -40,7 +40,8 @@ class BackwardSensor(Sensor):
             try:
                 if self._running:
                     return original(*args, **kwargs)
-                return self._run(original, args, kwargs, (), _given(args, kwargs, 2, "retain_graph"))
+                keeps_graph = _given(args, kwargs, 2, "retain_graph") if kwargs or len(args) > 1 else None
+                return self._run(original, args, kwargs, (), keeps_graph)
             except BaseException as exception:
                 hide_this_frame(exception)
                 raise
@@ -64,19 +65,20 @@ class BackwardSensor(Sensor):
     def _run(
         self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any, keeps_graph: Any, final: bool = True
     ) -> Any:
-        if self._running or not final or torch.compiler.is_compiling():
+        if self._running or not final or torch.compiler.is_dynamo_compiling():
             try:
                 result = original(*args, **kwargs)
             except BaseException as exception:
-                if isinstance(exception, Exception) and not self._running and not torch.compiler.is_compiling():
+                if isinstance(exception, Exception) and not self._running and not torch.compiler.is_dynamo_compiling():
                     self._guarded(self.listener.backward_failed, original, args, kwargs, exception)
                 hide_this_frame(exception)
                 raise
-            if not self._running and not torch.compiler.is_compiling():
+            if not self._running and not torch.compiler.is_dynamo_compiling():
                 self._guarded(self.listener.graph_kept)
             return result
         self._running = True
-        losses = _tensors(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ())))
+        given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
+        losses = [given] if isinstance(given, torch.Tensor) else _tensors(given)
         result = None
         raised = listens = True
         try:

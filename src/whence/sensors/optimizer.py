@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sized
 from types import FrameType, GeneratorType
 from typing import Any, Protocol
 
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -81,7 +81,7 @@ class OptimizerSensor(Sensor):
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         """A closure is passed on in a wrapper that tells when it begins and ends; nothing else is changed."""
-        if is_compiling():
+        if is_dynamo_compiling():
             # What is done here would become part of the program.
             return None
         if len(args) == 1 and not kwargs:
@@ -115,7 +115,7 @@ class OptimizerSensor(Sensor):
         self._count(optimizer, frame)
 
     def _after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        if is_compiling():
+        if is_dynamo_compiling():
             return
         self._guarded(self._count, optimizer, sys._getframe(1))
 

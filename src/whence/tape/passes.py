@@ -154,7 +154,8 @@ class PassBook:
         if self.watched:
             with torch.no_grad():
                 now.copies = self._copies(now.copies)
-        self._begin_again()
+        if now.deliveries or now.entries or now.marks or now.recorded or self._draws:
+            self._begin_again()
 
     def _begin_again(self) -> None:
         now = self.current

@@ -223,7 +223,7 @@ class Auditor:
     # before an update
 
     def count_step(self, optimizer: Optimizer) -> OptimizerEntry:
-        entry = self._entry(optimizer)
+        entry = self.built[-1] if self.built and self.built[-1].ref() is optimizer else self._entry(optimizer)
         entry.steps += 1
         if len(optimizer.param_groups) != entry.groups:
             entry.groups = len(optimizer.param_groups)
@@ -301,8 +301,6 @@ class Auditor:
         self._before = []
 
     def _entry(self, optimizer: Optimizer) -> OptimizerEntry:
-        if self.built and self.built[-1].ref() is optimizer:
-            return self.built[-1]
         known = next((each for each in reversed(self.built) if each.ref() is optimizer), None)
         if known is None:
             known = _entered(optimizer, ())

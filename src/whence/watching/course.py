@@ -34,7 +34,11 @@ class Course:
 
     def goes_on(self, number: float) -> bool:
         """Whether a loss is finite, as large as a loss may be, and no jump."""
-        return number - number == 0 and abs(number) < ABSURD and not self.jumps(number)
+        size, losses, start = abs(number), self.losses, self.start
+        if not losses or start is None:
+            return size < ABSURD
+        # Of what is not a number nothing is true.
+        return size < ABSURD and size <= JUMP * abs(losses[-1]) and size <= SUDDEN * start
 
     def is_usual(self) -> bool:
         """Whether the last one is of a size that losses have."""

@@ -106,9 +106,12 @@ class Routine:
 
     def _are_gradients_finite(self) -> bool:
         """Those of all optimizers: before the first of them changes anything it may be another's that are not."""
-        slopes = []
+        slopes: list[torch.Tensor] = []
         for ref in self._optimizers:
             known = ref()
             for group in known.param_groups if known is not None else ():
-                slopes += [slope.data for each in group["params"] if (slope := each.grad) is not None]
+                # A comprehension is a call of its own, and each call is dear here, where caches are cold.
+                for each in group["params"]:
+                    if (slope := each.grad) is not None:
+                        slopes.append(slope.data)
         return are_finite(slopes)

@@ -243,8 +243,11 @@ class Tripwires:
 
     def is_as_expected(self, loss: torch.Tensor) -> bool:
         """The short way for a step like all others: a loss that is finite, and no larger than it may be. It is noted then."""
-        number = _number(loss)
-        if number is None or not self.course.goes_on(number):
+        try:
+            number = float(loss.item())
+        except (RuntimeError, TypeError):
+            return False
+        if not self.course.goes_on(number):
             return False
         self.passes.current.backwards += 1
         self.portions.made += 1

@@ -31,7 +31,7 @@ class BackwardListener(Listener):
     def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool:
         """Whether it is of interest that it ends, if all goes well."""
         session = self.session
-        if session.is_looking or transforming():
+        if session.is_looking or torch._C._are_functorch_transforms_active():
             return False
         if session.routine.on and session.routine.backward_began(losses, keeps_graph, frame):
             # Gradients that are added to before they are used are looked at in between.
