@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
 from whence.rules.operations import LOSSES
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.sites import Site
 from whence.source.spots import Spot
 
 ENOUGH = 3
@@ -62,7 +66,15 @@ def unscaled_accumulation(audit: Audit) -> Finding | None:
             what=f"each update uses {count} times the mean gradient",
             why="Each loss is a mean over its batch. Their sum is not the mean over the batches together.",
             fix=f"Divide: (loss / {count}).backward(); or choose the learning rate for the sum.",
+            patch=_divided(backward.site, count),
         )
+    return None
+
+
+def _divided(site: Site, count: int) -> str | None:
+    match site.node():
+        case ast.Call(func=ast.Attribute(value=loss, attr="backward")):
+            return diff_of(replace_node(site.filename, loss, f"({in_parentheses(site.filename, loss)} / {count})"))
     return None
 
 
