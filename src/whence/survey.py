@@ -7,7 +7,8 @@ arrays and frames are summed up and judged by that.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -121,6 +122,15 @@ def look_through(data: Any, here: Spot, most_batches: int | None, progress: Prog
             )
         rows = tuple(_rows(summary))
         return DataReport(rows, tuple(_judged(summary, here)), summary.rows, summary.batches)
+
+
+def batches_in(data: Any, most: int | None) -> int | None:
+    """How many there will be, where that is known beforehand."""
+    length: int | None = None
+    with suppress(TypeError):
+        length = len(data) if isinstance(data, DataLoader) else None
+        length = -(-len(data) // BATCH) if isinstance(data, Dataset) and isinstance(data, Sized) else length
+    return length if most is None or length is None else min(most, length)
 
 
 def _batches(data: Any) -> Iterator[Any]:

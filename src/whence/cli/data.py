@@ -55,15 +55,18 @@ def main(arguments: list[str]) -> int:
     except UsersFault as fault:
         fault.show("there is nothing to look at")
         return 2
-    from whence.survey import NoData, look_through
+    from whence.survey import NoData, batches_in, look_through
 
     here = place_of(options.target) or Spot(options.target, Span(0, 0, 0, 0), "")
     screen = console()
     most = int(options.batches) if options.batches is not None else None
     try:
         if screen.is_terminal and not options.quiet:
-            with screen.status("whence data: looking") as status:
-                report = look_through(data, here, most, lambda n: status.update(f"whence data: {n} batches"))
+            from rich.progress import Progress
+
+            with Progress(console=screen, transient=True) as bar:
+                task = bar.add_task("whence data", total=batches_in(data, most))
+                report = look_through(data, here, most, lambda number: bar.update(task, completed=number))
         else:
             report = look_through(data, here, most, None)
     except NoData as error:
