@@ -18,7 +18,8 @@ from whence.ledgers.labels import Stream
 from whence.lineage.datasets.pairing import parting_of
 from whence.lineage.datasets.windows import target_within
 from whence.lineage.loops.iterators import is_exhausted
-from whence.lineage.loops.reordering import apart, pairings_in
+from whence.lineage.loops.pairings import pairings_in
+from whence.lineage.loops.reordering import apart
 from whence.rules.data.by_hand import class_by_class
 from whence.tape.batches import LoaderInfo
 

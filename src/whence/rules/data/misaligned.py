@@ -18,10 +18,8 @@ from whence.lineage.datasets.preparing import innermost
 from whence.lineage.datasets.sheets import mixed_up
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.loops.feeding import Place, functions_of
-from whence.lineage.loops.reordering import (
-    Apart,
-    Manner,
-    apart,
+from whence.lineage.loops.orders import Manner
+from whence.lineage.loops.pairings import (
     attributes_of_self,
     constructed,
     given_to,
@@ -33,6 +31,7 @@ from whence.lineage.loops.reordering import (
     scopes_in,
     without_common_index,
 )
+from whence.lineage.loops.reordering import Apart, apart
 from whence.lineage.postmortem import evaluated
 from whence.lineage.rerunning import run_again
 from whence.rules.data.rows import Compared, held_together, misaligned_rows

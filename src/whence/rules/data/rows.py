@@ -18,7 +18,7 @@ from whence.lineage.datasets.apart import Pair, RowsApart, pair_in, pair_of_tabl
 from whence.lineage.datasets.belonging import are_told
 from whence.lineage.datasets.preparing import innermost
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.loops.reordering import history_of
+from whence.lineage.loops.histories import history_of
 from whence.rules.telling import tell_silent
 from whence.source.sites import Site, variables
 from whence.tape.tape import Call
