@@ -20,8 +20,9 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from whence.finding import Finding
+from whence.ledgers.schedules import Schedule
 from whence.lineage.live import LiveBirth, live_birth
-from whence.lineage.refusing import tensors_in_library
+from whence.lineage.refusing import tensors_in_library, tensors_refused
 from whence.lineage.updating import made_again
 from whence.repro import Repro
 from whence.source.sites import Site, user_frames, user_stack, variables
@@ -59,6 +60,7 @@ class Host(Protocol):
     def known_optimizers(self) -> list[Optimizer]: ...
     def optimizer_count(self) -> int: ...
     def tests_rates(self, optimizer: Optimizer) -> bool: ...
+    def schedule_of(self, optimizer: Optimizer) -> Schedule | None: ...
 
 
 @dataclass(slots=True)
@@ -667,7 +669,9 @@ class Tripwires:
         tensors: list[torch.Tensor] | None,
     ) -> list[Finding]:
         """Something raised: because of what is not finite? `frames` are those of the traceback, innermost first."""
-        for tensor in tensors if tensors is not None else tensors_in_library(frames):
+        if tensors is None:
+            tensors = [*tensors_refused(exception), *tensors_in_library(frames)]
+        for tensor in tensors:
             if trouble_in(tensor):
                 trip = self._trip(Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception)
                 found = self._diagnosed = self.telling.ask(trip)
@@ -707,6 +711,8 @@ class Tripwires:
     ) -> Trip:
         if self.passes.hand.on:
             more.setdefault("built", self.passes.hand.made_at)
+        if isinstance(optimizer := more.get("optimizer"), Optimizer):
+            more["schedule"] = self.host.schedule_of(optimizer)
         return self.diagnoser.trip(
             notice,
             consequence,
