@@ -325,7 +325,7 @@ class Tripwires:
 
     def portion_added(self) -> None:
         """More will be added to the gradients before an optimizer uses them: now it is known which backward has spoilt them."""
-        if self._pending is not None or self._bad_loss is not None or self._thrown_away >= MOST_THROWN_AWAY:
+        if self._pending is not None or self._diagnosed is not None or self._thrown_away >= MOST_THROWN_AWAY:
             return
         for optimizer in self.host.known_optimizers():
             weights = weights_of(optimizer)
@@ -338,7 +338,9 @@ class Tripwires:
         """The weights of the pass, remembered from when it was recorded."""
         now = self.passes.current
         if now.recorded:
-            found = [each for each in now.held.values() if each.requires_grad and each.is_leaf]
+            # Those that this very pass has made are not among what it was given.
+            held = [each for each in now.held.values() if each.requires_grad and each.is_leaf]
+            found = list({id(each): each for each in (*held, *self.passes.hand.weights())}.values())
             self._weights = [weakref.ref(each) for each in found]
             return found
         return [each for ref in self._weights if (each := ref()) is not None]
@@ -595,9 +597,13 @@ class Tripwires:
     # steps that did not end
 
     def _skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
-        trip = self._trip(Notice.LOSS, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(2)))
+        # Gradients that are still there may yet be used, with those of later backwards.
+        kept = [each.grad for one in self.host.known_optimizers() for each in weights_of(one)]
+        are_kept = any(each is not None for each in kept) and all_finite(kept)
+        consequence = Consequence.REPORTED if are_kept and not self._scales.are_used else Consequence.SKIPPED
+        trip = self._trip(Notice.LOSS, consequence, loss, stack, user_frames(sys._getframe(2)))
         self._diagnosed = self.telling.ask(trip)
-        if self._scales.are_used:
+        if self._scales.are_used or are_kept:
             # A GradScaler leaves out what overflows, and says nothing of it.
             self.host.say(self._diagnosed)
         else:

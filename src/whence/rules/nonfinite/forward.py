@@ -14,7 +14,7 @@ from whence.finding import Confidence, Finding, Hop, Operand, Severity
 from whence.lineage.births import Contents, Guessed, attempt, contents_before, first_bad
 from whence.lineage.gradients import line_inside
 from whence.lineage.properties import HALVES, HasDtype
-from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
+from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome, only_sample
 from whence.lineage.trail import trace
 from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
@@ -281,7 +281,7 @@ def tell_forward(
         op=op,
         phase=phase or call.phase,
         module=module_path(trip, call),
-        sample=rows.sample() if rows is not None else None,
+        sample=rows.sample() if rows is not None else only_sample(trip),
         chain=(
             *_mask_hops(scenario),
             *_earlier(scenario),
