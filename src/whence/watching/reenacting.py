@@ -18,12 +18,12 @@ from typing import Protocol
 import torch
 
 from whence.finding import Confidence, Finding
-from whence.lineage.again import Turn, turns_of
+from whence.lineage.again import Turn, turns_before, turns_of
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.graph import alike
 from whence.repro import Repro
 from whence.tape.replay import same_bits, trouble_in
-from whence.tape.trip import Notice, Trip
+from whence.tape.trip import BadState, Notice, Trip
 from whence.watching.tripwires import Tripwires
 
 NOTICES = (Notice.LOSS, Notice.GRADIENT, Notice.OPERAND)
@@ -33,6 +33,7 @@ LONGEST = 2.0
 PATIENCE_SECONDS = 6.0
 """For all turns together: that of an outer loop may be a whole epoch."""
 MANNER = "its turn of the loop was run once more, in a child process"
+BEFORE = "the turn of the loop before was run once more, in a child process"
 ALIKE = "another turn of the loop was run in a child process, and came to the same"
 
 Answer = tuple[Finding, Repro | None]
@@ -52,6 +53,8 @@ class Reenactor:
 
     def __call__(self, trip: Trip) -> Answer | None:
         """What is found out about a step by running it once more; None if that shows nothing."""
+        if trip.notice is Notice.STATE and isinstance(trip.evidence, BadState) and trip.optimizer is None:
+            return self._spoilt_before(trip)
         if trip.now.recorded or trip.notice not in NOTICES or trip.observed is None:
             return None
         deadline = monotonic() + PATIENCE_SECONDS
@@ -61,6 +64,30 @@ class Reenactor:
                 if answer is not None:
                     return answer
         return None
+
+    def _spoilt_before(self, trip: Trip) -> Answer | None:
+        """Statistics were spoilt in a turn that the program left early, and which nobody saw."""
+        deadline = monotonic() + PATIENCE_SECONDS
+        for turn in turns_before(trip.stack, trip.frames):
+            with contextlib.suppress(NotPossible):
+                answer = run_elsewhere(partial(self._spoilt_again, turn, trip), max(deadline - monotonic(), 0.0))
+                if answer is not None:
+                    return answer
+        return None
+
+    def _spoilt_again(self, turn: Turn, trip: Trip) -> Answer | None:
+        tripwires = self.host.tripwires
+        tripwires.diagnoser.once_more = None
+
+        def run() -> None:
+            tripwires.manner = BEFORE
+            turn.run()
+            tripwires.next_pass()
+
+        _set_back(trip)
+        tripwires.statistics.begin_anew()
+        told = [each for each in self.host.watch_again(run) if each[0].rule == "nonfinite/state"]
+        return (replace(told[0][0], confidence=Confidence.LIKELY), told[0][1]) if told else None
 
     def _turned(self, turn: Turn, trip: Trip) -> Answer | None:
         tripwires = self.host.tripwires
@@ -72,9 +99,7 @@ class Reenactor:
             tripwires.passes.current.deliveries = list(trip.now.deliveries)
             turn.run()
 
-        state = next((mark.state for mark in trip.now.marks if mark.kind == "start"), None)
-        if state is not None:
-            torch.set_rng_state(state)
+        _set_back(trip)
         deadline = monotonic() + LONGEST
         for _ in range(TRIES):
             told = self.host.watch_again(run)
@@ -101,6 +126,13 @@ class Reenactor:
         again = trip.notice is Notice.GRADIENT and found.rule == "nonfinite/backward"
         checked = trip.notice is Notice.OPERAND and found.symptom.line == trip.stack[0].f_lineno
         return (_only_alike(found), repro) if named is not None or again or checked else None
+
+
+def _set_back(trip: Trip) -> None:
+    """The random numbers are those of when the pass began."""
+    state = next((mark.state for mark in trip.now.marks if mark.kind == "start"), None)
+    if state is not None:
+        torch.set_rng_state(state)
 
 
 def _is_same(loss: torch.Tensor, observed: torch.Tensor) -> bool:

@@ -209,7 +209,8 @@ class Tripwires:
             return False
         frames = user_frames(sys._getframe(2))
         more = {"evidence": lost.state(self.telling.names([lost.tensor])[0]), "target": lost.value}
-        return bool(self._tell(self._trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, (), frames, **more)))
+        stack = user_stack(sys._getframe(2))
+        return bool(self._tell(self._trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, stack, frames, **more)))
 
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""

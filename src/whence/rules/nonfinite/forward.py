@@ -130,14 +130,14 @@ class Cure:
     patch: str | None = None
 
 
-def _clamped(scenario: Scenario) -> Cure | None:
+def clamped(scenario: Scenario) -> Cure | None:
     """Run the step again with the operand kept where the operation is defined."""
     trip, call = scenario.trip, scenario.call
     remedy = remedy_for(call, [tensor for _, tensor in scenario.operands])
     if remedy is None:
         return None
-    if trip.plan is None or call not in trip.plan.calls:
-        # Made before the step began: the call by itself must do.
+    if trip.plan is None or call not in trip.plan.calls or trip.notice is Notice.STATE:
+        # Made before the step began, or what shows it is no loss: the call by itself must do.
         return Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
     if (shift := shift_of(call, trip.plan)) is not None:
         with suppress(Unreplayable, RuntimeError, TypeError):
@@ -253,7 +253,7 @@ def tell_forward(
     rule: str,
     scenario: Scenario,
     *,
-    cure: Callable[[Scenario], Cure | None] = _clamped,
+    cure: Callable[[Scenario], Cure | None] = clamped,
     severity: Severity | None = None,
     phase: str | None = None,
 ) -> Finding | None:
