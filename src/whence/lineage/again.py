@@ -71,7 +71,7 @@ def turn_of(site: Site, frame: FrameType, delivered: Sequence[Any] = ()) -> Turn
 
 
 def turns_before(stack: Sequence[Site], frames: Sequence[FrameType]) -> Iterator[Turn]:
-    """The same for the turn before the one that is under way, of loops that count."""
+    """The turn before the one that is under way, all of it, of loops that count."""
     for site in stack[:MOST_TURNS]:
         frame = next((each for each in frames if each.f_code is site.f_code), None)
         node = site.node()
@@ -79,9 +79,9 @@ def turns_before(stack: Sequence[Site], frames: Sequence[FrameType]) -> Iterator
         led = _leading_to(statement) if statement is not None else None
         if frame is None or led is None or not isinstance(led[1], ast.For):
             continue
-        body, loop = led
-        began = _counted_before(loop, frame)
-        turn = _turn(body, site, {**frame.f_globals, **variables(frame), LEFT: _Left, **began}, is_whole=True)
+        began = _counted_before(led[1], frame)
+        names = {**frame.f_globals, **variables(frame), LEFT: _Left, **began}
+        turn = _turn(led[1].body, site, names, is_whole=True)
         if began and turn is not None:
             yield turn
 
