@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -117,6 +117,7 @@ class InsideWatch(TorchFunctionMode):
         self.found: tuple[str, Site] | None = None
         self.result: torch.Tensor | None = None
         self.given: list[torch.Tensor | float] = []
+        self._second: Any = None
         self._made: dict[int, tuple[torch.Tensor, str, Site]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -135,9 +136,19 @@ class InsideWatch(TorchFunctionMode):
             bad = next(filter(trouble_in, results), None)
             if site is not None and bad is not None:
                 self.found, self.result, self.given = (operation_name(func), site), bad, given
+                self._second = args[1] if len(args) > 1 else None
             elif site is not None and results and results[0].numel() <= LARGEST_KEPT:
                 self._made[id(results[0])] = results[0], operation_name(func), site
         return result
+
+    def divides_by_zero(self) -> bool:
+        """Whether it is a division, as the program has written it, and its divisor is 0 there."""
+        result, second = self.result, self._second
+        if self.found is None or result is None or "div" not in self.found[0] or self.found[0].startswith("__r"):
+            return False
+        if not isinstance(second, torch.Tensor | int | float):
+            return False
+        return is_zero(second, result, first_bad(result, trouble_in(result)))
 
     def maker_of(self, tensor: torch.Tensor) -> tuple[str, Site] | None:
         """The call that gave an operand."""
@@ -149,7 +160,14 @@ def _is_bad(thing: torch.Tensor | float) -> bool:
     return bool(trouble_in(thing)) if isinstance(thing, torch.Tensor) else not math.isfinite(thing)
 
 
-def line_inside(trip: Trip, call: Call | None = None, *, with_hooks: bool = False) -> tuple[str, Spot] | None:
+class Inside(NamedTuple):
+    op: str
+    spot: Spot
+    by_zero: bool
+    """It is a division, and its divisor is 0."""
+
+
+def line_inside(trip: Trip, call: Call | None = None, *, with_hooks: bool = False) -> Inside | None:
     """The operation and the line that did it within a custom Function or compiled code; with hooks: within one of these."""
     whole = call is None or isinstance(call.func, CustomFunction | CompiledRegion)
     if trip.plan is None or not whole:
@@ -159,7 +177,19 @@ def line_inside(trip: Trip, call: Call | None = None, *, with_hooks: bool = Fals
         trip.again(during=watch, with_hooks=with_hooks)
     except Unreplayable:
         return None
-    return (watch.found[0], Spot.of_site(watch.found[1])) if watch.found is not None else None
+    if watch.found is None:
+        return None
+    return Inside(watch.found[0], Spot.of_site(watch.found[1]), watch.divides_by_zero())
+
+
+def is_zero(operand: torch.Tensor | float, result: torch.Tensor, index: tuple[int, ...]) -> bool:
+    """Whether the operand of an operation, element by element, is 0 at a place of its result."""
+    if not isinstance(operand, torch.Tensor):
+        return operand == 0
+    sizes = zip(reversed(operand.shape), reversed(result.shape), strict=False)
+    if operand.dim() > result.dim() or not all(one in (1, other) for one, other in sizes):
+        return False
+    return float(operand.detach().broadcast_to(result.shape)[index]) == 0
 
 
 def _run_backward(loss: torch.Tensor) -> None:

@@ -261,7 +261,7 @@ def tell_forward(
     trip, call, reason = scenario.trip, scenario.call, scenario.reason
     rows = _rows(scenario)
     inside = line_inside(trip, call)
-    op, spot = inside if inside is not None else (call.name, scenario.spot)
+    op, spot = inside[:2] if inside is not None else (call.name, scenario.spot)
     number_at = made_not_finite(trip, call)
     taken_in = (spot.hop(f"{call.name} takes it in"),) if number_at is not None and spot is not None else ()
     spot = number_at or spot

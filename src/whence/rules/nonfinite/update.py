@@ -16,10 +16,11 @@ from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.lineage.updating import Remade
 from whence.rules.nonfinite.forward import scenario_of, tell_forward
+from whence.rules.nonfinite.remedies import kept_off_zero
 from whence.rules.nonfinite.telling import number_text, tell_trip, trouble_text
 from whence.rules.optimizer.rates import set_at
 from whence.rules.rule import Rank, trip_rule
-from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.batches import BatchLeaf
@@ -78,15 +79,6 @@ def _tell(trip: Trip, bad: BadUpdate) -> Finding | None:
     )
 
 
-def _kept_off_zero(remade: Remade) -> str | None:
-    """An epsilon in the divisor."""
-    node = remade.spot.node() if remade.spot is not None else None
-    if remade.spot is None or not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
-        return None
-    divisor = in_parentheses(remade.spot.filename, node.right)
-    return diff_of(replace_node(remade.spot.filename, node.right, f"({divisor} + 1e-8)"))
-
-
 def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
     """An optimizer that is not torch's has destroyed its weights."""
     remade = bad.remade
@@ -111,7 +103,7 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
         trip,
         "nonfinite/update",
         spot=remade.spot,
-        patch=_kept_off_zero(remade) if divides and remade.of_zero else None,
+        patch=kept_off_zero(remade.spot) if divides and remade.of_zero else None,
         verdict=f"{remade.op}{of} in {whose} gave {trouble_text(remade.trouble)}, and {names} with it; the gradients are finite",
         why="Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The weights were finite "
         "before this step and are not after it."
