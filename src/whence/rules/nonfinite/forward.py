@@ -18,7 +18,7 @@ from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome, only_sampl
 from whence.lineage.trail import trace
 from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.numbers import fix_of_zero, made_not_finite, made_zero
+from whence.rules.nonfinite.numbers import counted_from_one, fix_of_zero, made_not_finite, made_zero
 from whence.rules.nonfinite.reasons import (
     Facts,
     Reason,
@@ -73,6 +73,9 @@ def scenario_of(trip: Trip) -> Scenario | None:
         if guess is None or not trouble_in(guess) or not operands:
             return None
         return Scenario(trip, born, call, guess, (), operands, reason_by_what_is_left(call))
+    if call.operands and not operands:
+        # What it was given is gone: whether that was finite nobody knows.
+        return None
     index = first_bad(output, born.trouble)
     facts = Facts(call, [tensor for _, tensor in operands], output, index, born.mask)
     number = trip.live.rehearsed if trip.live is not None else None
@@ -290,7 +293,7 @@ def tell_forward(
             *operand_hops(scenario.born.path, spot),
         ),
         operands=_operands(scenario) if bad_number(call) is None else (),
-        patch=helped.patch if helped is not None and inside is None else None,
+        patch=(helped.patch if helped is not None else None) or counted_from_one(call) if inside is None else None,
         counterfactual=_counterfactual(rows, helped),
         severity=severity,
         confidence=None if trip.run is not None or trip.live is not None else Confidence.PROVEN,
