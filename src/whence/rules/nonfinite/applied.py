@@ -8,6 +8,7 @@ from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.gradients import Inside, line_inside
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
+from whence.rules.nonfinite.guards import heeded
 from whence.rules.nonfinite.remedies import kept_off_zero
 from whence.rules.nonfinite.telling import number_text, place_text, tell_trip, what_of
 from whence.rules.rule import Rank, trip_rule
@@ -100,7 +101,8 @@ def gradient_applied(trip: Trip) -> Finding | None:
         followed back over what the program did with it.
     How to fix it
         Mend the line that writes it; `clip_grad_norm_(..., error_if_nonfinite=True)` makes such a step loud. A division by zero
-        has a diff. There is none that skips the step: what made the gradient would stay, and so would what it has poisoned.
+        has a diff, and so has an update that is made in spite of a check. There is none that brings in a check: what made the
+        gradient would stay.
     When it stays silent
         Steps that are skipped, and gradients that nobody uses.
     Cost
@@ -151,7 +153,7 @@ def gradient_applied(trip: Trip) -> Finding | None:
         phase=phase if known else "optimizer",
         chain=hops,
         operands=operands,
-        patch=patch,
+        patch=patch if known else heeded(trip),
         confidence=Confidence.PROVEN if known else Confidence.LIKELY,
         replayed=False,
     )
