@@ -36,7 +36,8 @@ def learning_rate_high(trip: Trip) -> Finding | None:
         When a loss is thirty times the usual, the step is replayed from before its update and after it, and with a
         tenth, a hundredth ... of the update.
     How to fix it
-        The rate that lowered the loss, or less; a warm-up where only the first steps are too large.
+        The rate that lowered the loss, or less; a warm-up where only the first steps are too large. A rate that has grown since the
+        optimizer was built is told at the schedule, or at the line that sets it.
     When it stays silent
         Losses that jump for another reason: the update then lowers its own batch's loss. Updates that raise it by less than
         three times. A range test, which raises the rate by the same factor in every step.
@@ -142,7 +143,8 @@ def _written(trip: Trip, rate: float) -> Spot | None:
 
 def _patch(written: Spot | None, rate: float) -> str | None:
     literal = written.node() if written is not None else None
-    if written is None or not isinstance(literal, ast.Constant) or not rate < literal.value:
+    number = literal.value if isinstance(literal, ast.Constant) else None
+    if written is None or literal is None or not isinstance(number, int | float) or number <= rate:
         return None
     return diff_of(replace_node(written.filename, literal, repr(rate)))
 
