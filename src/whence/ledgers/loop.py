@@ -74,8 +74,10 @@ class Climb:
 
     def note(self, rate: float) -> None:
         factor = rate / self.rate if self.rate > 0 else 0.0
-        self.times = self.times + 1 if factor > 1 and abs(factor - self.factor) < 1e-3 * factor else 0
-        self.rate, self.factor = rate, factor
+        # By what each step adds: a rate that grows by the same amount has factors ever closer to 1, and to each other.
+        is_same = factor > 1 and abs(factor - self.factor) < 1e-4 * (factor - 1)
+        self.times = self.times + 1 if is_same else 0
+        self.rate, self.factor = rate, factor if not is_same else self.factor
 
 
 @dataclass(eq=False, slots=True)

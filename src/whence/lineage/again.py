@@ -13,6 +13,7 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
+from whence.lineage.looking import Unknown, look
 from whence.source.sites import Site, variables
 from whence.source.text import last_name, parent_of, statement_of
 
@@ -66,7 +67,39 @@ def turn_of(site: Site, frame: FrameType, delivered: Sequence[Any] = ()) -> Turn
             body = [each for each in body if not (_bound_in([each]) and _bound_in([each]) <= own)]
         names |= given or {}
         own = own if given is None else set()
-    is_whole = not own & _bound_in(body)
+    return _turn(body, site, names, is_whole=not own & _bound_in(body))
+
+
+def turns_before(stack: Sequence[Site], frames: Sequence[FrameType]) -> Iterator[Turn]:
+    """The turn before the one that is under way, all of it, of loops that count."""
+    for site in stack[:MOST_TURNS]:
+        frame = next((each for each in frames if each.f_code is site.f_code), None)
+        node = site.node()
+        statement = statement_of(node) if node is not None else site.statement()
+        led = _leading_to(statement) if statement is not None else None
+        if frame is None or led is None or not isinstance(led[1], ast.For):
+            continue
+        began = _counted_before(led[1], frame)
+        names = {**frame.f_globals, **variables(frame), LEFT: _Left, **began}
+        turn = _turn(led[1].body, site, names, is_whole=True)
+        if began and turn is not None:
+            yield turn
+
+
+def _counted_before(loop: ast.For, frame: FrameType) -> dict[str, Any]:
+    """The number before in a range."""
+    match loop:
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args, keywords=[])):
+            try:
+                counted = range(*(look(each, frame) for each in args))
+                place = counted.index(variables(frame).get(name))  # type: ignore[arg-type]
+            except (Unknown, TypeError, ValueError):
+                return {}
+            return {name: counted[place - 1]} if place else {}
+    return {}
+
+
+def _turn(body: list[ast.stmt], site: Site, names: dict[str, Any], is_whole: bool) -> Turn | None:
     try:
         *before, last = [compiled(each, site) for each in body if not _is_fetch(each)]
     except (SyntaxError, ValueError):

@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -109,15 +109,27 @@ class GradientWatch:
         return None
 
 
+@dataclass(eq=False, slots=True)
+class _Birth:
+    found: tuple[str, Site]
+    given: list[torch.Tensor | float]
+    second: Any
+    result: torch.Tensor | None = None
+
+
 class InsideWatch(TorchFunctionMode):
-    """Names the line inside a custom Function, forward or backward, that first gave something not finite."""
+    """Names the line inside a custom Function, forward or backward, that gave something not finite: of several, the one that the
+    last of all that is not finite was made of. An Inf that is clamped away is none."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: tuple[str, Site] | None = None
         self.result: torch.Tensor | None = None
         self.given: list[torch.Tensor | float] = []
+        self._second: Any = None
+        self._births: list[_Birth] = []
         self._made: dict[int, tuple[torch.Tensor, str, Site]] = {}
+        self._tainted: dict[int, tuple[torch.Tensor, _Birth]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") == "backward":
@@ -127,17 +139,42 @@ class InsideWatch(TorchFunctionMode):
             return None
         given = [each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor | float)]
         # Asked before: the call may write its result over one of them.
-        clean = self.found is None and not any(map(_is_bad, given)) and not operation_name(func).endswith("__get__")
+        bad = [each for each in given if _is_bad(each)]
+        is_reading = operation_name(func).endswith("__get__")
         result = func(*args, **(kwargs or {}))
-        if clean:
-            site = _inner_site(sys._getframe(1))
-            results = [each for each in flatten(result) if isinstance(each, torch.Tensor)]
-            bad = next(filter(trouble_in, results), None)
-            if site is not None and bad is not None:
-                self.found, self.result, self.given = (operation_name(func), site), bad, given
-            elif site is not None and results and results[0].numel() <= LARGEST_KEPT:
-                self._made[id(results[0])] = results[0], operation_name(func), site
+        if not is_reading and (site := _inner_site(sys._getframe(1))) is not None:
+            second = args[1] if len(args) > 1 else None
+            self._note(_Birth((operation_name(func), site), given, second), bad, result)
         return result
+
+    def _note(self, call: _Birth, bad: list[torch.Tensor | float], result: Any) -> None:
+        results = [each for each in flatten(result) if isinstance(each, torch.Tensor)]
+        spoilt = next(filter(trouble_in, results), None)
+        if spoilt is None:
+            if not bad and results and results[0].numel() <= LARGEST_KEPT:
+                self._made[id(results[0])] = results[0], *call.found
+            return
+        if not bad:
+            call.result = spoilt
+            self._births.append(call)
+        elif not self._births:
+            return
+        # What autograd has handed on was not seen: it is of the first.
+        birth = call if not bad else next(filter(None, map(self._birth_of, bad)), self._births[0])
+        self._tainted[id(spoilt)] = spoilt, birth
+        self.found, self.result, self.given, self._second = birth.found, birth.result, birth.given, birth.second
+
+    def _birth_of(self, thing: torch.Tensor | float) -> _Birth | None:
+        return self._tainted[id(thing)][1] if id(thing) in self._tainted else None
+
+    def divides_by_zero(self) -> bool:
+        """Whether it is a division, as the program has written it, and its divisor is 0 there."""
+        result, second = self.result, self._second
+        if self.found is None or result is None or "div" not in self.found[0] or self.found[0].startswith("__r"):
+            return False
+        if not isinstance(second, torch.Tensor | int | float):
+            return False
+        return is_zero(second, result, first_bad(result, trouble_in(result)))
 
     def maker_of(self, tensor: torch.Tensor) -> tuple[str, Site] | None:
         """The call that gave an operand."""
@@ -149,7 +186,14 @@ def _is_bad(thing: torch.Tensor | float) -> bool:
     return bool(trouble_in(thing)) if isinstance(thing, torch.Tensor) else not math.isfinite(thing)
 
 
-def line_inside(trip: Trip, call: Call | None = None, *, with_hooks: bool = False) -> tuple[str, Spot] | None:
+class Inside(NamedTuple):
+    op: str
+    spot: Spot
+    by_zero: bool
+    """It is a division, and its divisor is 0."""
+
+
+def line_inside(trip: Trip, call: Call | None = None, *, with_hooks: bool = False) -> Inside | None:
     """The operation and the line that did it within a custom Function or compiled code; with hooks: within one of these."""
     whole = call is None or isinstance(call.func, CustomFunction | CompiledRegion)
     if trip.plan is None or not whole:
@@ -159,7 +203,19 @@ def line_inside(trip: Trip, call: Call | None = None, *, with_hooks: bool = Fals
         trip.again(during=watch, with_hooks=with_hooks)
     except Unreplayable:
         return None
-    return (watch.found[0], Spot.of_site(watch.found[1])) if watch.found is not None else None
+    if watch.found is None:
+        return None
+    return Inside(watch.found[0], Spot.of_site(watch.found[1]), watch.divides_by_zero())
+
+
+def is_zero(operand: torch.Tensor | float, result: torch.Tensor, index: tuple[int, ...]) -> bool:
+    """Whether the operand of an operation, element by element, is 0 at a place of its result."""
+    if not isinstance(operand, torch.Tensor):
+        return operand == 0
+    sizes = zip(reversed(operand.shape), reversed(result.shape), strict=False)
+    if operand.dim() > result.dim() or not all(one in (1, other) for one, other in sizes):
+        return False
+    return float(operand.detach().broadcast_to(result.shape)[index]) == 0
 
 
 def _run_backward(loss: torch.Tensor) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 from torch import nn
 
 from whence.lineage.births import mended
+from whence.lineage.postmortem import examine
 from whence.source.sites import is_library
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import flatten
@@ -25,6 +26,16 @@ def tensors_in_library(frames: list[FrameType]) -> Iterable[torch.Tensor]:
         me = frame.f_locals.get("self")
         things += [each for each in getattr(me, "__dict__", {}).values() if not isinstance(me, nn.Module)]
         yield from (each for each in things if isinstance(each, torch.Tensor))
+
+
+def tensors_refused(exception: BaseException) -> Iterable[torch.Tensor]:
+    """Tensors that the call was given which raised, where no sensor saw it made."""
+    remains = examine(exception.__traceback__)
+    innermost = remains.frames[0].f_code.co_filename if remains.frames else None
+    if innermost is None or is_library(innermost) or isinstance(remains.func, FunctionType):
+        # A function of the program's is not called once more.
+        return []
+    return refused_operands(remains.func, *remains.known()) if remains.func is not None else []
 
 
 def refused_operands(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:

@@ -51,12 +51,23 @@ def blamed_rows(trip: Trip, bad: torch.Tensor, is_cured: Callable[[Run], bool]) 
     return None
 
 
+def only_sample(trip: Trip) -> Sample | None:
+    """The sample of a batch that has no other: nothing can be left out to prove it, and nothing else can be to blame."""
+    batches = {id(each.leaf.batch): each.leaf.batch for each in _leaves(trip) if isinstance(each.leaf, BatchLeaf)}
+    batch = trip.batch_now(next(iter(batches.values()))) if len(batches) == 1 else None
+    if batch is None or batch.indices is None or len(batch.indices) != 1:
+        return None
+    return Rows(batch, (0,), None, removed=True).sample()
+
+
+def _leaves(trip: Trip) -> list[Value]:
+    return list(trip.run.leaves) if trip.run is not None else []
+
+
 def _batches(trip: Trip) -> list[tuple[Batch, list[Value], int]]:
     """The batches that the replayed step drew on: their leaves and their size."""
-    if trip.run is None:
-        return []
     found: dict[int, tuple[Batch, list[Value]]] = {}
-    for value in trip.run.leaves:
+    for value in _leaves(trip):
         if isinstance(value.leaf, BatchLeaf) and value.shape:
             found.setdefault(id(value.leaf.batch), (value.leaf.batch, []))[1].append(value)
     result = []

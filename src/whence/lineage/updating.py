@@ -18,7 +18,7 @@ from whence.finding import Hop
 from whence.lineage.again import rests_of
 from whence.lineage.births import first_bad
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.gradients import InsideWatch
+from whence.lineage.gradients import InsideWatch, is_zero
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.hand import Before
@@ -190,7 +190,7 @@ def _told(watch: InsideWatch, is_exact: bool = False) -> Remade | None:
     if watch.found is None or result is None:
         return None
     index = first_bad(result, trouble_in(result))
-    zeros = [each for each in watch.given if _is_zero(each, result, index)]
+    zeros = [each for each in watch.given if is_zero(each, result, index)]
     op, site = watch.found
     spot = Spot.of_site(site)
     name = "div" if op in REFLECTED else op
@@ -204,15 +204,6 @@ def _maker(watch: InsideWatch, zeros: Sequence[torch.Tensor | float], spot: Spot
             at = Spot.of_site(made[1])
             return at.hop(f"{made[0]} gave the 0") if (at.filename, at.line) != (spot.filename, spot.line) else None
     return None
-
-
-def _is_zero(operand: torch.Tensor | float, result: torch.Tensor, index: tuple[int, ...]) -> bool:
-    if not isinstance(operand, torch.Tensor):
-        return operand == 0
-    sizes = zip(reversed(operand.shape), reversed(result.shape), strict=False)
-    if operand.dim() > result.dim() or not all(one in (1, other) for one, other in sizes):
-        return False
-    return float(operand.broadcast_to(result.shape)[index]) == 0
 
 
 def _mend(optimizer: Optimizer, stand_in: float) -> None:

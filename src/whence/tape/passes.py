@@ -191,7 +191,7 @@ class PassBook:
     def deliver(self, batch: Batch, data: Any) -> None:
         """Of batches that nothing came of no more are kept than a recorded pass has, as it is for its replay that they are."""
         now = self.current
-        if len(now.deliveries) >= self._most_batches and not now.recorded:
+        if self.has_its_batches() and not now.recorded:
             if self._draws or now.entries:
                 self._begin_again()
             else:
@@ -199,6 +199,10 @@ class PassBook:
         now.deliveries.append((batch, data))
         if now.recorded or self._draws:
             self.mark("batch")
+
+    def has_its_batches(self) -> bool:
+        """Whether the next one belongs to another pass."""
+        return len(self.current.deliveries) >= self._most_batches
 
     def enter(self, args: tuple[Any, ...]) -> None:
         now = self.current

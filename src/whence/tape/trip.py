@@ -149,6 +149,8 @@ class Trip(Scene):
     optimizer: Any = None
     built: tuple[Site, ...] = ()
     """Where the optimizer was built."""
+    schedule: Any = None
+    """The story of the scheduler that steers it, if there is one."""
     live: Any = None
     """What was read from autograd's own graph before backward let go of it."""
     prepared: Sequence[tuple[Value, Plan]] = ()

@@ -109,7 +109,7 @@ class Diagnoser:
                 self.repros[answer[0]] = answer[1]
                 return [answer[0]]
             self._look_without_replay(trip)
-            if trip.born is None and trip.given:
+            if trip.given and not self._is_certain(trip.born):
                 self._look_at_last_update(trip)
         trip.in_update = self._is_in_update(trip)
         for ask in trip_rules():
@@ -128,6 +128,14 @@ class Diagnoser:
                 self.repros[found] = repro_of(trip, found)
                 return [found]
         return []
+
+    def _is_certain(self, born: Born | None) -> bool:
+        """Whether something is left of what the call was given: else that may not have been finite either."""
+        call = born.call if born is not None else None
+        if call is None or not call.operands:
+            return born is not None
+        contents = Contents(self.tape, Run())
+        return any(contents.of(each) is not None for each in call.operands)
 
     def plan_of_loss(self, loss: torch.Tensor, frames: list[FrameType]) -> tuple[Value, Plan] | None:
         """A plan that computes the loss of the pass under way, if there is one."""

@@ -9,21 +9,24 @@ a backward makes it of a finite loss, or where the program's own check stops at 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from time import monotonic
 from typing import Protocol
 
 import torch
 
 from whence.finding import Confidence, Finding
-from whence.lineage.again import Turn, turns_of
+from whence.lineage.again import Turn, turns_before, turns_of
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.graph import alike
 from whence.repro import Repro
+from whence.rules.nonfinite.telling import what_of
 from whence.tape.replay import same_bits, trouble_in
-from whence.tape.trip import Notice, Trip
+from whence.tape.trip import BadState, Consequence, Notice, Trip
+from whence.watching.telling import as_skipped
 from whence.watching.tripwires import Tripwires
 
 NOTICES = (Notice.LOSS, Notice.GRADIENT, Notice.OPERAND)
@@ -33,9 +36,11 @@ LONGEST = 2.0
 PATIENCE_SECONDS = 6.0
 """For all turns together: that of an outer loop may be a whole epoch."""
 MANNER = "its turn of the loop was run once more, in a child process"
+BEFORE = "the turn of the loop before was run once more, in a child process"
 ALIKE = "another turn of the loop was run in a child process, and came to the same"
 
 Answer = tuple[Finding, Repro | None]
+Ask = Callable[[Turn, Trip], Answer | None]
 
 
 class Host(Protocol):
@@ -52,15 +57,39 @@ class Reenactor:
 
     def __call__(self, trip: Trip) -> Answer | None:
         """What is found out about a step by running it once more; None if that shows nothing."""
+        if trip.notice is Notice.STATE and isinstance(trip.evidence, BadState) and trip.optimizer is None:
+            # In a turn that the program left early, and which nobody saw.
+            return self._first_answer(turns_before(trip.stack, trip.frames), self._spoilt_again, trip)
         if trip.now.recorded or trip.notice not in NOTICES or trip.observed is None:
             return None
+        turns = turns_of(trip.stack, trip.frames, [data for _, data in trip.now.deliveries])
+        if trip.consequence is Consequence.SKIPPED:
+            # The program may be in the next turn already.
+            turns = chain(turns, turns_before(trip.stack, trip.frames))
+        return self._first_answer(turns, self._turned, trip)
+
+    def _first_answer(self, turns: Iterable[Turn], ask: Ask, trip: Trip) -> Answer | None:
         deadline = monotonic() + PATIENCE_SECONDS
-        for turn in turns_of(trip.stack, trip.frames, [data for _, data in trip.now.deliveries]):
+        for turn in turns:
             with contextlib.suppress(NotPossible):
-                answer = run_elsewhere(partial(self._turned, turn, trip), max(deadline - monotonic(), 0.0))
+                answer = run_elsewhere(partial(ask, turn, trip), max(deadline - monotonic(), 0.0))
                 if answer is not None:
                     return answer
         return None
+
+    def _spoilt_again(self, turn: Turn, trip: Trip) -> Answer | None:
+        tripwires = self.host.tripwires
+        tripwires.diagnoser.once_more = None
+
+        def run() -> None:
+            tripwires.manner = BEFORE
+            turn.run()
+            tripwires.next_pass()
+
+        _set_back(trip)
+        tripwires.statistics.begin_anew()
+        told = [each for each in self.host.watch_again(run) if each[0].rule == "nonfinite/state"]
+        return (replace(told[0][0], confidence=Confidence.LIKELY), told[0][1]) if told else None
 
     def _turned(self, turn: Turn, trip: Trip) -> Answer | None:
         tripwires = self.host.tripwires
@@ -72,9 +101,7 @@ class Reenactor:
             tripwires.passes.current.deliveries = list(trip.now.deliveries)
             turn.run()
 
-        state = next((mark.state for mark in trip.now.marks if mark.kind == "start"), None)
-        if state is not None:
-            torch.set_rng_state(state)
+        _set_back(trip)
         deadline = monotonic() + LONGEST
         for _ in range(TRIES):
             told = self.host.watch_again(run)
@@ -100,7 +127,18 @@ class Reenactor:
             return (found if is_certain else replace(found, confidence=Confidence.LIKELY)), repro
         again = trip.notice is Notice.GRADIENT and found.rule == "nonfinite/backward"
         checked = trip.notice is Notice.OPERAND and found.symptom.line == trip.stack[0].f_lineno
-        return (_only_alike(found), repro) if named is not None or again or checked else None
+        # The program looked at its loss and left the turn, and does so again.
+        skipped = trip.consequence is Consequence.SKIPPED and self.host.tripwires.asked
+        if skipped:
+            found = as_skipped(replace(found, symptom=replace(found.symptom, what=what_of(trip))))
+        return (_only_alike(found), repro) if named is not None or again or checked or skipped else None
+
+
+def _set_back(trip: Trip) -> None:
+    """The random numbers are those of when the pass began."""
+    state = next((mark.state for mark in trip.now.marks if mark.kind == "start"), None)
+    if state is not None:
+        torch.set_rng_state(state)
 
 
 def _is_same(loss: torch.Tensor, observed: torch.Tensor) -> bool:

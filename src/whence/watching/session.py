@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 
 from whence.config import Config
 from whence.finding import Finding, Outcome, Overhead, Report, described
+from whence.ledgers.schedules import Schedule
 from whence.record import Record
 from whence.repro import Repro
 from whence.sensors.arithmetic import ArithmeticSensor
@@ -269,6 +270,9 @@ class Session:
 
     def tests_rates(self, optimizer: Optimizer) -> bool:
         return self.auditor.tests_rates(optimizer)
+
+    def schedule_of(self, optimizer: Optimizer) -> Schedule | None:
+        return self.auditor.schedules.of(weakref.ref(optimizer))
 
     def known_optimizers(self) -> list[Optimizer]:
         return self.optimizers.known()

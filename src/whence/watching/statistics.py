@@ -42,6 +42,13 @@ class Statistics:
         self.are_lost = True
         return next((Lost(value, tensor) for value, tensor in self._changed() if trouble_in(tensor)), None)
 
+    def begin_anew(self) -> None:
+        """For a child process, which asks what spoils them: they are finite again."""
+        self.are_lost = False
+        with torch.no_grad():
+            for _, tensor in self._changed():
+                tensor.nan_to_num_(1.0, 1.0, 1.0)
+
     def _changed(self) -> list[tuple[Value, torch.Tensor]]:
         return [each for each in self._passes.changed_leaves() if self._is_buffer(each[1])]
 

@@ -20,8 +20,9 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from whence.finding import Finding
+from whence.ledgers.schedules import Schedule
 from whence.lineage.live import LiveBirth, live_birth
-from whence.lineage.refusing import tensors_in_library
+from whence.lineage.refusing import tensors_in_library, tensors_refused
 from whence.lineage.updating import made_again
 from whence.repro import Repro
 from whence.source.sites import Site, user_frames, user_stack, variables
@@ -59,6 +60,7 @@ class Host(Protocol):
     def known_optimizers(self) -> list[Optimizer]: ...
     def optimizer_count(self) -> int: ...
     def tests_rates(self, optimizer: Optimizer) -> bool: ...
+    def schedule_of(self, optimizer: Optimizer) -> Schedule | None: ...
 
 
 @dataclass(slots=True)
@@ -207,7 +209,8 @@ class Tripwires:
             return False
         frames = user_frames(sys._getframe(2))
         more = {"evidence": lost.state(self.telling.names([lost.tensor])[0]), "target": lost.value}
-        return bool(self._tell(self._trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, (), frames, **more)))
+        stack = user_stack(sys._getframe(2))
+        return bool(self._tell(self._trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, stack, frames, **more)))
 
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""
@@ -323,7 +326,7 @@ class Tripwires:
 
     def portion_added(self) -> None:
         """More will be added to the gradients before an optimizer uses them: now it is known which backward has spoilt them."""
-        if self._pending is not None or self._bad_loss is not None or self._thrown_away >= MOST_THROWN_AWAY:
+        if self._pending is not None or self._diagnosed is not None or self._thrown_away >= MOST_THROWN_AWAY:
             return
         for optimizer in self.host.known_optimizers():
             weights = weights_of(optimizer)
@@ -336,7 +339,9 @@ class Tripwires:
         """The weights of the pass, remembered from when it was recorded."""
         now = self.passes.current
         if now.recorded:
-            found = [each for each in now.held.values() if each.requires_grad and each.is_leaf]
+            # Those that this very pass has made are not among what it was given.
+            held = [each for each in now.held.values() if each.requires_grad and each.is_leaf]
+            found = list({id(each): each for each in (*held, *self.passes.hand.weights())}.values())
             self._weights = [weakref.ref(each) for each in found]
             return found
         return [each for ref in self._weights if (each := ref()) is not None]
@@ -593,9 +598,13 @@ class Tripwires:
     # steps that did not end
 
     def _skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
-        trip = self._trip(Notice.LOSS, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(2)))
+        # Gradients that are still there may yet be used, with those of later backwards.
+        kept = [each.grad for one in self.host.known_optimizers() for each in weights_of(one)]
+        are_kept = any(each is not None for each in kept) and all_finite(kept)
+        consequence = Consequence.REPORTED if are_kept and not self._scales.are_used else Consequence.SKIPPED
+        trip = self._trip(Notice.LOSS, consequence, loss, stack, user_frames(sys._getframe(2)))
         self._diagnosed = self.telling.ask(trip)
-        if self._scales.are_used:
+        if self._scales.are_used or are_kept:
             # A GradScaler leaves out what overflows, and says nothing of it.
             self.host.say(self._diagnosed)
         else:
@@ -667,7 +676,9 @@ class Tripwires:
         tensors: list[torch.Tensor] | None,
     ) -> list[Finding]:
         """Something raised: because of what is not finite? `frames` are those of the traceback, innermost first."""
-        for tensor in tensors if tensors is not None else tensors_in_library(frames):
+        if tensors is None:
+            tensors = [*tensors_refused(exception), *tensors_in_library(frames)]
+        for tensor in tensors:
             if trouble_in(tensor):
                 trip = self._trip(Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception)
                 found = self._diagnosed = self.telling.ask(trip)
@@ -707,6 +718,8 @@ class Tripwires:
     ) -> Trip:
         if self.passes.hand.on:
             more.setdefault("built", self.passes.hand.made_at)
+        if isinstance(optimizer := more.get("optimizer"), Optimizer):
+            more["schedule"] = self.host.schedule_of(optimizer)
         return self.diagnoser.trip(
             notice,
             consequence,

@@ -5,15 +5,18 @@ from __future__ import annotations
 from whence.finding import Confidence, Finding, Hop, Operand
 from whence.lineage.births import Contents, first_bad
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
-from whence.lineage.gradients import line_inside
+from whence.lineage.gradients import Inside, line_inside
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
+from whence.rules.nonfinite.guards import heeded
+from whence.rules.nonfinite.remedies import kept_off_zero
 from whence.rules.nonfinite.telling import number_text, place_text, tell_trip, what_of
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
 from whence.tape.hand import weights_under
 from whence.tape.replay import trouble_in
+from whence.tape.tape import Call, Value
 from whence.tape.trip import Consequence, Notice, Trip
 
 
@@ -45,7 +48,7 @@ def _unexplained(trip: Trip) -> Finding | None:
     )
 
 
-def _in_a_hook(trip: Trip) -> tuple[str, Spot] | None:
+def _in_a_hook(trip: Trip) -> Inside | None:
     """Run backward again with the program's own hooks on the weights, in a child process, and watch their lines."""
     try:
         return run_elsewhere(lambda: line_inside(trip, with_hooks=True))
@@ -75,6 +78,15 @@ def _where_to_look(trip: Trip) -> str:
     return f"Look {earlier}at what writes this gradient between backward and the update: hooks, scaling, `.grad`."
 
 
+def _divided(trip: Trip, call: Call, spot: Spot) -> str | None:
+    """A gradient that the program has divided by 0: by a count of nothing, or by a norm of nothing."""
+    divisor = call.args[1] if "div" in call.name and len(call.args) > 1 else None
+    if isinstance(divisor, int | float):
+        return kept_off_zero(spot, counts=isinstance(divisor, int)) if divisor == 0 else None
+    tensor = Contents(trip.tape, trip.run).of(divisor) if isinstance(divisor, Value) else None
+    return kept_off_zero(spot) if tensor is not None and bool((tensor == 0).any()) else None
+
+
 @trip_rule("nonfinite/gradient-applied", Rank.GENERAL)
 def gradient_applied(trip: Trip) -> Finding | None:
     """A NaN or Inf gradient is about to be, or was, applied to weights.
@@ -88,7 +100,9 @@ def gradient_applied(trip: Trip) -> Finding | None:
         All gradients are looked at before an optimizer uses them. If a replay of the step gives finite ones, the gradient is
         followed back over what the program did with it.
     How to fix it
-        Mend the line that writes it; `clip_grad_norm_(..., error_if_nonfinite=True)` makes such a step loud.
+        Mend the line that writes it; `clip_grad_norm_(..., error_if_nonfinite=True)` makes such a step loud. A division by zero
+        has a diff, and so has an update that is made in spite of a check. There is none that brings in a check: what made the
+        gradient would stay.
     When it stays silent
         Steps that are skipped, and gradients that nobody uses.
     Cost
@@ -103,11 +117,13 @@ def gradient_applied(trip: Trip) -> Finding | None:
     spot, op, phase = None, None, "program"
     hops: tuple[Hop, ...] = ()
     operands: tuple[Operand, ...] = ()
+    patch: str | None = None
     if born is not None and born.call is not None and born.call.site is not None:
         spot, op, phase = Spot.of_site(born.call.site), born.call.name, born.call.phase
         made = Contents(trip.tape, trip.run).of(born.output) if born.output is not None else None
         if made is not None:
             operands = (Operand(op, describe(made)),)
+        patch = _divided(trip, born.call, spot)
         hops = tuple(
             Spot.of_site(call.site).hop(f"{call.name} carries it on") for call in born.path if call.site is not None
         )
@@ -115,8 +131,8 @@ def gradient_applied(trip: Trip) -> Finding | None:
         trail = trace(born.leaf, NotFinite(trip.tape), trip)
         spot, op, hops = trail.spot, trail.op, trail.hops
     elif (inside := _in_a_hook(trip)) is not None:
-        op, spot = inside
-        phase = "backward"
+        op, spot, phase = inside.op, inside.spot, "backward"
+        patch = kept_off_zero(spot) if inside.by_zero else None
     names = ", ".join(trip.weights[:3]) + (f" and {len(trip.weights) - 3} more" if len(trip.weights) > 3 else "")
     if gradient is None:
         return None
@@ -137,6 +153,7 @@ def gradient_applied(trip: Trip) -> Finding | None:
         phase=phase if known else "optimizer",
         chain=hops,
         operands=operands,
+        patch=patch if known else heeded(trip),
         confidence=Confidence.PROVEN if known else Confidence.LIKELY,
         replayed=False,
     )

@@ -18,7 +18,7 @@ from whence.lineage.trail import trace
 from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import DIVISIONS, FINITE_MASK, Facts, Reason, reason_of
-from whence.rules.nonfinite.remedies import is_same_line, remedy_for
+from whence.rules.nonfinite.remedies import is_same_line, kept_off_zero, remedy_for
 from whence.rules.nonfinite.telling import at, module_path, number_text, place_text, tell_trip, trouble_text
 from whence.rules.rule import trip_rule
 from whence.rules.telling import describe
@@ -282,7 +282,7 @@ def backward(trip: Trip) -> Finding | None:
         return fallen
     call, birth = found.call, found.birth
     inside = line_inside(trip, call)
-    op, spot = inside if inside is not None else (call.name, Spot.of_site(call.site) if call.site is not None else None)
+    op, spot = inside[:2] if inside is not None else (call.name, Spot.of_site(call.site) if call.site else None)
     guard = _guard(found)
     rows = None
     if birth.gradient.dim():
@@ -352,7 +352,7 @@ def backward(trip: Trip) -> Finding | None:
         sample=rows.sample() if rows is not None else None,
         chain=chain,
         operands=operands,
-        patch=_patched(found) if inside is None else None,
+        patch=_patched(found) if inside is None else kept_off_zero(spot) if inside.by_zero else None,
         counterfactual=counterfactual,
     )
 

@@ -14,11 +14,11 @@ from whence.finding import Confidence, Finding, Hop, Operand, Severity
 from whence.lineage.births import Contents, Guessed, attempt, contents_before, first_bad
 from whence.lineage.gradients import line_inside
 from whence.lineage.properties import HALVES, HasDtype
-from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
+from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome, only_sample
 from whence.lineage.trail import trace
 from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.numbers import fix_of_zero, made_not_finite, made_zero
+from whence.rules.nonfinite.numbers import counted_from_one, fix_of_zero, made_not_finite, made_zero
 from whence.rules.nonfinite.reasons import (
     Facts,
     Reason,
@@ -73,6 +73,9 @@ def scenario_of(trip: Trip) -> Scenario | None:
         if guess is None or not trouble_in(guess) or not operands:
             return None
         return Scenario(trip, born, call, guess, (), operands, reason_by_what_is_left(call))
+    if call.operands and not operands:
+        # What it was given is gone: whether that was finite nobody knows.
+        return None
     index = first_bad(output, born.trouble)
     facts = Facts(call, [tensor for _, tensor in operands], output, index, born.mask)
     number = trip.live.rehearsed if trip.live is not None else None
@@ -130,14 +133,14 @@ class Cure:
     patch: str | None = None
 
 
-def _clamped(scenario: Scenario) -> Cure | None:
+def clamped(scenario: Scenario) -> Cure | None:
     """Run the step again with the operand kept where the operation is defined."""
     trip, call = scenario.trip, scenario.call
     remedy = remedy_for(call, [tensor for _, tensor in scenario.operands])
     if remedy is None:
         return None
-    if trip.plan is None or call not in trip.plan.calls:
-        # Made before the step began: the call by itself must do.
+    if trip.plan is None or call not in trip.plan.calls or trip.notice is Notice.STATE:
+        # Made before the step began, or what shows it is no loss: the call by itself must do.
         return Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
     if (shift := shift_of(call, trip.plan)) is not None:
         with suppress(Unreplayable, RuntimeError, TypeError):
@@ -253,7 +256,7 @@ def tell_forward(
     rule: str,
     scenario: Scenario,
     *,
-    cure: Callable[[Scenario], Cure | None] = _clamped,
+    cure: Callable[[Scenario], Cure | None] = clamped,
     severity: Severity | None = None,
     phase: str | None = None,
 ) -> Finding | None:
@@ -261,7 +264,7 @@ def tell_forward(
     trip, call, reason = scenario.trip, scenario.call, scenario.reason
     rows = _rows(scenario)
     inside = line_inside(trip, call)
-    op, spot = inside if inside is not None else (call.name, scenario.spot)
+    op, spot = inside[:2] if inside is not None else (call.name, scenario.spot)
     number_at = made_not_finite(trip, call)
     taken_in = (spot.hop(f"{call.name} takes it in"),) if number_at is not None and spot is not None else ()
     spot = number_at or spot
@@ -281,7 +284,7 @@ def tell_forward(
         op=op,
         phase=phase or call.phase,
         module=module_path(trip, call),
-        sample=rows.sample() if rows is not None else None,
+        sample=rows.sample() if rows is not None else only_sample(trip),
         chain=(
             *_mask_hops(scenario),
             *_earlier(scenario),
@@ -290,7 +293,7 @@ def tell_forward(
             *operand_hops(scenario.born.path, spot),
         ),
         operands=_operands(scenario) if bad_number(call) is None else (),
-        patch=helped.patch if helped is not None and inside is None else None,
+        patch=(helped.patch if helped is not None else None) or counted_from_one(call) if inside is None else None,
         counterfactual=_counterfactual(rows, helped),
         severity=severity,
         confidence=None if trip.run is not None or trip.live is not None else Confidence.PROVEN,

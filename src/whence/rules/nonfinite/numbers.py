@@ -15,6 +15,7 @@ from whence.lineage.grounds import Ground, ground_of, look_at
 from whence.lineage.looking import Unknown
 from whence.lineage.properties import IsNumber, NotFinite
 from whence.rules.nonfinite.reasons import bad_number
+from whence.rules.nonfinite.remedies import kept_off_zero
 from whence.source.spots import Spot
 from whence.tape.tape import Call
 from whence.tape.trip import Trip
@@ -47,6 +48,12 @@ def fix_of_zero(trip: Trip, call: Call) -> str | None:
                 "before this line, so that it begins at 1."
             )
     return f"`{ast.unparse(divisor)}` is a plain number of the program's, and 0 in this step: keep it from 0 where it is computed."
+
+
+def counted_from_one(call: Call) -> str | None:
+    """A diff for a tensor that is divided by how many there were, and there was none."""
+    is_count = _zero_divisor(call) is not None and type(call.args[1]) is int
+    return kept_off_zero(Spot.of_site(call.site), counts=True) if is_count and call.site is not None else None
 
 
 def _zero_divisor(call: Call) -> ast.expr | None:

@@ -14,6 +14,8 @@ import torch
 
 from whence.rules.source_operands import is_written, operand_nodes
 from whence.source.edits import Edit, diff_of, in_parentheses, replace_node
+from whence.source.spots import Spot
+from whence.source.text import text_of
 from whence.tape.tape import Call
 
 
@@ -89,6 +91,16 @@ def in_float32(call: Call) -> str | None:
     if site is None or not is_written(call) or not nodes or isinstance(nodes[0], ast.Starred):
         return None
     return diff_of(replace_node(site.filename, nodes[0], f"{in_parentheses(site.filename, nodes[0])}.float()"))
+
+
+def kept_off_zero(spot: Spot | None, *, counts: bool = False) -> str | None:
+    """An epsilon in the divisor of a line; where it counts something, at least one."""
+    match spot.node() if spot is not None else None:
+        case ast.BinOp(op=ast.Div(), right=divisor) | ast.AugAssign(op=ast.Div(), value=divisor) if spot is not None:
+            text = text_of(spot.filename, divisor)
+            mended = f"max({text}, 1)" if counts else f"({in_parentheses(spot.filename, divisor)} + 1e-8)"
+            return diff_of(replace_node(spot.filename, divisor, mended))
+    return None
 
 
 def remedy_for(call: Call, tensors: list[torch.Tensor]) -> Remedy | None:

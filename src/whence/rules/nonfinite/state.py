@@ -11,7 +11,7 @@ from whence.lineage.births import Contents
 from whence.lineage.rows import blamed_rows, is_finite_outcome
 from whence.rules.data.nonfinite import operation_of, source_of
 from whence.rules.loss.endless import fell_without_end
-from whence.rules.nonfinite.forward import scenario_of
+from whence.rules.nonfinite.forward import clamped, scenario_of
 from whence.rules.nonfinite.telling import module_path, tell_trip
 from whence.rules.rule import Rank, trip_rule
 from whence.source.spots import Spot
@@ -73,8 +73,9 @@ def state(trip: Trip) -> Finding | None:
         why=began.why
         + "The forward pass in training mode writes the statistics of this batch into it, whatever becomes of the loss: "
         "evaluation uses it.",
-        fix="Check the batch before the forward pass and leave it out there; then reset the statistics "
+        fix=f"{began.fix or 'Check the batch before the forward pass and leave it out there.'} Then reset the statistics "
         "(`reset_running_stats()`) or load a checkpoint from before.",
+        patch=began.patch,
         op=began.op if began.spot is not None else call.name if call is not None else None,
         phase="forward",
         module=module_path(trip, call),
@@ -91,14 +92,20 @@ class Beginning:
     op: str | None = None
     hops: tuple[Hop, ...] = ()
     why: str = ""
+    fix: str = ""
+    patch: str | None = None
 
 
 def _began(trip: Trip, call: Call | None) -> Beginning:
     made = trip.born.call if trip.born is not None else None
     if made is not None and made is not call and made.site is not None:
         scenario = scenario_of(trip)
-        gave = scenario.reason.verdict if scenario is not None else f"{made.name} gave NaN or Inf"
-        return Beginning(Spot.of_site(made.site), made.name, why=f"{gave}, and that is what it takes in. ")
+        spot = Spot.of_site(made.site)
+        if scenario is None:
+            return Beginning(spot, made.name, why=f"{made.name} gave NaN or Inf, and that is what it takes in. ")
+        cure, reason = clamped(scenario), scenario.reason
+        why = f"{reason.verdict}, and that is what it takes in. "
+        return Beginning(spot, made.name, why=why, fix=reason.fix, patch=cure.patch if cure is not None else None)
     source = source_of(trip)
     if source is None or source.trail.spot is None:
         return Beginning()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -17,12 +16,13 @@ from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.lineage.updating import Remade
 from whence.rules.nonfinite.forward import scenario_of, tell_forward
+from whence.rules.nonfinite.remedies import kept_off_zero
 from whence.rules.nonfinite.telling import number_text, tell_trip, trouble_text
+from whence.rules.optimizer.rates import set_at
 from whence.rules.rule import Rank, trip_rule
-from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import tree_of
 from whence.tape.batches import BatchLeaf
 from whence.tape.hand import weights_under
 from whence.tape.replay import trouble_in
@@ -79,15 +79,6 @@ def _tell(trip: Trip, bad: BadUpdate) -> Finding | None:
     )
 
 
-def _kept_off_zero(remade: Remade) -> str | None:
-    """An epsilon in the divisor."""
-    node = remade.spot.node() if remade.spot is not None else None
-    if remade.spot is None or not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
-        return None
-    divisor = in_parentheses(remade.spot.filename, node.right)
-    return diff_of(replace_node(remade.spot.filename, node.right, f"({divisor} + 1e-8)"))
-
-
 def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
     """An optimizer that is not torch's has destroyed its weights."""
     remade = bad.remade
@@ -112,7 +103,7 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
         trip,
         "nonfinite/update",
         spot=remade.spot,
-        patch=_kept_off_zero(remade) if divides and remade.of_zero else None,
+        patch=kept_off_zero(remade.spot) if divides and remade.of_zero else None,
         verdict=f"{remade.op}{of} in {whose} gave {trouble_text(remade.trouble)}, and {names} with it; the gradients are finite",
         why="Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The weights were finite "
         "before this step and are not after it."
@@ -215,11 +206,10 @@ def _bad_rate(trip: Trip, name: str) -> Finding | None:
     bad = next((float(each["lr"]) for each in groups if not math.isfinite(float(each.get("lr", 0.0)))), None)
     if bad is None:
         return None
-    set_at = _rate_set_at({each.f_code.co_filename for each in trip.frames})
     return tell_trip(
         trip,
         "nonfinite/update",
-        spot=set_at or (Spot.of_site(trip.stack[0]) if trip.stack else None),
+        spot=set_at(trip) or (Spot.of_site(trip.stack[0]) if trip.stack else None),
         verdict=f"the learning rate is {number_text(bad)}, and {name} is not finite any more; the gradients were",
         why="An update is the gradient times the rate. The gradients of all steps before were looked at and finite, the rate is not.",
         fix="Look at the formula of the rate for this step: a division by zero, a negative number under a root or a power.",
@@ -227,25 +217,6 @@ def _bad_rate(trip: Trip, name: str) -> Finding | None:
         confidence=Confidence.LIKELY,
         replayed=False,
     )
-
-
-def _rate_set_at(files: set[str]) -> Spot | None:
-    """The only line of the program that sets a rate: `group["lr"] = ...`."""
-    found = [
-        Spot.of_node(file, node)
-        for file in sorted(files)
-        for node in ast.walk(tree_of(file) or ast.Module([], []))
-        if isinstance(node, ast.Assign | ast.AugAssign)
-        and any(map(_is_rate, getattr(node, "targets", [getattr(node, "target", None)])))
-    ]
-    return found[0] if len(found) == 1 else None
-
-
-def _is_rate(target: Any) -> bool:
-    match target:
-        case ast.Subscript(slice=ast.Constant(value="lr")):
-            return True
-    return False
 
 
 def _by_hand(trip: Trip) -> Finding | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from types import CodeType
 
 import torch
 
@@ -13,15 +12,14 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.rules.optimizer.edits import moved_behind, stepped_after
+from whence.rules.optimizer.rates import spot_of_formula
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.blocks import dotted
-from whence.source.definitions import own_nodes
 from whence.source.edits import Edit, diff_of
-from whence.source.sites import Site, is_library
+from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.statements import move_after, move_before
-from whence.source.text import tree_of
 
 ENOUGH = 3
 
@@ -271,7 +269,7 @@ def _tell_no_rate(audit: Audit, entry: OptimizerEntry) -> Finding | None:
     plan = audit.schedules.of(entry.ref)
     steered = plan is not None and plan.highest == 0.0 and bool(plan.built)
     built = spot_at(plan.built[0] if plan is not None and steered else entry.stack[0])
-    formula = _spot_of_formula(plan.formula) if plan is not None and plan.formula is not None and steered else None
+    formula = spot_of_formula(plan.formula) if plan is not None and plan.formula is not None and steered else None
     return tell_silent(
         audit,
         "optimizer/no-update",
@@ -294,18 +292,6 @@ def _floored(formula: Spot | None) -> str:
     node = formula.node() if formula is not None else None
     floors = node is not None and any(isinstance(each, ast.FloorDiv) for each in ast.walk(node))
     return " // gives whole numbers, 0 for every share below one: / gives the share." if floors else ""
-
-
-def _spot_of_formula(code: CodeType) -> Spot | None:
-    """What a function gives back: its only return, the body of a lambda; else where it begins."""
-    tree = tree_of(code.co_filename)
-    for node in ast.walk(tree) if tree is not None and not is_library(code.co_filename) else ():
-        if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
-            return Spot.of_node(code.co_filename, node)
-        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (code.co_name, code.co_firstlineno):
-            returns = [each for each in own_nodes(node) if isinstance(each, ast.Return) and each.value is not None]
-            return Spot.of_node(code.co_filename, returns[0] if len(returns) == 1 else node)
-    return None
 
 
 def _any_changed(audit: Audit, entry: OptimizerEntry) -> bool:

@@ -12,11 +12,15 @@ from whence.lineage.grounds import ground_of
 from whence.lineage.properties import IsNumber
 from whence.lineage.written import written_number, written_setting
 from whence.rules.nonfinite.telling import number_text, tell_trip
+from whence.rules.optimizer.rates import capped, set_at
 from whence.rules.rule import Rank, audit_rule, trip_rule
 from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.trip import RateTrial, Trip
+
+FAR_ABOVE = 1.5
+"""Times the rate that an optimizer was built with."""
 
 
 @trip_rule("optimizer/learning-rate-high", Rank.CAUSE)
@@ -32,7 +36,8 @@ def learning_rate_high(trip: Trip) -> Finding | None:
         When a loss is thirty times the usual, the step is replayed from before its update and after it, and with a
         tenth, a hundredth ... of the update.
     How to fix it
-        The rate that lowered the loss, or less; a warm-up where only the first steps are too large.
+        The rate that lowered the loss, or less; a warm-up where only the first steps are too large. A rate that has grown since the
+        optimizer was built is told at the schedule, or at the line that sets it.
     When it stays silent
         Losses that jump for another reason: the update then lowers its own batch's loss. Updates that raise it by less than
         three times. A range test, which raises the rate by the same factor in every step.
@@ -45,6 +50,8 @@ def learning_rate_high(trip: Trip) -> Finding | None:
     if trial.rate is None:
         return _by_hand(trip, trial)
     rate = float(f"{trial.rate * trial.factor:.3g}")
+    if (raised := _raised(trip, trial, rate)) is not None:
+        return raised
     # A schedule has changed it since.
     written = _written(
         trip, trip.optimizer.defaults.get("lr", trial.rate) if trip.optimizer is not None else trial.rate
@@ -65,6 +72,35 @@ def learning_rate_high(trip: Trip) -> Finding | None:
         confidence=Confidence.PROVEN,
         severity=Severity.ERROR,
         patch=_patch(written, rate),
+    )
+
+
+def _raised(trip: Trip, trial: RateTrial, rate: float) -> Finding | None:
+    """The optimizer was built with a rate that is lower by far: what has raised it since is to blame."""
+    assert trial.rate is not None
+    group = trip.optimizer.param_groups[0] if trip.optimizer is not None else {}
+    first = float(group.get("initial_lr", trip.optimizer.defaults.get("lr", 0.0))) if group else 0.0
+    spot = set_at(trip) if trial.rate > FAR_ABOVE * first > 0 else None
+    if spot is None:
+        return None
+    after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
+    is_factor = trip.schedule is not None and trip.schedule.kind == "LambdaLR"
+    return tell_trip(
+        trip,
+        "optimizer/learning-rate-high",
+        spot=spot,
+        verdict=f"the learning rate has grown from {first:g} to {trial.rate:g}, which is too high: this step raises the loss "
+        f"from {number_text(trial.before)} to {after}",
+        why=f"On the same batch, the same update at a rate of {rate:g} lowers the loss to {number_text(trial.smaller)}. "
+        + ("What this gives is multiplied with the rate that the optimizer was built with." if is_factor else ""),
+        fix=f"Let it end at {rate:g} or less: a warm-up stops at the rate it leads to.",
+        op=type(trip.optimizer).__name__,
+        phase="optimizer",
+        counterfactual=f"at {rate:g} the loss of the same batch goes from {number_text(trial.before)} to "
+        f"{number_text(trial.smaller)}, at {trial.rate:g} to {after}",
+        confidence=Confidence.PROVEN,
+        severity=Severity.ERROR,
+        patch=capped(spot) if is_factor and first <= rate else None,
     )
 
 
@@ -107,7 +143,8 @@ def _written(trip: Trip, rate: float) -> Spot | None:
 
 def _patch(written: Spot | None, rate: float) -> str | None:
     literal = written.node() if written is not None else None
-    if written is None or literal is None:
+    number = literal.value if isinstance(literal, ast.Constant) else None
+    if written is None or literal is None or not isinstance(number, int | float) or number <= rate:
         return None
     return diff_of(replace_node(written.filename, literal, repr(rate)))
 

@@ -59,6 +59,7 @@ class LoaderListener(Listener):
         now = passes.current
         too_many = now.recorded and len(now.deliveries) >= MOST_DELIVERIES
         is_next = passes.begun == 0 or now.backwards or now.trained or too_many or not torch.is_grad_enabled()
+        is_next = is_next or self._has_left_its_mark()
         if is_next and not (session.routine.on and session.routine.batch_arrived()):
             with session.looking():
                 session.tripwires.next_pass()
@@ -74,7 +75,8 @@ class LoaderListener(Listener):
     def plain_batch_arrived(self, info: LoaderInfo, indices: Sequence[Any] | None, data: Any) -> None:
         """The short way for a batch like the last, of which nothing but its indices is to be known."""
         form, now = info.form, self._passes.current
-        if now.backwards or now.trained or now.recorded or not torch.is_grad_enabled() or not form.is_like_last(data):
+        is_other = now.backwards or now.trained or now.recorded or self._has_left_its_mark()
+        if is_other or not torch.is_grad_enabled() or not form.is_like_last(data):
             self.batch_arrived(self.loaders.deliver(info, indices, None, (), data), data)
             return
         batch = self.loaders.current = Batch(info, info.batches, indices, form.signature)
@@ -84,6 +86,12 @@ class LoaderListener(Listener):
         if self._ledger.count(info):
             with self.session.looking():
                 self._ledger.note(batch, data)
+
+    def _has_left_its_mark(self) -> bool:
+        """Whether nothing came of the last batch but statistics that are not finite any more: the program has skipped it."""
+        passes, statistics = self._passes, self.session.tripwires.statistics
+        skipped = passes.watched and passes.has_its_batches() and not passes.current.backwards
+        return bool(skipped) and not statistics.are_lost and not statistics.are_healthy()
 
     def batches_passed(self, info: LoaderInfo, count: int) -> None:
         """So many came one after the other, and nothing happened between them."""
