@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from whence.tape.operations import NORMS
 from whence.tape.replay import Run
-from whence.tape.tape import Value
+from whence.tape.tape import Call, Value
 
 TINY = 1e-12
 
@@ -38,3 +39,17 @@ def depends_on_later(run: Run, result: Value, source: Value, *, index: dict[int,
 def part_at(index: dict[int, int], axes: int) -> tuple[slice, ...]:
     """One place on some axes, and all of the others."""
     return tuple(slice(index[axis], index[axis] + 1) if axis in index else slice(None) for axis in range(axes))
+
+
+def by_element(call: Call, run: Run) -> None:
+    """Let a gradient pass a normalisation, and not its statistics: those of a batch are made from all places, and give nothing away."""
+    if call.name in NORMS:
+        one_to_one(call, run)
+
+
+def one_to_one(call: Call, run: Run) -> None:
+    """Let a gradient pass a call as if each element were made from the one at its own place."""
+    given = run.contents.get(call.operands[0]) if call.operands else None
+    made = run.contents.get(call.results[0]) if given is not None and call.results else None
+    if given is not None and made is not None and given.shape == made.shape:
+        run.contents[call.results[0]] = made.detach() + (given - given.detach()).to(made.dtype)
