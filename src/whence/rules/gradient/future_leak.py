@@ -27,20 +27,19 @@ from torch import nn
 from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.dependence import by_element, depends_on_later, part_at, reach
+from whence.rules.gradient.masking import masked
 from whence.rules.gradient.masks import Mask, leaking_mask
 from whence.rules.operations import ATTENTION, CONVOLUTIONS, PRODUCTS, RECURRENT
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Predictions, Shift, by_time, series, shifts
 from whence.rules.telling import place_of, spot_at, tell_silent
-from whence.source.edits import diff_of, give_by_name, replace_node
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
-from whence.source.text import last_name
 from whence.tape.replay import Run
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call
 
 MOST_CALLS = 300
-SDPA = "scaled_dot_product_attention"
 ATTENDS = ATTENTION | PRODUCTS | {"softmax"}
 MIXES = ATTENDS | CONVOLUTIONS | RECURRENT
 
@@ -94,7 +93,7 @@ def _tell(study: Study, shift: Shift, step: int) -> Finding | None:
         what="labels are the input shifted by one, and the model sees them",
         why=why,
         fix=fix,
-        patch=_closed(mask) if mask is not None else _made_causal(leak),
+        patch=_closed(mask) if mask is not None else masked(leak),
         chain=(Spot.of_site(leak.site).hop("what sees the future with it"),)
         if blamed is not None and blamed is not leak and leak is not None and leak.site is not None
         else (),
@@ -146,17 +145,6 @@ def _of_mask(mask: Mask) -> tuple[str, str]:
         f"The mask is made here, and is open {places} too far: a place sees the one that it is to predict.",
         "Let each place see itself and what is before it: tril(...) without a diagonal, or triu(..., diagonal=1) for what is closed.",
     )
-
-
-def _made_causal(leak: Call | None) -> str | None:
-    """`is_causal=True`, where torch's attention is given no mask."""
-    site = leak.site if leak is not None and leak.name == SDPA else None
-    node = site.node() if site is not None else None
-    if site is None or not isinstance(node, ast.Call) or len(node.args) != 3 or last_name(node.func) != SDPA:
-        return None
-    if any(each.arg == "attn_mask" for each in node.keywords):
-        return None
-    return diff_of(give_by_name(site.filename, node, "is_causal", "True"))
 
 
 def _closed(mask: Mask) -> str | None:

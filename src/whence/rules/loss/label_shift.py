@@ -18,17 +18,15 @@ Cost
 
 from __future__ import annotations
 
-import ast
-
 from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.dependence import depends_on_later, part_at, reach
 from whence.rules.loss.probabilities import argument
+from whence.rules.loss.shifting import shifted_by, shifted_in_loss
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Shift, by_time, repeats_its_input, shifts
 from whence.rules.telling import tell_silent
-from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import Call
 
@@ -40,12 +38,12 @@ def label_shift(study: Study) -> Finding | None:
         return None
     for shift in found:
         if _is_causal(study, shift):
-            return _tell(study, shift.call, shift.by)
+            return _tell(study, shift.call, shift.by, shift.time)
     repeating = repeats_its_input(study) if not found else None
-    return _tell(study, repeating, 0) if repeating is not None else None
+    return _tell(study, repeating, 0, None) if repeating is not None else None
 
 
-def _tell(study: Study, loss: Call, by: int) -> Finding | None:
+def _tell(study: Study, loss: Call, by: int, time: int | None) -> Finding | None:
     made = _made(study, loss)
     spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
     here = Spot.of_site(loss.site) if loss.site is not None else None
@@ -64,22 +62,14 @@ def _tell(study: Study, loss: Call, by: int) -> Finding | None:
         fix="Shift labels by one against the inputs: ids[:, 1:] for ids[:, :-1]."
         if by == 0
         else "Shift once: either where the batch is made, or in the model.",
-        patch=_one_later(spot) if by == 0 and spot is not None else None,
+        patch=_patch(spot, loss, by, time),
         replay="bit-identical",
     )
 
 
-def _one_later(spot: Spot) -> str | None:
-    """`ids[:, :-1]` to `ids[:, 1:]`."""
-    node = spot.node()
-    places = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
-    match places:
-        case [
-            *_,
-            ast.Slice(lower=None, upper=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)), step=None) as last,
-        ]:
-            return diff_of(replace_node(spot.filename, last, "1:"))
-    return None
+def _patch(spot: Spot | None, loss: Call, by: int, time: int | None) -> str | None:
+    made = shifted_by(spot, 1 - by) if spot is not None else None
+    return made or (shifted_in_loss(loss, time) if by == 0 and time is not None else None)
 
 
 def _is_causal(study: Study, shift: Shift) -> bool:

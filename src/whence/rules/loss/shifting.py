@@ -1,0 +1,65 @@
+"""Diffs that shift the labels of a sequence by one against its predictions."""
+
+from __future__ import annotations
+
+import ast
+
+from whence.rules.source_operands import operand_nodes
+from whence.source.edits import Edit, diff_of, replace_node
+from whence.source.spots import Spot
+from whence.source.text import text_of
+from whence.tape.tape import Call, Value
+
+KEEPS_PLACES = frozenset({"flatten", "contiguous", "transpose", "permute", "mT", "float", "long"})
+"""Methods that are right whatever the number of places is."""
+
+
+def shifted_by(spot: Spot, places: int) -> str | None:
+    """`ids[:, :-1]` to `ids[:, 1:]` if labels are to come one place later; and back, if one earlier."""
+    node = spot.node()
+    if not isinstance(node, ast.Subscript):
+        return None
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    match parts[-1]:
+        case ast.Slice(lower=None, upper=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)), step=None) as last:
+            return diff_of(replace_node(spot.filename, last, "1:")) if places == 1 else None
+        case ast.Slice(lower=ast.Constant(value=1), upper=None, step=None) as last:
+            return diff_of(replace_node(spot.filename, last, ":-1")) if places == -1 else None
+    return None
+
+
+def shifted_in_loss(loss: Call, time: int) -> str | None:
+    """The last prediction and the first label left out where the loss is given both, one below the other or as they are."""
+    nodes = operand_nodes(loss)
+    if loss.site is None or len(nodes) < 2 or len(loss.operands) < 2 or not loss.outputs or loss.outputs[0].shape:
+        return None
+    before = "" if time == 0 else ":, "
+    scores = _cut(loss.site.filename, nodes[0], loss.operands[0], axes=3, part=f"[{before}:-1]")
+    labels = _cut(loss.site.filename, nodes[1], loss.operands[1], axes=2, part=f"[{before}1:]")
+    return diff_of(scores, labels)
+
+
+def _cut(filename: str, node: ast.expr, value: Value, *, axes: int, part: str) -> Edit | None:
+    """Cut what still has its axes of samples and places, before it is put one below the other."""
+    text = _after(filename, node, value, axes, part)
+    return replace_node(filename, node, text) if text is not None else None
+
+
+def _after(filename: str, node: ast.expr, value: Value, axes: int, part: str) -> str | None:
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=args, keywords=keywords) if (
+            value.call is not None and value.call.name == name and value.call.operands
+        ):
+            if name not in KEEPS_PLACES and not (name in ("view", "reshape") and args and _is_rest(args[0])):
+                return None
+            text = _after(filename, inner, value.call.operands[0], axes, part)
+            given = ", ".join(text_of(filename, each) for each in (*args, *keywords))
+            # What was cut is no longer in one piece.
+            return f"{text}.{'reshape' if name == 'view' else name}({given})" if text is not None else None
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return f"{text_of(filename, node)}{part}" if len(value.shape) == axes else None
+    return None
+
+
+def _is_rest(node: ast.expr) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and ast.unparse(node.operand) == "1"
