@@ -8,6 +8,7 @@ Why it matters
 How it is detected
     The step is replayed with the target itself in place of the prediction, and the loss is compared. Where a policy's log-probabilities of
     actions that it drew are multiplied with what these earned, the loss is differentiated: it rises with the probability of what earned more.
+    Where the scores of two rows of a table are subtracted, and one of the two was drawn at random: the loss falls when that one's score rises.
     A loss that overflows, or ends a million times its first size below zero, and fell in nearly every step on the way there.
 How to fix it
     A minus, or one minus the score.
@@ -28,6 +29,7 @@ import torch
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
 from whence.rules.loss.policy import earnings_lowered
+from whence.rules.loss.ranking import ranked_wrongly
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, study_rule
@@ -49,8 +51,9 @@ NEARLY_SURE = 0.999
 def sign(study: Study) -> Finding | None:
     if study.step < 1 or not _trains_all(study):
         return None
-    if (lowered := earnings_lowered(study)) is not None:
-        return lowered
+    known = earnings_lowered(study) or ranked_wrongly(study)
+    if known is not None:
+        return known
     for loss, call in study.loss_calls():
         pair = _pair(study, call)
         if pair is None or loss.number is None or not math.isfinite(loss.number):
