@@ -16,16 +16,29 @@ KEEPS_PLACES = frozenset({"flatten", "contiguous", "transpose", "permute", "mT",
 
 def shifted_by(spot: Spot, places: int) -> str | None:
     """`ids[:, :-1]` to `ids[:, 1:]` if labels are to come one place later; and back, if one earlier."""
-    node = spot.node()
+    last = _last_slice(spot.node())
+    if places == 1 and last is not None and _is_cut(last, "", "-1"):
+        return diff_of(replace_node(spot.filename, last, "1:"))
+    if places == -1 and last is not None and _is_cut(last, "1", ""):
+        return diff_of(replace_node(spot.filename, last, ":-1"))
+    return None
+
+
+def leaves_out_first(call: Call) -> bool:
+    last = _last_slice(call.site.node() if call.site is not None else None)
+    return last is not None and _is_cut(last, "1", "")
+
+
+def _last_slice(node: ast.AST | None) -> ast.Slice | None:
     if not isinstance(node, ast.Subscript):
         return None
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    match parts[-1]:
-        case ast.Slice(lower=None, upper=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)), step=None) as last:
-            return diff_of(replace_node(spot.filename, last, "1:")) if places == 1 else None
-        case ast.Slice(lower=ast.Constant(value=1), upper=None, step=None) as last:
-            return diff_of(replace_node(spot.filename, last, ":-1")) if places == -1 else None
-    return None
+    last = node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    return last if isinstance(last, ast.Slice) else None
+
+
+def _is_cut(cut: ast.Slice, lower: str, upper: str) -> bool:
+    ends = (ast.unparse(each) if each is not None else "" for each in (cut.lower, cut.upper))
+    return cut.step is None and (lower, upper) == tuple(ends)
 
 
 def shifted_in_loss(loss: Call, time: int) -> str | None:

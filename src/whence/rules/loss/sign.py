@@ -39,6 +39,7 @@ from whence.tape.tape import Call, Value
 
 SUBTRACTIONS = frozenset({"sub", "__sub__", "subtract", "rsub", "__rsub__"})
 DIFFERENCES = SUBTRACTIONS | SAME_SHAPE_LOSSES
+SIMILARITIES = frozenset({"cosine_similarity"})
 PRODUCTS = frozenset({"mul", "__mul__", "multiply"})
 SUMS = frozenset({"add", "__add__", "__radd__", "__iadd__"})
 DISTANCES = SAME_SHAPE_LOSSES | {"nll_loss", "cross_entropy"}
@@ -59,7 +60,11 @@ def sign(study: Study) -> Finding | None:
         if pair is None or loss.number is None or not math.isfinite(loss.number):
             continue
         prediction, target = pair
-        if call.name in SUBTRACTIONS and not _is_distance(study, loss, call):
+        if call.name in SUBTRACTIONS and not _is_even(study, loss, call):
+            # A ratio of probabilities, or a part of a sum, with no target in it.
+            continue
+        if call.name in SIMILARITIES and _is_even(study, loss, call):
+            # To be at right angles is what is wanted.
             continue
         best = _with(study, loss, prediction, _perfect(study, call, prediction, target))
         if best is None or best <= loss.number + 0.01 * (1 + abs(loss.number)) or study.run is None:
@@ -114,7 +119,9 @@ def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
         fits = not target.dtype.is_floating_point and len(prediction.shape) == 2
     else:
         fits = (
-            prediction.shape == target.shape and target.dtype.is_floating_point and call.name in DIFFERENCES | PRODUCTS
+            prediction.shape == target.shape
+            and target.dtype.is_floating_point
+            and call.name in DIFFERENCES | PRODUCTS | SIMILARITIES
         )
     aim = study.content(target) if fits else None
     if aim is None or aim.numel() < 2 or bool((aim == aim.reshape(-1)[0]).all()):
@@ -128,8 +135,8 @@ def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
     return prediction, target
 
 
-def _is_distance(study: Study, loss: Loss, call: Call) -> bool:
-    """Whether a difference counts whatever its sign. Else it is a ratio of probabilities, or a part of a sum, with no target in it."""
+def _is_even(study: Study, loss: Loss, call: Call) -> bool:
+    """Whether what a call makes counts whatever its sign: a distance does."""
     difference = study.content(call.outputs[0]) if call.outputs else None
     turned = _with(study, loss, call.outputs[0], -difference) if difference is not None else None
     return turned is not None and loss.number is not None and math.isclose(turned, loss.number, rel_tol=1e-4)

@@ -73,6 +73,8 @@ def softmax_axis(study: Study) -> Finding | None:
             )
         if isinstance(call.module, Scope) and _over_samples(study, loss, call, axis):
             others = [other for other, size in enumerate(given.shape) if other != axis and size > 1]
+            if summed := _summed_over(study, call):
+                others = summed
             return tell_silent(
                 study,
                 "loss/softmax-axis",
@@ -85,12 +87,27 @@ def softmax_axis(study: Study) -> Finding | None:
                 verdict=f"{call.name} over the batch: dim={axis} of {shape_text(given.shape)}",
                 what="its shares add up to one over the samples, not over the numbers of a sample",
                 why=f"A sample's shares depend on the other {given.shape[axis] - 1} samples of its batch.",
-                fix=f"Use dim={others[0]}, the only axis of a sample with more than one number."
+                fix=f"Use dim={others[0]}, which is summed over after it."
+                if summed
+                else f"Use dim={others[0]}, the only axis of a sample with more than one number."
                 if len(others) == 1
                 else f"Use the axis that is meant: {' or '.join(f'dim={each}, of size {given.shape[each]}' for each in others)}.",
                 patch=_along(place_of(call, study), given, axis, others[0]) if len(others) == 1 else None,
             )
     return None
+
+
+def _summed_over(study: Study, softmax: Call) -> list[int]:
+    """The last axis, if what comes of it is multiplied with a matrix from the left."""
+    reached = {*softmax.outputs}
+    for call in study.calls:
+        if call.number <= softmax.number or not reached.intersection(call.operands):
+            continue
+        if call.name in ("matmul", "__matmul__", "bmm"):
+            return [len(softmax.outputs[0].shape) - 1] if call.operands[0] in reached else []
+        if call.outputs and call.outputs[0].shape == softmax.outputs[0].shape:
+            reached.update(call.outputs)
+    return []
 
 
 def _along(spot: Spot | None, given: Value, axis: int, other: int) -> str | None:
