@@ -28,15 +28,21 @@ class Alike:
     """What it multiplied with, if that is 0 wherever the other factor is not."""
 
 
+def without_dropout(call: Call, run: Run) -> None:
+    """Let what dropout is given pass it whole: it makes samples differ that are the same."""
+    given = run.contents.get(call.operands[0]) if call.name in DROPOUTS and call.operands else None
+    if given is not None and call.outputs and call.outputs[0] in run.contents:
+        run.contents[call.outputs[0]] = given
+
+
 def made_alike(study: Study, prediction: Value) -> Alike | None:
-    """The last such call before a prediction. Dropout is left out of it: it makes samples differ that are the same."""
+    """The last such call before a prediction."""
     differs: dict[Value, bool] = {}
     masks: dict[Call, Value] = {}
 
     def amend(call: Call, run: Run) -> None:
+        without_dropout(call, run)
         given = [run.contents[each] for each in call.operands if each in run.contents]
-        if call.name in DROPOUTS and given and call.outputs[0] in run.contents:
-            run.contents[call.outputs[0]] = given[0]
         largest = max((float(each.abs().max()) for each in given if _is_real(each)), default=0.0)
         for value in call.outputs:
             made = run.contents.get(value)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from whence.ledgers.alike import Alike, made_alike
+from whence.ledgers.alike import Alike, made_alike, without_dropout
 from whence.ledgers.study import Study
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -273,6 +273,7 @@ class UnitLedger:
         sizes: dict[Call, float] = {}
 
         def amend(call: Call, run: Run) -> None:
+            without_dropout(call, run)
             if call in layers:
                 sizes[call] = _gradient_size(call, run)
             if id(call) in units and call.outputs and call.operands:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from whence.finding import Confidence, Finding, Hop, Severity
 from whence.ledgers.alike import Alike
 from whence.ledgers.audit import Audit
-from whence.ledgers.units import CONSTANT
+from whence.ledgers.units import CONSTANT, RELUS
 from whence.rules.operations import COMPARISONS, SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import place_of, tell_silent
@@ -40,6 +40,7 @@ SIMPLE = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant)
 TURNED = {ast.Eq: "!=", ast.NotEq: "==", ast.Lt: ">=", ast.GtE: "<", ast.Gt: "<=", ast.LtE: ">"}
 CAUSES = ("loss/", "gradient/", "optimizer/")
 """What is wrong with the loss, the gradients or the loop shows in the predictions: once it is told, these are no news."""
+DEAD = "gradient/dead-units"
 WHY = "What reaches the loss does not depend on the sample."
 OR_LEARNT = "Either the input is lost on the way, or a constant is the best that is left to learn."
 FIX = (
@@ -50,13 +51,18 @@ FIX = (
 
 @audit_rule("loss/constant-prediction", Rank.GENERAL)
 def constant_prediction(audit: Audit) -> Finding | None:
-    if not audit.final or any(each.startswith(CAUSES) for each in audit.told):
+    if not audit.final:
         return None
+    causes = {each for each in audit.told if each.startswith(CAUSES)}
     for spot, seen in audit.units.spreads.items():
         late = seen[LOOKS // 2 :]
         if len(seen) < LOOKS or max(late) > CONSTANT:
             continue
         alike = audit.units.alike.get(spot)
+        # Of samples that are alike already, units fire for all or for none.
+        follows = {DEAD} if alike is not None and alike.call.name not in RELUS else set()
+        if causes - follows:
+            continue
         told = _told(alike, audit)
         return tell_silent(
             audit,
@@ -69,7 +75,8 @@ def constant_prediction(audit: Audit) -> Finding | None:
             severity=Severity.WARNING if alike is not None else Severity.INFO,
             confidence=Confidence.LIKELY if alike is not None else Confidence.HINT,
             verdict=told.verdict,
-            what=f"in {len(late)} looks predictions varied by less than {max(late):.2g} of what the targets do",
+            what=f"in {len(late)} looks predictions "
+            + (f"varied by {max(late):.2g} of what the targets do, at most" if max(late) else "did not vary at all"),
             why=told.why,
             fix=told.fix,
             patch=told.patch,
