@@ -9,13 +9,14 @@ How it is detected
     The step is replayed with the target itself in place of the prediction, and the loss is compared. Where a policy's log-probabilities of
     actions that it drew are multiplied with what these earned, the loss is differentiated: it rises with the probability of what earned more.
     Where the scores of two rows of a table are subtracted, and one of the two was drawn at random: the loss falls when that one's score rises.
+    Where a number of the loss is the divergence of a normal distribution from the standard one with a minus, and the loss falls with it.
     A loss that overflows, or ends a million times its first size below zero, and fell in nearly every step on the way there.
 How to fix it
     A minus, or one minus the score.
 When it stays silent
     Where a perfect prediction lowers the loss; objectives without a target; losses that go through weights which another optimizer
     trains (one of two adversaries); differences whose sign matters; sums with a term that has another aim; targets that were drawn in the
-    same step or from what was computed, as actions are. It is a note.
+    same step or from what was computed, as actions are. It is a note, but for divergences and losses without end.
 Cost
     One more replay of a few recorded steps.
 """
@@ -28,6 +29,7 @@ import torch
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
+from whence.rules.loss.divergence import divergence_raised
 from whence.rules.loss.policy import earnings_lowered
 from whence.rules.loss.ranking import ranked_wrongly
 from whence.rules.nonfinite.telling import number_text
@@ -52,7 +54,7 @@ NEARLY_SURE = 0.999
 def sign(study: Study) -> Finding | None:
     if study.step < 1 or not _trains_all(study):
         return None
-    known = earnings_lowered(study) or ranked_wrongly(study)
+    known = earnings_lowered(study) or ranked_wrongly(study) or divergence_raised(study)
     if known is not None:
         return known
     for loss, call in study.loss_calls():
