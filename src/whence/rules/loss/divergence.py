@@ -10,6 +10,7 @@ import torch
 
 from whence.finding import Finding, Severity
 from whence.ledgers.study import Loss, Study
+from whence.lineage.dependence import slope
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.telling import place_of, spot_at, tell_silent
 from whence.source.edits import diff_of, insert_before
@@ -25,8 +26,10 @@ def divergence_raised(study: Study) -> Finding | None:
     for loss in study.losses:
         for exact in _divergences(study, loss):
             call = _negative(study, loss, exact)
-            push = _push(study, loss, call) if call is not None else 0.0
-            if call is None or push <= 0:
+            if call is None or study.run is None:
+                continue
+            push = slope(study.run, loss.value, call.outputs[0])
+            if push is None or float(push) <= 0:
                 continue
             spot, number = place_of(call, study), study.content(call.outputs[0])
             return tell_silent(
@@ -85,16 +88,6 @@ def _negative(study: Study, loss: Loss, exact: torch.Tensor) -> Call | None:
         if made is not None and any(math.isclose(float(made.detach()), each, rel_tol=EQUAL) for each in known):
             return call
     return None
-
-
-def _push(study: Study, loss: Loss, call: Call) -> float:
-    run = study.run
-    whole = run.contents.get(loss.value) if run is not None else None
-    made = run.contents.get(call.outputs[0]) if run is not None else None
-    if whole is None or made is None or whole is made or not whole.requires_grad or not made.requires_grad:
-        return 0.0
-    (gradient,) = torch.autograd.grad(whole.sum(), [made], retain_graph=True, allow_unused=True)
-    return float(gradient) if gradient is not None else 0.0
 
 
 def _negated(spot: Spot | None) -> str | None:

@@ -10,6 +10,7 @@ import torch
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
+from whence.lineage.dependence import slope
 from whence.rules.loss.probabilities import argument
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.telling import place_of, spot_at, tell_silent
@@ -106,12 +107,7 @@ def _are_similarities(study: Study, *scores: Value) -> bool:
 
 def _push(study: Study, loss: Loss, call: Call) -> float | None:
     """Which way the loss goes with the difference, if it goes the same way for all pairs."""
-    run = study.run
-    whole = run.contents.get(loss.value) if run is not None else None
-    made = run.contents.get(call.outputs[0]) if run is not None and call.outputs else None
-    if whole is None or made is None or not whole.requires_grad or not made.requires_grad:
-        return None
-    (gradient,) = torch.autograd.grad(whole.sum(), [made], retain_graph=True, allow_unused=True)
+    gradient = slope(study.run, loss.value, call.outputs[0]) if study.run is not None and call.outputs else None
     if gradient is None or not bool(gradient.any()) or not math.isfinite(float(gradient.sum())):
         return None
     return float(gradient.sum()) if bool((gradient >= 0).all()) or bool((gradient <= 0).all()) else None
