@@ -16,7 +16,7 @@ class TextureNet(nn.Module):
     def forward(self, img):
         h = F.relu(self.conv1(img))
         h = F.relu(self.conv2(h))
-        descriptor = self.norm(h).mean(dim=(2, 3))
+        descriptor = self.norm(h).mean(dim=(2, 3))  # ORIGIN
         return self.classify(descriptor)
 
 
@@ -38,7 +38,7 @@ opt = torch.optim.Adam(net.parameters(), lr=5e-3)
 for step in range(60):
     img, kind = textures(32)
     logits = net(img)
-    loss = F.cross_entropy(logits, kind)  # ORIGIN
+    loss = F.cross_entropy(logits, kind)
     opt.zero_grad()
     loss.backward()
     opt.step()

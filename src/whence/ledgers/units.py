@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from whence.ledgers.alike import Alike, made_alike, without_dropout
 from whence.ledgers.study import Study
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -25,6 +26,8 @@ LOSSES = frozenset(
      "smooth_l1_loss", "huber_loss"}
 )  # fmt: skip
 FLAT = {"tanh": (-0.995, 0.995), "sigmoid": (0.005, 0.995)}
+CONSTANT = 0.01
+"""The share of the spread of targets below which predictions are taken for one."""
 FEWEST = 8
 """So many predictions are needed to say how far they differ."""
 MOST_SCORES = 2**24
@@ -244,24 +247,6 @@ def _grown(study: Study, first: float, last: float, through: str, calls: list[Ca
     return Growth(first / last, first, through, Spot.of_site(max(places, key=places.count)))
 
 
-def _made_alike(study: Study, prediction: Value) -> Call | None:
-    differs: dict[Value, bool] = {}
-
-    def amend(call: Call, run: Run) -> None:
-        for value in call.outputs:
-            made = run.contents.get(value)
-            if made is not None and made.dim() and len(made) == prediction.shape[0] and made.is_floating_point():
-                differs[value] = bool((made != made[:1]).any())
-
-    if study.again(prediction, gradients=False, amend=amend) is None:
-        return None
-    for call in reversed(study.path(prediction)):
-        is_one = any(differs.get(value) is False for value in call.outputs)
-        if is_one and any(differs.get(value) for value in call.operands):
-            return call
-    return None
-
-
 class UnitLedger:
     """Filled by looks at a few recorded passes, some steps apart."""
 
@@ -272,7 +257,7 @@ class UnitLedger:
         self.growth: list[Growth] = []
         self.spreads: dict[Spot, list[float]] = {}
         """For each loss, at each look: how far predictions differ from sample to sample, as a share of how far targets do."""
-        self.alike: dict[Spot, Call] = {}
+        self.alike: dict[Spot, Alike] = {}
         """For a loss whose predictions were all the same at the last look: the call that was given different samples, and made them so."""
 
     def look(self, study: Study) -> None:
@@ -288,6 +273,7 @@ class UnitLedger:
         sizes: dict[Call, float] = {}
 
         def amend(call: Call, run: Run) -> None:
+            without_dropout(call, run)
             if call in layers:
                 sizes[call] = _gradient_size(call, run)
             if id(call) in units and call.outputs and call.operands:
@@ -312,7 +298,7 @@ class UnitLedger:
             spot = Spot.of_site(call.site)
             self.spreads.setdefault(spot, []).append(spread)
             self.alike.pop(spot, None)
-            if spread == 0 and (made := _made_alike(study, call.operands[0])) is not None:
+            if spread <= CONSTANT and (made := made_alike(study, call.operands[0])) is not None:
                 self.alike[spot] = made
 
     def _enter(self, study: Study, call: Call, content: torch.Tensor) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from whence.tape.operations import NORMS
 from whence.tape.replay import Run
-from whence.tape.tape import Value
+from whence.tape.tape import Call, Value
 
 TINY = 1e-12
 
@@ -23,6 +24,18 @@ def reach(run: Run, result: Value, index: tuple[slice, ...], source: Value) -> t
     return gradient.detach().abs() if gradient is not None else None
 
 
+def slope(run: Run, result: Value, source: Value) -> torch.Tensor | None:
+    """How a result, all of it together, goes with each element of a source; None where there is no way."""
+    made, given = run.contents.get(result), run.contents.get(source)
+    if made is None or given is None or made is given or not made.requires_grad or not given.requires_grad:
+        return None
+    try:
+        (gradient,) = torch.autograd.grad(made.sum(), [given], retain_graph=True, allow_unused=True)
+    except RuntimeError:
+        return None
+    return gradient.detach() if gradient is not None else None
+
+
 def depends_on_later(run: Run, result: Value, source: Value, *, index: dict[int, int], step: int, time: int) -> bool:
     """Whether one part of a result, given as places on its axes, depends on what comes after a step in the source."""
     made = run.contents.get(result)
@@ -38,3 +51,17 @@ def depends_on_later(run: Run, result: Value, source: Value, *, index: dict[int,
 def part_at(index: dict[int, int], axes: int) -> tuple[slice, ...]:
     """One place on some axes, and all of the others."""
     return tuple(slice(index[axis], index[axis] + 1) if axis in index else slice(None) for axis in range(axes))
+
+
+def by_element(call: Call, run: Run) -> None:
+    """Let a gradient pass a normalisation, and not its statistics: those of a batch are made from all places, and give nothing away."""
+    if call.name in NORMS:
+        one_to_one(call, run)
+
+
+def one_to_one(call: Call, run: Run) -> None:
+    """Let a gradient pass a call as if each element were made from the one at its own place."""
+    given = run.contents.get(call.operands[0]) if call.operands else None
+    made = run.contents.get(call.results[0]) if given is not None and call.results else None
+    if given is not None and made is not None and given.shape == made.shape:
+        run.contents[call.results[0]] = made.detach() + (given - given.detach()).to(made.dtype)

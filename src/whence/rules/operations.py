@@ -35,6 +35,8 @@ ELEMENTWISE: Final = frozenset(
      "__pow__", "pow", "where", "maximum", "minimum", "eq", "__eq__", "ne", "lerp", "addcmul", "truediv", "rsub",
      "masked_fill", "masked_fill_", "__lt__", "__gt__", "lt", "gt", "le", "ge"}
 )  # fmt: skip
+ORDERS: Final = frozenset({"lt", "__lt__", "gt", "__gt__", "le", "ge", "__le__", "__ge__"})
+COMPARISONS: Final = ORDERS | {"eq", "__eq__", "ne", "__ne__"}
 RESHAPES: Final = frozenset({"view", "reshape", "unflatten", "view_as", "reshape_as"})
 LOSSES: Final = frozenset(
     {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss",

@@ -20,7 +20,7 @@ from whence.rules.gradient.sampled import drawn_without_way
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
-from whence.source.edits import diff_of, give_by_name, replace_node
+from whence.source.edits import diff_of, give_by_name, in_parentheses, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.statements import remove_statement
@@ -446,18 +446,21 @@ def zero_derivative(audit: Audit) -> Finding | None:
     return None
 
 
+ARITHMETIC = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load)
+
+
 def _straight_through(site: Site) -> str | None:
-    """`round(x)` to `(x + (round(x) - x).detach())`, where x is a name or the like and is not computed twice by that."""
+    """`round(x)` to `(x + (round(x) - x).detach())`, where x is a name or some arithmetic: it is computed twice by that."""
     match node := site.node():
-        case ast.Call(
-            func=ast.Attribute(value=ast.Name(id="torch")), args=[ast.Name() | ast.Attribute() as given], keywords=[]
-        ):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=[given], keywords=[]):
             pass
-        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as given), args=[], keywords=[]):
+        case ast.Call(func=ast.Attribute(value=given), args=[], keywords=[]):
             pass
         case _:
             return None
-    name, whole = text_of(site.filename, given), text_of(site.filename, node)
+    if not all(isinstance(each, ARITHMETIC) for each in ast.walk(given)):
+        return None
+    name, whole = in_parentheses(site.filename, given), text_of(site.filename, node)
     return diff_of(replace_node(site.filename, node, f"({name} + ({whole} - {name}).detach())"))
 
 

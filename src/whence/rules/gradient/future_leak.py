@@ -26,22 +26,20 @@ from torch import nn
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
-from whence.lineage.dependence import depends_on_later, part_at, reach
+from whence.lineage.dependence import by_element, depends_on_later, part_at, reach
+from whence.rules.gradient.masking import masked
 from whence.rules.gradient.masks import Mask, leaking_mask
 from whence.rules.operations import ATTENTION, CONVOLUTIONS, PRODUCTS, RECURRENT
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Predictions, Shift, by_time, series, shifts
 from whence.rules.telling import place_of, spot_at, tell_silent
-from whence.source.edits import diff_of, give_by_name, replace_node
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
-from whence.source.text import last_name
-from whence.tape.operations import NORMS
 from whence.tape.replay import Run
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call
 
 MOST_CALLS = 300
-SDPA = "scaled_dot_product_attention"
 ATTENDS = ATTENTION | PRODUCTS | {"softmax"}
 MIXES = ATTENDS | CONVOLUTIONS | RECURRENT
 
@@ -55,7 +53,7 @@ def future_leak(study: Study) -> Finding | None:
             continue
         step = places[len(places) // 2]
         source = shift.source
-        run = study.again(made.value, source, gradients=True, towards={source}, amend=_by_element)
+        run = study.again(made.value, source, gradients=True, towards={source}, amend=by_element)
         if run is None or not depends_on_later(
             run, made.value, source, index=made.at(step), step=step, time=shift.time
         ):
@@ -63,14 +61,6 @@ def future_leak(study: Study) -> Finding | None:
         if study.run is not None and _counts(study, shift, made, step):
             return _tell(study, shift, step)
     return None
-
-
-def _by_element(call: Call, run: Run) -> None:
-    """Let a gradient pass a normalisation, and not its statistics: those of a batch are made from all places, and give nothing away."""
-    given = run.contents.get(call.operands[0]) if call.name in NORMS and call.operands else None
-    made = run.contents.get(call.results[0]) if given is not None and call.results else None
-    if given is not None and made is not None and given.shape == made.shape:
-        run.contents[call.results[0]] = made.detach() + (given - given.detach()).to(made.dtype)
 
 
 def _counts(study: Study, shift: Shift, made: Predictions, step: int) -> bool:
@@ -103,7 +93,7 @@ def _tell(study: Study, shift: Shift, step: int) -> Finding | None:
         what="labels are the input shifted by one, and the model sees them",
         why=why,
         fix=fix,
-        patch=_closed(mask) if mask is not None else _made_causal(leak),
+        patch=_closed(mask) if mask is not None else masked(leak),
         chain=(Spot.of_site(leak.site).hop("what sees the future with it"),)
         if blamed is not None and blamed is not leak and leak is not None and leak.site is not None
         else (),
@@ -157,17 +147,6 @@ def _of_mask(mask: Mask) -> tuple[str, str]:
     )
 
 
-def _made_causal(leak: Call | None) -> str | None:
-    """`is_causal=True`, where torch's attention is given no mask."""
-    site = leak.site if leak is not None and leak.name == SDPA else None
-    node = site.node() if site is not None else None
-    if site is None or not isinstance(node, ast.Call) or len(node.args) != 3 or last_name(node.func) != SDPA:
-        return None
-    if any(each.arg == "attn_mask" for each in node.keywords):
-        return None
-    return diff_of(give_by_name(site.filename, node, "is_causal", "True"))
-
-
 def _closed(mask: Mask) -> str | None:
     """`tril(x, diagonal=1)` and `triu(x, diagonal=2)` with a diagonal that is nearer by as many places as are open."""
     site = mask.call.site
@@ -198,7 +177,7 @@ def _first(study: Study, shift: Shift, step: int) -> Call | None:
     """The first call whose result at a place depends on later ones."""
     path = [call for call in study.path(shift.loss.value) if call.number > shift.begins and call.outputs][:MOST_CALLS]
     wanted = [call.outputs[0] for call in path]
-    run = study.again(*wanted, shift.source, gradients=True, towards={shift.source}, amend=_by_element)
+    run = study.again(*wanted, shift.source, gradients=True, towards={shift.source}, amend=by_element)
     if run is None:
         return None
     for call in path:

@@ -18,6 +18,8 @@ Cost
 
 from __future__ import annotations
 
+import ast
+
 import torch
 
 from whence.finding import Finding
@@ -25,7 +27,10 @@ from whence.ledgers.study import Study
 from whence.rules.operations import PRODUCTS
 from whence.rules.rule import study_rule
 from whence.rules.telling import shape_text, tell_silent
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
+from whence.source.statements import reached
+from whence.source.text import text_of
 from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call
 
@@ -63,8 +68,23 @@ def symmetric(study: Study) -> Finding | None:
                 what=f"its {'columns' if axis else 'rows'} are the same after the first steps, and so are those of its gradient",
                 why="Units that begin alike and have the same weights behind them are never told apart by a gradient.",
                 fix="Initialise at random: nn.init.xavier_uniform_, kaiming_uniform_, or the layer's own default.",
+                patch=_at_random(made) if made is not None else None,
             )
     return None
+
+
+def _at_random(made: Call) -> str | None:
+    """`nn.init.constant_(w, c)` and `w.fill_(c)` to `nn.init.xavier_uniform_(w)`."""
+    match made.site.node() if made.site is not None else None:
+        case ast.Call(func=ast.Attribute(attr="constant_" | "ones_" | "zeros_"), args=[weight, *_]) as node:
+            pass
+        case ast.Call(func=ast.Attribute(value=weight, attr="fill_" | "zero_")) as node:
+            pass
+        case _:
+            return None
+    filename = made.site.filename if made.site is not None else ""
+    function, imports = reached(filename, "torch.nn.init", "xavier_uniform_")
+    return diff_of(*imports, replace_node(filename, node, f"{function}({text_of(filename, weight)})"))
 
 
 def _unit_axis(study: Study, weight: torch.Tensor) -> int:

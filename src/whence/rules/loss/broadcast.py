@@ -33,7 +33,7 @@ from whence.finding import Confidence, Finding, Operand
 from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.nonfinite.telling import number_text
-from whence.rules.operations import DISTANCES, ELEMENTWISE, SAME_NUMBERS, SAME_SHAPE_LOSSES
+from whence.rules.operations import COMPARISONS, DISTANCES, ELEMENTWISE, ORDERS, SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, call_rule, study_rule
 from whence.rules.source_operands import operand_nodes
 from whence.rules.telling import describe, shape_text, tell_call, tell_silent
@@ -43,8 +43,6 @@ from whence.source.text import statement_of
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value, flatten, map_leaves
 
-ORDERS = frozenset({"lt", "__lt__", "gt", "__gt__", "le", "ge", "__le__", "__ge__"})
-COMPARISONS = ORDERS | {"eq", "__eq__", "ne", "__ne__"}
 MEETING = ELEMENTWISE | COMPARISONS | SAME_SHAPE_LOSSES
 
 
@@ -79,7 +77,7 @@ def broadcast(study: Study) -> Finding | None:
             symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
             why=f"Axes line up from the right, so that the {narrow.shape[0]} samples of one stand across those of the other. "
             "This is smallest when every prediction is the mean of all targets.",
-            fix=f"Give both one shape where they meet: .squeeze(-1) on the one that is {shape_text(wide.shape)}.",
+            fix=_fix(call, wide, narrow),
             confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
             operands=_operands(call, (wide, narrow), study),
             patch=_patch(meetings),
@@ -169,7 +167,7 @@ def _told_as_metric(call: Call) -> Finding | None:
         "loss/broadcast",
         verdict=verdict,
         why=f"Each of {narrow.shape[0]} predictions is compared with the label of every sample, not with its own.",
-        fix=f"Give both one shape where they meet: .squeeze(-1) on the one that is {shape_text(wide.shape)}.",
+        fix=_fix(call, wide, narrow),
         patch=_patch({call: pair}),
         what="a metric is made from it",
     )
@@ -267,11 +265,23 @@ def _patch(meetings: dict[Call, tuple[Value, Value]]) -> str | None:
     return diff_of(*wanted) if len(wanted) == len(edits) and len({each.filename for each in wanted}) == 1 else None
 
 
+def _way(call: Call, wide: Value, narrow: Value) -> tuple[Value, str]:
+    """Which of the two is given the shape of all others, and how: a variance comes with the mean that it belongs to."""
+    together = all(each.shape == narrow.shape for each in call.operands if each is not wide)
+    return (wide, ".squeeze(-1)") if together else (narrow, ".unsqueeze(-1)")
+
+
+def _fix(call: Call, wide: Value, narrow: Value) -> str:
+    odd, way = _way(call, wide, narrow)
+    return f"Give both one shape where they meet: {way} on the one that is {shape_text(odd.shape)}."
+
+
 def _edit(call: Call, wide: Value, narrow: Value) -> Edit | None:
     nodes = operand_nodes(call)
-    position = call.operands.index(wide)
-    alone = all(each.shape == narrow.shape for each in call.operands if each is not wide)
-    if position >= len(nodes) or call.site is None or wide.shape != (*narrow.shape, 1) or not alone:
+    odd, way = _way(call, wide, narrow)
+    alike = len({each.shape for each in call.operands if each is not odd}) == 1
+    position = call.operands.index(odd)
+    if position >= len(nodes) or call.site is None or wide.shape != (*narrow.shape, 1) or not alike:
         return None
     node = nodes[position]
-    return replace_node(call.site.filename, node, in_parentheses(call.site.filename, node) + ".squeeze(-1)")
+    return replace_node(call.site.filename, node, in_parentheses(call.site.filename, node) + way)

@@ -18,19 +18,17 @@ Cost
 
 from __future__ import annotations
 
-import ast
-
 from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.dependence import depends_on_later, part_at, reach
 from whence.rules.loss.probabilities import argument
+from whence.rules.loss.shifting import leaves_out_first, shifted_by, shifted_in_loss
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Shift, by_time, repeats_its_input, shifts
 from whence.rules.telling import tell_silent
-from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
-from whence.tape.tape import Call
+from whence.tape.tape import Call, Value
 
 
 @study_rule("loss/label-shift", Rank.CAUSE)
@@ -40,13 +38,14 @@ def label_shift(study: Study) -> Finding | None:
         return None
     for shift in found:
         if _is_causal(study, shift):
-            return _tell(study, shift.call, shift.by)
+            return _tell(study, shift.call, shift.by, shift)
     repeating = repeats_its_input(study) if not found else None
-    return _tell(study, repeating, 0) if repeating is not None else None
+    return _tell(study, repeating, 0, None) if repeating is not None else None
 
 
-def _tell(study: Study, loss: Call, by: int) -> Finding | None:
-    made = _made(study, loss)
+def _tell(study: Study, loss: Call, by: int, shift: Shift | None) -> Finding | None:
+    late = _late_input(shift) if shift is not None and by == 0 else None
+    made = late or _made(study, loss)
     spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
     here = Spot.of_site(loss.site) if loss.site is not None else None
     return tell_silent(
@@ -61,25 +60,36 @@ def _tell(study: Study, loss: Call, by: int) -> Finding | None:
         else "each label is the token after the next one: the labels are shifted twice",
         what=f"all labels are the input shifted by {by}",
         why="The prediction at a place sees the token of that place, and is to give the one after it.",
-        fix="Shift labels by one against the inputs: ids[:, 1:] for ids[:, :-1]."
+        fix="Give the model what comes before the labels: ids[:, :-1], with labels ids[:, 1:]."
+        if late is not None
+        else "Shift labels by one against the inputs: ids[:, 1:] for ids[:, :-1]."
         if by == 0
         else "Shift once: either where the batch is made, or in the model.",
-        patch=_one_later(spot) if by == 0 and spot is not None else None,
+        patch=shifted_by(spot, -1) if late is not None and spot is not None else _patch(spot, loss, by, shift),
         replay="bit-identical",
     )
 
 
-def _one_later(spot: Spot) -> str | None:
-    """`ids[:, :-1]` to `ids[:, 1:]`."""
-    node = spot.node()
-    places = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
-    match places:
-        case [
-            *_,
-            ast.Slice(lower=None, upper=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)), step=None) as last,
-        ]:
-            return diff_of(replace_node(spot.filename, last, "1:"))
-    return None
+def _patch(spot: Spot | None, loss: Call, by: int, shift: Shift | None) -> str | None:
+    made = shifted_by(spot, 1 - by) if spot is not None else None
+    return made or (shifted_in_loss(loss, shift.time) if by == 0 and shift is not None else None)
+
+
+def _late_input(shift: Shift) -> Call | None:
+    """The slice that the model is given, if it leaves out the first token as the slice of the labels does: those are right then."""
+    ids = argument(shift.source.call, 0, "input") if shift.source.call is not None else None
+    given, wanted = _slice(ids), _slice(argument(shift.call, 1, "target"))
+    if given is None or wanted is None or given.operands[0] is not wanted.operands[0]:
+        return None
+    return given if all(map(leaves_out_first, (given, wanted))) else None
+
+
+def _slice(value: Value | None) -> Call | None:
+    """The slice that a value is, however it was laid out since."""
+    call = value.call if value is not None else None
+    while call is not None and call.name in SAME_NUMBERS - {"__getitem__"} and call.operands and not call.forgotten:
+        call = call.operands[0].call
+    return call if call is not None and call.name == "__getitem__" and call.operands else None
 
 
 def _is_causal(study: Study, shift: Shift) -> bool:
@@ -105,7 +115,7 @@ def _made(study: Study, loss: Call) -> Call | None:
         call = value.call if value is not None else None
         if (
             call is None
-            or any(id(each) not in own and value in each.operands for each in study.calls)
+            or any(id(each) not in own and value in each.operands for each in study.tape.calls)
             or call.forgotten
             or not call.operands
             or call.name not in SAME_NUMBERS | {"long", "masked_fill", "roll", "detach"}

@@ -54,7 +54,7 @@ def earnings_lowered(study: Study) -> Finding | None:
         whole = float(along.abs().sum())
         if not _tells_apart(earned) or not whole or float(along.clamp(min=0).sum()) < NEARLY_ALL * whole:
             continue
-        spot = spot_at(scores[0].call.site)
+        spot = spot_at(_place(study, loss, scores).site)
         return tell_silent(
             study,
             "loss/sign",
@@ -74,6 +74,24 @@ def earnings_lowered(study: Study) -> Finding | None:
             counterfactual=f"the loss rises with the probability of what earned more, in all of {len(earned)} actions",
         )
     return None
+
+
+def _place(study: Study, loss: Loss, scores: list[Score]) -> Call:
+    """The product, or what several of them were put together to: to turn one of them round would leave the others."""
+    first, sites = scores[0].call, {each.call.site for each in scores}
+    if len(sites) == 1:
+        return first
+    products = {each.call for each in scores}
+    value = place = loss.value
+    while value.call is not None and value.call not in products:
+        learnt = [each for each in value.call.operands if each.requires_grad]
+        within = [each for each in learnt if products.intersection(study.path(each))]
+        if len(within) != 1:
+            break
+        # What is added to it has another aim.
+        place = within[0] if len(learnt) > 1 else place
+        value = within[0]
+    return place.call or first
 
 
 def _scores(study: Study, loss: Loss) -> list[Score]:
@@ -211,6 +229,7 @@ def _tells_apart(earned: torch.Tensor) -> bool:
 
 def _negated(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+    if spot is None or not isinstance(node, ast.expr):
         return None
-    return diff_of(replace_node(spot.filename, node.left, f"-{in_parentheses(spot.filename, node.left)}"))
+    turned = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else node
+    return diff_of(replace_node(spot.filename, turned, f"-{in_parentheses(spot.filename, turned)}"))

@@ -8,13 +8,15 @@ Why it matters
 How it is detected
     The step is replayed with the target itself in place of the prediction, and the loss is compared. Where a policy's log-probabilities of
     actions that it drew are multiplied with what these earned, the loss is differentiated: it rises with the probability of what earned more.
+    Where the scores of two rows of a table are subtracted, and one of the two was drawn at random: the loss falls when that one's score rises.
+    Where a number of the loss is the divergence of a normal distribution from the standard one with a minus, and the loss falls with it.
     A loss that overflows, or ends a million times its first size below zero, and fell in nearly every step on the way there.
 How to fix it
     A minus, or one minus the score.
 When it stays silent
     Where a perfect prediction lowers the loss; objectives without a target; losses that go through weights which another optimizer
     trains (one of two adversaries); differences whose sign matters; sums with a term that has another aim; targets that were drawn in the
-    same step or from what was computed, as actions are. It is a note.
+    same step or from what was computed, as actions are. It is a note, but for divergences and losses without end.
 Cost
     One more replay of a few recorded steps.
 """
@@ -27,7 +29,9 @@ import torch
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
+from whence.rules.loss.divergence import divergence_raised
 from whence.rules.loss.policy import earnings_lowered
+from whence.rules.loss.ranking import ranked_wrongly
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, study_rule
@@ -37,6 +41,7 @@ from whence.tape.tape import Call, Value
 
 SUBTRACTIONS = frozenset({"sub", "__sub__", "subtract", "rsub", "__rsub__"})
 DIFFERENCES = SUBTRACTIONS | SAME_SHAPE_LOSSES
+SIMILARITIES = frozenset({"cosine_similarity"})
 PRODUCTS = frozenset({"mul", "__mul__", "multiply"})
 SUMS = frozenset({"add", "__add__", "__radd__", "__iadd__"})
 DISTANCES = SAME_SHAPE_LOSSES | {"nll_loss", "cross_entropy"}
@@ -49,14 +54,19 @@ NEARLY_SURE = 0.999
 def sign(study: Study) -> Finding | None:
     if study.step < 1 or not _trains_all(study):
         return None
-    if (lowered := earnings_lowered(study)) is not None:
-        return lowered
+    known = earnings_lowered(study) or ranked_wrongly(study) or divergence_raised(study)
+    if known is not None:
+        return known
     for loss, call in study.loss_calls():
         pair = _pair(study, call)
         if pair is None or loss.number is None or not math.isfinite(loss.number):
             continue
         prediction, target = pair
-        if call.name in SUBTRACTIONS and not _is_distance(study, loss, call):
+        if call.name in SUBTRACTIONS and not _is_even(study, loss, call):
+            # A ratio of probabilities, or a part of a sum, with no target in it.
+            continue
+        if call.name in SIMILARITIES and _is_even(study, loss, call):
+            # To be at right angles is what is wanted.
             continue
         best = _with(study, loss, prediction, _perfect(study, call, prediction, target))
         if best is None or best <= loss.number + 0.01 * (1 + abs(loss.number)) or study.run is None:
@@ -111,7 +121,9 @@ def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
         fits = not target.dtype.is_floating_point and len(prediction.shape) == 2
     else:
         fits = (
-            prediction.shape == target.shape and target.dtype.is_floating_point and call.name in DIFFERENCES | PRODUCTS
+            prediction.shape == target.shape
+            and target.dtype.is_floating_point
+            and call.name in DIFFERENCES | PRODUCTS | SIMILARITIES
         )
     aim = study.content(target) if fits else None
     if aim is None or aim.numel() < 2 or bool((aim == aim.reshape(-1)[0]).all()):
@@ -125,8 +137,8 @@ def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
     return prediction, target
 
 
-def _is_distance(study: Study, loss: Loss, call: Call) -> bool:
-    """Whether a difference counts whatever its sign. Else it is a ratio of probabilities, or a part of a sum, with no target in it."""
+def _is_even(study: Study, loss: Loss, call: Call) -> bool:
+    """Whether what a call makes counts whatever its sign: a distance does."""
     difference = study.content(call.outputs[0]) if call.outputs else None
     turned = _with(study, loss, call.outputs[0], -difference) if difference is not None else None
     return turned is not None and loss.number is not None and math.isclose(turned, loss.number, rel_tol=1e-4)

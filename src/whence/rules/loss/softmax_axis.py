@@ -8,7 +8,8 @@ Why it matters
     and no row is a distribution.
 How it is detected
     The axis of each softmax that the loss depends on: its size, in all passes so far; or axis 0 of a table inside a model whose rows go on
-    to the loss one by one, and are samples: a loader's, rows picked at random, or rows with one label each.
+    to the loss one by one, and are samples: a loader's, rows picked at random, or rows with one label each. Any other axis, if in a replay
+    each labelled row of the loss depends on its own place of it alone, were it not for the softmax.
 How to fix it
     The axis that is meant: dim=-1 for classes, the axis of time for attention.
 When it stays silent
@@ -21,16 +22,21 @@ Cost
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from whence.finding import Confidence, Finding, Severity
-from whence.ledgers.study import Study
+from whence.ledgers.study import Loss, Study
+from whence.lineage.dependence import by_element, one_to_one, part_at, reach
 from whence.rules.operations import LOSSES, RESHAPES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.shape.silent import first_is_batch
 from whence.rules.telling import place_of, shape_text, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
+from whence.tape.replay import Run
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value
 
@@ -65,8 +71,10 @@ def softmax_axis(study: Study) -> Finding | None:
                     else "another one."
                 ),
             )
-        if axis == 0 and isinstance(call.module, Scope) and _over_samples(study, call, given):
-            others = [axis for axis, size in enumerate(given.shape) if axis and size > 1]
+        if isinstance(call.module, Scope) and _over_samples(study, loss, call, axis):
+            others = [other for other, size in enumerate(given.shape) if other != axis and size > 1]
+            if summed := _summed_over(study, call):
+                others = summed
             return tell_silent(
                 study,
                 "loss/softmax-axis",
@@ -76,29 +84,48 @@ def softmax_axis(study: Study) -> Finding | None:
                 step=study.step,
                 severity=Severity.ERROR,
                 confidence=Confidence.LIKELY,
-                verdict=f"{call.name} over the batch: dim=0 of {shape_text(given.shape)}",
-                what="the columns add up to one over the samples, not the numbers of a sample",
-                why=f"A sample's probabilities depend on the other {given.shape[0] - 1} samples of its batch.",
-                fix=f"Use dim={others[0]}, the only axis of a sample with more than one number."
+                verdict=f"{call.name} over the batch: dim={axis} of {shape_text(given.shape)}",
+                what="its shares add up to one over the samples, not over the numbers of a sample",
+                why=f"A sample's shares depend on the other {given.shape[axis] - 1} samples of its batch.",
+                fix=f"Use dim={others[0]}, which is summed over after it."
+                if summed
+                else f"Use dim={others[0]}, the only axis of a sample with more than one number."
                 if len(others) == 1
                 else f"Use the axis that is meant: {' or '.join(f'dim={each}, of size {given.shape[each]}' for each in others)}.",
-                patch=_along(place_of(call, study), others[0]) if len(others) == 1 else None,
+                patch=_along(place_of(call, study), given, axis, others[0]) if len(others) == 1 else None,
             )
     return None
 
 
-def _along(spot: Spot | None, axis: int) -> str | None:
+def _summed_over(study: Study, softmax: Call) -> list[int]:
+    """The last axis, if what comes of it is multiplied with a matrix from the left."""
+    reached = {*softmax.outputs}
+    for call in study.calls:
+        if call.number <= softmax.number or not reached.intersection(call.operands):
+            continue
+        if call.name in ("matmul", "__matmul__", "bmm"):
+            return [len(softmax.outputs[0].shape) - 1] if call.operands[0] in reached else []
+        if call.outputs and call.outputs[0].shape == softmax.outputs[0].shape:
+            reached.update(call.outputs)
+    return []
+
+
+def _along(spot: Spot | None, given: Value, axis: int, other: int) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None
-    zeros = [
-        each for each in (*node.args, *(word.value for word in node.keywords if word.arg == "dim")) if _is_zero(each)
-    ]
-    return diff_of(replace_node(spot.filename, zeros[0], str(axis))) if len(zeros) == 1 else None
+    written = (*node.args, *(word.value for word in node.keywords if word.arg == "dim"))
+    found = [each for each in written if (number := _number(each)) is not None and number % len(given.shape) == axis]
+    return diff_of(replace_node(spot.filename, found[0], str(other))) if len(found) == 1 else None
 
 
-def _is_zero(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 0 and type(node.value) is int
+def _number(node: ast.expr) -> int | None:
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+            return -number
+        case ast.Constant(value=int(number)):
+            return number
+    return None
 
 
 def _axis(call: Call, given: Value) -> int | None:
@@ -124,18 +151,50 @@ def _always_one(study: Study, call: Call) -> bool:
     return True
 
 
-def _over_samples(study: Study, call: Call, given: Value) -> bool:
-    """Whether axis 0 is the samples of a batch, which reach the loss one by one."""
-    if len(given.shape) < 2 or given.shape[0] < 2 or given.numel == given.shape[0] or given.shape[0] in given.shape[1:]:
+def _over_samples(study: Study, loss: Loss, call: Call, axis: int) -> bool:
+    """Whether the axis is the samples of a batch."""
+    given = call.operands[0]
+    samples = given.shape[axis]
+    if len(given.shape) < 2 or samples < 2 or given.numel == samples or list(given.shape).count(samples) > 1:
         return False
     if any(
-        _axis(each, given) not in (0, None)
+        _axis(each, given) not in (axis, None)
         for each in study.calls
         if each.name in NAMES and any(operand is given for operand in each.operands[:1])
     ):
         return False
-    found = _loss_of_rows(study, call)
-    return found is not None and (first_is_batch(given) or _labelled(*found))
+    found = _loss_of_rows(study, call) if axis == 0 else None
+    if found is not None and (first_is_batch(given) or _labelled(*found)):
+        return True
+    return any(_has_a_place_each(study, each, call, axis) for each in _labelling(study, loss, call, samples))
+
+
+def _labelling(study: Study, loss: Loss, call: Call, samples: int) -> Iterator[Call]:
+    """Losses of what was made from the softmax, with one row and one label for each sample."""
+    for each in study.path(loss.value):
+        rows = each.operands[0] if each.name in LOSSES and each.number > call.number else None
+        if rows is not None and rows.requires_grad and rows.shape[:1] == (samples,) and _labelled(each, samples):
+            yield each
+
+
+def _has_a_place_each(study: Study, loss: Call, softmax: Call, axis: int) -> bool:
+    """Whether each row that the loss is given is made from the scores at its own place of the axis, but for the softmax over it."""
+    scores, rows = softmax.operands[0], loss.operands[0]
+
+    def amend(call: Call, run: Run) -> None:
+        if call is softmax:
+            one_to_one(call, run)
+        by_element(call, run)
+
+    run = study.again(rows, scores, gradients=True, towards={scores}, amend=amend)
+    for row in (0, scores.shape[axis] - 1):
+        size = reach(run, rows, part_at({0: row}, len(rows.shape)), scores) if run is not None else None
+        if size is None or size.shape != scores.shape:
+            return False
+        places = size.movedim(axis, 0).flatten(1).amax(1)
+        if torch.nonzero(places).flatten().tolist() != [row]:
+            return False
+    return True
 
 
 def _loss_of_rows(study: Study, call: Call) -> tuple[Call, int] | None:

@@ -20,6 +20,7 @@ from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
 from whence.rules.operations import CONVOLUTIONS, RESHAPES
 from whence.rules.rule import audit_rule, study_rule
+from whence.rules.shape.mixed import samples_mixed
 from whence.rules.shape.permuting import channels_last, permuted
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
@@ -47,6 +48,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
     How it is detected
         The sizes before and after, for each reshape that the loss depends on, also by way of a dataset's tensors and samples: an axis goes
         past others, which a reshape cannot do; or channels of a convolution are to become the last axis, and do not fit into a row. Of an array that becomes a tensor: its own sizes and those of the array whose memory it is.
+        Where sizes do not tell, the step is run again: rows of which each is made from other samples, that were apart before.
         What numpy does to a sample, or did before training, is seen when those lines run again, in a child process.
     How to fix it
         permute or transpose first, then reshape.
@@ -83,7 +85,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
             if straddling is None
             else channels_last(call.site),
         )
-    return _before_training(study)
+    return samples_mixed(study) or _before_training(study)
 
 
 def _before_training(study: Study) -> Finding | None:

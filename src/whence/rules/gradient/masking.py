@@ -1,0 +1,76 @@
+"""Diffs that give attention the causal mask that it lacks."""
+
+from __future__ import annotations
+
+import ast
+from itertools import takewhile
+
+from torch import nn
+
+from whence.rules.source_operands import operand_nodes
+from whence.source.edits import diff_of, give_by_name, replace_node
+from whence.source.statements import reached
+from whence.source.text import last_name, text_of
+from whence.tape.scopes import Scope
+from whence.tape.tape import Call
+
+SDPA = "scaled_dot_product_attention"
+MASKS: dict[type[nn.Module], tuple[str, int]] = {
+    nn.TransformerEncoder: ("mask", 1),
+    nn.TransformerEncoderLayer: ("src_mask", 1),
+    nn.TransformerDecoder: ("tgt_mask", 2),
+    nn.TransformerDecoderLayer: ("tgt_mask", 2),
+    nn.MultiheadAttention: ("attn_mask", 5),
+}
+"""What each layer calls the mask over places, and how many arguments stand before it."""
+
+
+def masked(leak: Call | None) -> str | None:
+    """With a causal mask, where a call that attends is given none."""
+    node = leak.site.node() if leak is not None and leak.site is not None else None
+    if leak is None or not isinstance(node, ast.Call):
+        return None
+    if leak.name == SDPA and last_name(node.func) == SDPA:
+        return _told_to_be_causal(leak, node)
+    return _scores_masked(leak) if leak.name == "softmax" else _layer_masked(leak, node)
+
+
+def _told_to_be_causal(leak: Call, node: ast.Call) -> str | None:
+    if leak.site is None or len(node.args) != 3 or any(each.arg == "attn_mask" for each in node.keywords):
+        return None
+    return diff_of(give_by_name(leak.site.filename, node, "is_causal", "True"))
+
+
+def _scores_masked(leak: Call) -> str | None:
+    """Scores of each place with each other, places that look in rows: what is above the diagonal is the future."""
+    nodes, scores = operand_nodes(leak), leak.operands[0]
+    axis = leak.kwargs.get("dim", leak.args[1] if len(leak.args) > 1 else None)
+    if leak.site is None or not nodes or not isinstance(nodes[0], ast.Name) or len(scores.shape) < 2:
+        return None
+    if axis not in (-1, len(scores.shape) - 1) or scores.shape[-1] != scores.shape[-2]:
+        return None
+    filename = leak.site.filename
+    ones, imports = reached(filename, "torch", "ones_like")
+    kind, more = reached(filename, "torch", "bool")
+    name = text_of(filename, nodes[0])
+    text = f'{name}.masked_fill({ones}({name}, dtype={kind}).triu(1), float("-inf"))'
+    return diff_of(*dict.fromkeys((*imports, *more)), replace_node(filename, nodes[0], text))
+
+
+def _layer_masked(leak: Call, node: ast.Call) -> str | None:
+    """The outermost of torch's own layers that attend around a call: it is what the program calls."""
+    scopes = leak.module.lineage() if isinstance(leak.module, Scope) else ()
+    own = takewhile(lambda each: type(each).__module__.startswith("torch.nn"), (scope.module for scope in scopes))
+    *_, layer = None, *(each for each in own if isinstance(each, tuple(MASKS)))
+    if layer is None or leak.site is None or not node.args or not isinstance(node.args[0], ast.Name | ast.Attribute):
+        return None
+    name, before = next(found for kind, found in MASKS.items() if isinstance(layer, kind))
+    if len(node.args) > before or any(each.arg in (name, "is_causal", None) for each in node.keywords):
+        return None
+    attention = next(each for each in layer.modules() if isinstance(each, nn.MultiheadAttention))
+    filename = leak.site.filename
+    function, imports = reached(filename, "torch.nn", "Transformer")
+    given = text_of(filename, node.args[0])
+    axis = 1 if attention.batch_first else 0
+    text = f"{function}.generate_square_subsequent_mask({given}.size({axis}), device={given}.device)"
+    return diff_of(*imports, give_by_name(filename, node, name, text))

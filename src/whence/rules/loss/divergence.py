@@ -1,0 +1,99 @@
+"""The divergence of a normal distribution from the standard one, known by its number: it is never to be raised."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+
+import torch
+
+from whence.finding import Finding, Severity
+from whence.ledgers.study import Loss, Study
+from whence.lineage.dependence import slope
+from whence.rules.nonfinite.telling import number_text
+from whence.rules.telling import place_of, spot_at, tell_silent
+from whence.source.edits import diff_of, insert_before
+from whence.source.spots import Spot
+from whence.tape.tape import Call, Value
+
+SQUARES = frozenset({"pow", "__pow__", "square", "mul", "__mul__"})
+EQUAL = 1e-4
+
+
+def divergence_raised(study: Study) -> Finding | None:
+    """A number of the loss is the negative of a divergence, summed or as a mean, and the loss falls with it."""
+    for loss in study.losses:
+        for exact in _divergences(study, loss):
+            call = _negative(study, loss, exact)
+            if call is None or study.run is None:
+                continue
+            push = slope(study.run, loss.value, call.outputs[0])
+            if push is None or float(push) <= 0:
+                continue
+            spot, number = place_of(call, study), study.content(call.outputs[0])
+            return tell_silent(
+                study,
+                "loss/sign",
+                spot=spot,
+                symptom=spot_at(loss.call.site),
+                call=call,
+                step=study.step,
+                severity=Severity.WARNING,
+                verdict="the divergence from the standard normal is driven up: its negative is minimised",
+                what=f"it is {number_text(float(number.detach())) if number is not None else 'below zero'}, and no divergence is below zero",
+                why="An optimizer lowers what backward is called on. What is lowered here is 1 + log(variance) - mean^2 - variance, which is "
+                "minus twice the divergence: means and variances grow without end.",
+                fix="Add its negative to the loss: -0.5 * sum(1 + log_variance - mean^2 - exp(log_variance)).",
+                patch=_negated(spot),
+                replay="bit-identical",
+                counterfactual="computed anew from mean and variance the divergence is the same number with the other sign",
+            )
+    return None
+
+
+def _divergences(study: Study, loss: Loss) -> Iterator[torch.Tensor]:
+    """Of each mean that is squared and each logarithm that is raised to e again, if they are of one shape."""
+    path = study.path(loss.value)
+    logarithms = [each.operands[0] for each in path if each.name == "exp" and _is_learnt(each)]
+    means = [each.operands[0] for each in path if each.name in SQUARES and _is_learnt(each) and _squares(each)]
+    pairs = {(mean, logarithm) for logarithm in logarithms for mean in means if mean.shape == logarithm.shape}
+    run = study.run if pairs else None
+    for mean, logarithm in pairs if run is not None else ():
+        if run is None or mean is logarithm or mean not in run.contents or logarithm not in run.contents:
+            continue
+        middle, wide = run.contents[mean].detach().double(), run.contents[logarithm].detach().double()
+        yield 0.5 * (middle.square() + wide.exp() - 1 - wide)
+
+
+def _is_learnt(call: Call) -> bool:
+    return not call.inner and bool(call.operands) and call.operands[0].requires_grad and len(call.operands[0].shape) > 1
+
+
+def _squares(call: Call) -> bool:
+    if call.name in ("mul", "__mul__"):
+        return len(call.args) == 2 and call.args[0] is call.args[1]
+    return call.name == "square" or (len(call.args) > 1 and call.args[1] == 2)
+
+
+def _negative(study: Study, loss: Loss, exact: torch.Tensor) -> Call | None:
+    """The last call that makes minus the divergence: of all samples, of one on average, or of one number on average."""
+    whole, run = float(exact.sum()), study.run
+    known = [-whole, -whole / len(exact), -whole / exact.numel()]
+    if run is None or not math.isfinite(whole) or whole <= 0:
+        return None
+    for call in reversed(study.path(loss.value)):
+        value: Value | None = call.outputs[0] if call.outputs and not call.inner else None
+        made = run.contents.get(value) if value is not None and not value.shape else None
+        if made is not None and any(math.isclose(float(made.detach()), each, rel_tol=EQUAL) for each in known):
+            return call
+    return None
+
+
+def _negated(spot: Spot | None) -> str | None:
+    match spot.node() if spot is not None else None:
+        case (ast.BinOp(op=ast.Mult() | ast.Div()) | ast.Call() | ast.Name() | ast.Attribute()) as node if (
+            spot is not None
+        ):
+            return diff_of(insert_before(spot.filename, node, "-"))
+    return None

@@ -1,0 +1,77 @@
+"""A reshape that makes rows of several samples, though sizes do not tell: the number of features may be that of samples."""
+
+from __future__ import annotations
+
+import torch
+
+from whence.finding import Finding, Severity
+from whence.ledgers.study import Study
+from whence.lineage.dependence import part_at, reach
+from whence.rules.operations import RESHAPES
+from whence.rules.shape.permuting import permuted
+from whence.rules.shape.silent import first_is_batch
+from whence.rules.source_operands import is_written
+from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.source.spots import Spot
+from whence.tape.replay import Run
+from whence.tape.tape import Call, Value
+
+
+def samples_mixed(study: Study) -> Finding | None:
+    """Samples stand on another axis than the first, and as many rows are made that are none."""
+    for loss, call in study.loss_calls():
+        if call.name not in RESHAPES or call.inner or call.site is None or not is_written(call) or not call.outputs:
+            continue
+        before, after = call.operands[0].shape, call.outputs[0].shape
+        rows = after[0] if after else 0
+        if rows < 2 or before[:1] == (rows,) or before[1:2] != (rows,) or not call.outputs[0].requires_grad:
+            continue
+        source = _source(study, call.operands[0], rows)
+        others = _others(study, call, source) if source is not None else None
+        if others is None:
+            continue
+        return tell_silent(
+            study,
+            "shape/reshape-as-permute",
+            spot=Spot.of_site(call.site),
+            symptom=spot_at(loss.call.site),
+            call=call,
+            step=study.step,
+            severity=Severity.WARNING,
+            verdict=f"{call.name} {shape_text(before)} -> {shape_text(after)} mixes samples: the last row is made from "
+            f"{'sample' if len(others) == 1 else 'samples'} {', '.join(map(str, others[:3]))}{', ...' if len(others) > 3 else ''}",
+            what="rows are taken for samples, and are parts of others",
+            why="Samples stand on axis 1 before it. A reshape keeps the elements in their order and only counts them differently; "
+            "axes change places with permute or transpose.",
+            fix="Bring the samples to the front first: .transpose(0, 1), then reshape.",
+            patch=permuted(call.site, before, after),
+            replay="bit-identical",
+            counterfactual="the gradient of the last row at other samples is not zero, and before the reshape it is",
+        )
+    return None
+
+
+def _source(study: Study, value: Value, rows: int) -> Value | None:
+    """What weights first make of the samples, one after the other."""
+    for call in study.path(value):
+        data = [each for each in call.operands if not each.requires_grad and each.shape[:1] == (rows,)]
+        made = call.outputs[0] if call.outputs else None
+        if made is not None and made.requires_grad and made.shape[:1] == (rows,) and any(map(first_is_batch, data)):
+            return made
+    return None
+
+
+def _others(study: Study, call: Call, source: Value) -> list[int] | None:
+    """The samples that the last row is made from, if it is not the last one, though each was by itself before."""
+    given, made = call.operands[0], call.outputs[0]
+    run = study.again(made, given, source, gradients=True, towards={source})
+    if run is None:
+        return None
+    last = made.shape[0] - 1
+    after = _samples(run, made, {0: last}, source)
+    return after if after not in ([last], []) and _samples(run, given, {1: last}, source) == [last] else None
+
+
+def _samples(run: Run, value: Value, place: dict[int, int], source: Value) -> list[int]:
+    size = reach(run, value, part_at(place, len(value.shape)), source)
+    return torch.nonzero(size.flatten(1).amax(1)).flatten().tolist() if size is not None else []
