@@ -53,6 +53,7 @@ class LoopSensor(Sensor):
         self._wrap(nn.Module, "load_state_dict", self._reporting(Kind.LOAD))
         self._wrap(nn.Module, "_apply", self._announcing(Kind.CAST))
         self._wrap(Optimizer, "load_state_dict", self._reporting(Kind.RESTORE))
+        self._wrap(GradScaler, "load_state_dict", self._reporting(Kind.RESTORE))
         self._wrap(torch, "load", self._reporting(Kind.READ))
         self._wrap(GradScaler, "update", self._announcing(Kind.RESCALE))
         for scheduler in SCHEDULERS:

@@ -13,6 +13,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.rules.optimizer.edits import moved_behind, stepped_after
+from whence.rules.optimizer.unreached import step_not_reached
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.blocks import dotted
@@ -165,8 +166,8 @@ def no_update(audit: Audit) -> Finding | None:
     """The loop runs and no parameter changes.
 
     What happened
-        Gradients are computed again and again, and no step uses them: step is never called, is called when there are no gradients,
-        or the learning rate is zero. Or the program changes the weights by itself, beside an optimizer that it clears or schedules.
+        Gradients are computed again and again, and no step uses them: step is never called, or stands behind a condition that never
+        holds, is called when there are no gradients, or the learning rate is zero. Or the program changes the weights by itself, beside an optimizer that it clears or schedules.
     Why it matters
         Nothing is learnt; or it is learnt without the momentum, the decay and the schedule that were asked for.
     How it is detected
@@ -197,7 +198,8 @@ def no_update(audit: Audit) -> Finding | None:
                 if found is not None:
                     return found
                 continue
-            return tell_silent(
+            unreached = step_not_reached(audit, entry, backwards[-1].site, passes=len(backwards))
+            return unreached or tell_silent(
                 audit,
                 "optimizer/no-update",
                 spot=Spot.of_site(backwards[-1].site),
