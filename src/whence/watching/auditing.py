@@ -43,6 +43,7 @@ from whence.tape.batches import LoaderInfo, is_from_a_signal
 from whence.tape.passes import PassBook
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Tape, Value
+from whence.tape.trip import RateTrial
 from whence.watching.updates import kept_in_float32
 
 LEDGER_STEPS = 200
@@ -259,6 +260,16 @@ class Auditor:
     def tests_rates(self, optimizer: Optimizer) -> bool:
         """Whether a range test is under way."""
         return self._entry(optimizer).climb.times >= CLIMBS
+
+    def keeps_rate(self, optimizer: Optimizer) -> bool:
+        """Whether it has stepped with one rate only, which is the one it has, and is the only one that steps."""
+        stepping = [each for each in self.built if each.steps]
+        rate = optimizer.param_groups[0]["lr"]
+        return stepping == [self._entry(optimizer)] and stepping[0].rates == (rate, rate)
+
+    def overshot(self, optimizer: Optimizer, trial: RateTrial | None) -> None:
+        entry = self._entry(optimizer)
+        entry.overshot = entry.overshot or trial
 
     def evaluates(self, optimizer: Optimizer) -> None:
         """A step that is given a closure: what it does between its evaluations is its own affair."""

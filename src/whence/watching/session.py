@@ -67,6 +67,7 @@ from whence.watching.reenacting import Reenactor
 from whence.watching.routine import Routine
 from whence.watching.stepping import HandSteps
 from whence.watching.stopping import Stop
+from whence.tape.trip import RateTrial
 from whence.watching.tripwires import Tripwires
 
 T = TypeVar("T")
@@ -269,6 +270,12 @@ class Session:
 
     def tests_rates(self, optimizer: Optimizer) -> bool:
         return self.auditor.tests_rates(optimizer)
+
+    def keeps_rate(self, optimizer: Optimizer) -> bool:
+        return self.auditor.keeps_rate(optimizer)
+
+    def overshot(self, optimizer: Optimizer, trial: RateTrial | None) -> None:
+        self.auditor.overshot(optimizer, trial)
 
     def known_optimizers(self) -> list[Optimizer]:
         return self.optimizers.known()
