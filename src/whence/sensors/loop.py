@@ -58,6 +58,8 @@ class LoopSensor(Sensor):
         self._wrap(GradScaler, "update", self._announcing(Kind.RESCALE))
         for scheduler in SCHEDULERS:
             self._wrap(scheduler, "step", self._reporting(Kind.SCHEDULE))
+        # All others make a step while they are built.
+        self._wrap(ReduceLROnPlateau, "__init__", self._reporting(Kind.SCHEDULE))
 
     def _announcing(self, kind: Kind) -> Callable[[Any], Any]:
         """Report before the call is made: what it changes is still as it was."""

@@ -145,8 +145,8 @@ class Auditor:
             self.files.read(detail["states"], self.host.roots())
         self.loop.note(kind, self.host.step, stack, subject, written, **detail)
 
-    def scheduled(self, scheduler: Any, stack: tuple[Site, ...]) -> None:
-        """A scheduler has set a rate."""
+    def scheduled(self, scheduler: Any, stack: tuple[Site, ...], metric: float | None = None) -> None:
+        """A scheduler has set a rate, after a look at a metric maybe."""
         optimizer = getattr(scheduler, "optimizer", None)
         self.schedules.note(
             scheduler,
@@ -155,6 +155,7 @@ class Auditor:
             step=self.host.step,
             updates=self._updates_of(optimizer) if isinstance(optimizer, Optimizer) else 0,
             epoch=self.batches.present,
+            metric=metric,
         )
 
     def _updates_of(self, optimizer: Optimizer) -> int:
