@@ -13,6 +13,7 @@ from whence.lineage.grounds import ground_of
 from whence.lineage.properties import IsNumber
 from whence.lineage.written import written_number, written_setting
 from whence.rules.nonfinite.telling import number_text, tell_trip
+from whence.rules.optimizer.group_rates import groups_that_stand_still
 from whence.rules.rule import Rank, audit_rule, trip_rule
 from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, replace_node
@@ -161,6 +162,7 @@ def learning_rate_low(audit: Audit) -> Finding | None:
 
     What happened
         After many steps with gradients the weights are where they were, to within a hundredth of a percent, and the loss has not moved.
+        Or those of some groups are, whose rate is a ten-thousandth of that of the others, or less.
     Why it matters
         The run learns nothing it was meant to learn in its time.
     How it is detected
@@ -168,10 +170,15 @@ def learning_rate_low(audit: Audit) -> Finding | None:
     How to fix it
         A larger learning rate: try factors of ten.
     When it stays silent
-        Losses that fall, few steps, frozen weights. It is a note: a schedule may begin so.
+        Losses that fall, few steps, frozen weights, groups with a rate of zero. It is a note where all weights stand still: a schedule
+        may begin so.
     Cost
         A few hundred elements of each weight are kept.
     """
+    return groups_that_stand_still(audit) or _moves_nothing(audit)
+
+
+def _moves_nothing(audit: Audit) -> Finding | None:
     losses = [each for each in audit.losses if math.isfinite(each)]
     if not audit.final or audit.step < 30 or len(losses) < 30 or audit.told - {"optimizer/unscaled-accumulation"}:
         return None
