@@ -159,7 +159,9 @@ def _measured(container: Any) -> tuple[int, bool]:
 def _is_outlived(container: Any) -> bool:
     """Whether most of the graphs in a container were made before the last update."""
     held = elements(container)
-    graphs = [each for one in held[:: max(len(held) // SAMPLED, 1)] for each in _tensors(one) if node_of(each) is not None]
+    graphs = [
+        each for one in held[:: max(len(held) // SAMPLED, 1)] for each in _tensors(one) if node_of(each) is not None
+    ]
     return 2 * sum(map(_has_outlived_its_weights, graphs)) > len(graphs)
 
 

@@ -49,6 +49,7 @@ from whence.tape.passes import PassBook
 from whence.tape.preparation import Preparation
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Tape
+from whence.tape.trip import RateTrial
 from whence.watching.aside import Aside, AsStep, Unread, Unseen, recording
 from whence.watching.auditing import AUDITS, Auditor
 from whence.watching.diagnosing import Diagnoser
@@ -67,7 +68,6 @@ from whence.watching.reenacting import Reenactor
 from whence.watching.routine import Routine
 from whence.watching.stepping import HandSteps
 from whence.watching.stopping import Stop
-from whence.tape.trip import RateTrial
 from whence.watching.tripwires import Tripwires
 
 T = TypeVar("T")

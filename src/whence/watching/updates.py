@@ -17,7 +17,7 @@ from whence.tape.trip import BadState, BadUpdate, RateTrial
 ABSURD = 1e12
 SUDDEN = 30.0
 RAISED = 3.0
-ABOUT = 0.1
+ABOUT = 0.01
 FACTORS = (0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 
 
@@ -140,9 +140,7 @@ class RateProbe:
         """The same of an update that was made before the loss was computed that was observed."""
         return self._tried({id(weight): (copy, weight.detach()) for weight, copy in self.before}, observed=1.0)
 
-    def _tried(
-        self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], *, observed: float
-    ) -> RateTrial | None:
+    def _tried(self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], *, observed: float) -> RateTrial | None:
         """The loss was observed with this share of the update made."""
         try:
             start = self._loss(moves, 0.0)

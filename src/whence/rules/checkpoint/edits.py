@@ -74,18 +74,16 @@ def loaded_as_well(read: Stack, loaded: Stack, parts: Sequence[Unloaded]) -> str
     """
     if not read or not loaded or not parts:
         return None
-    here = _loaded_here(read[0], loaded[0], parts)
-    return here or (_loaded_by_the_helper(read[0], loaded, parts[0]) if len(parts) == 1 else None)
+    return _loaded_here(read[0], loaded[0], parts) or _loaded_by_the_helper(read[0], loaded, parts)
 
 
-def _loaded_by_the_helper(read: Site, way: Stack, part: Unloaded) -> str | None:
-    """Where a function reads and loads, and has not what the part belongs to: its caller gives it that as well."""
+def _loaded_by_the_helper(read: Site, way: Stack, parts: Sequence[Unloaded]) -> str | None:
+    """Where a function reads and loads, and has not what the parts belong to: its caller gives it that as well."""
     loaded, caller = way[0], way[1] if len(way) > 1 else None
     statement, call = loaded.statement(), caller.node() if caller is not None else None
     function = enclosing(statement, *SCOPES) if statement is not None else None
-    checkpoint = target_of(read)
-    called = caller.statement() if caller is not None else None
-    if caller is None or called is None or statement is None or checkpoint is None or part.made is None:
+    checkpoint, called = target_of(read), caller.statement() if caller is not None else None
+    if caller is None or called is None or statement is None or checkpoint is None:
         return None
     if (
         not isinstance(function, ast.FunctionDef)
@@ -93,16 +91,16 @@ def _loaded_by_the_helper(read: Site, way: Stack, part: Unloaded) -> str | None:
         or not is_called_once(function, call)
     ):
         return None
-    (variable, is_read), name = checkpoint, part.name
-    given = name.rpartition(".")[2]
-    if not holds_at(variable, is_read, statement) or not holds_at(name, part.made, called):
+    variable, is_read = checkpoint
+    given = [part.name.rpartition(".")[2] for part in parts]
+    are_known = all(part.made is not None and holds_at(part.name, part.made, called) for part in parts)
+    if not are_known or not holds_at(variable, is_read, statement) or set(given) & names_in(function):
         return None
-    if given in names_in(function):
-        return None
+    texts = [f'{name}.load_state_dict({variable}["{part.key}"])' for name, part in zip(given, parts, strict=True)]
     return diffs_of(
-        one_more_parameter(loaded.filename, function, given),
-        line_after(loaded.filename, statement, f'{given}.load_state_dict({variable}["{part.key}"])'),
-        give_by_name(caller.filename, call, given, name),
+        one_more_parameter(loaded.filename, function, ", ".join(given)),
+        line_after(loaded.filename, statement, *texts),
+        *(give_by_name(caller.filename, call, name, part.name) for name, part in zip(given, parts, strict=True)),
     )
 
 

@@ -71,7 +71,7 @@ def incomplete_resume(audit: Audit) -> Finding | None:
         later = events[number + 1 :]
         restored = [each for each in later if each.kind is Kind.RESTORE and each.site is not None]
         own = next((each for each in restored if issubclass(each.detail["by"], Optimizer)), None)
-        load = own or _weights_loaded(audit, read, later)
+        load = own or _weights_loaded(read, later)
         if load is None:
             continue
         lost = [
@@ -118,7 +118,7 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _weights_loaded(audit: Audit, read: Event, later: list[Event]) -> Event | None:
+def _weights_loaded(read: Event, later: list[Event]) -> Event | None:
     """Where a model takes its weights from a checkpoint of a run, and training goes on; part of the weights is fine-tuning."""
     load = next((each for each in later if each.kind is Kind.LOAD), None)
     if load is None or load.site is None or load.detail["missing"] or load.detail["unexpected"]:
@@ -170,15 +170,9 @@ def _begun(story: Schedule, since: int) -> dict[str, int | float]:
 
 
 def _begun_anew(key: str, had: int | float, anew: Schedule) -> Lost:
-    made = target_of(anew.built[0]) if anew.built else None
-    return Lost(
-        key,
-        "scheduler",
-        "its schedule",
-        f"{anew.kind} counts from 0 again, and had come to {had}",
-        *(made or ("", None)),
-        symptom=anew.stepped,
-    )
+    name, made = (target_of(anew.built[0]) if anew.built else None) or ("", None)
+    what = f"{anew.kind} counts from 0 again, and had come to {had}"
+    return Lost(key, "scheduler", "its schedule", what, name, made, anew.stepped)
 
 
 def _is_anew(now: dict[str, int | float], saved: dict[str, int | float]) -> bool:
@@ -197,7 +191,12 @@ def _scalers(read: Event, later: list[Event], restored: list[Event]) -> Iterator
         if begun is not None and begun.detail["scale"] not in (scale, 1.0):
             name, made = _owner_at(begun)
             yield Lost(
-                key, "scaler", "its loss scale", f"the scale is {begun.detail['scale']:g}, and was {scale:g}", name, made
+                key,
+                "scaler",
+                "its loss scale",
+                f"the scale is {begun.detail['scale']:g}, and was {scale:g}",
+                name,
+                made,
             )
 
 

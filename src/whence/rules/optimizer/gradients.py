@@ -64,7 +64,8 @@ def discarded_gradient(audit: Audit) -> Finding | None:
         for site, pairs in by_line.items():
             empty = sum(each.kind is Kind.STEP and not each.written for each in story)
             nothing = empty >= ENOUGH and empty >= 0.9 * steps
-            often = len(pairs) >= max(ENOUGH, steps)
+            # Each time anew: a program may leave out its first updates, and make all others.
+            often = len(pairs) >= max(ENOUGH, steps) and _turns(story, pairs) >= min(steps, ENOUGH)
             stands_still = nothing and audit.final and not _any_changed(audit, entry)
             if not (nothing or often) or len(pairs) < ENOUGH or (_is_read(audit, entry, pairs) and not stands_still):
                 continue
@@ -101,6 +102,13 @@ def discarded_gradient(audit: Audit) -> Finding | None:
                 else (),
             )
     return None
+
+
+def _turns(story: Sequence[Event], pairs: Sequence[tuple[Event, Event]]) -> int:
+    """Before how many of the steps gradients were lost."""
+    steps = [number for number, each in enumerate(story) if each.kind is Kind.STEP]
+    places = [story.index(clear) for _, clear in pairs]
+    return len({sum(step < place for step in steps) for place in places})
 
 
 def _moved(

@@ -37,7 +37,11 @@ def step_not_reached(audit: Audit, entry: OptimizerEntry, backward: Site, *, pas
         else f"{entry.kind}.step is never reached, as `{test}` never holds: no weight changes",
         what=f"{passes} backward passes, no step of this optimizer",
         why="backward only computes gradients; the weights change when the optimizer's step uses them."
-        + (" The count never comes to a multiple: the loop ends, or begins to count anew, before that." if counts else ""),
+        + (
+            " The count never comes to a multiple: the loop ends, or begins to count anew, before that."
+            if counts
+            else ""
+        ),
         fix="Step at least once in each run of the loop: also for the batches that are left over at its end, or after fewer of them."
         if counts
         else "Look at what leads to the step, or call it after backward.",
@@ -49,9 +53,10 @@ def _written(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[ast
     names = {name.rpartition(".")[2] for name, _ in names_of(audit, entry, filename)}
     tree = tree_of(filename)
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
-            if names & {last_name(each) for each in (node.func.value, *node.args)}:
-                yield node
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr="step"), args=given):
+                if names & {last_name(each) for each in (owner, *given)}:
+                    yield node
 
 
 def _guard(step: ast.Call, backward: Site) -> ast.If | None:
