@@ -138,7 +138,8 @@ class Auditor:
         if kind is Kind.CLEAR:
             detail["versions"], detail["number"] = self._age(), self.passes.tape.count
         if kind in (Kind.LOAD, Kind.READ):
-            detail["steps"] = sum(each.steps for each in self.built)
+            detail["made"] = {each: each.steps for each in self.built}
+            detail["steps"] = sum(detail["made"].values())
         if kind is Kind.LOAD:
             self.files.loaded()
         if kind is Kind.READ:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch.amp import GradScaler
@@ -12,14 +12,15 @@ from torch.optim import Optimizer
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.facts import chosen_rate, plan_in
-from whence.ledgers.loop import Event, Kind
+from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.ledgers.schedules import Schedule
 from whence.rules.checkpoint.edits import Unloaded, loaded_as_well
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.blocks import Stack, target_of
+from whence.source.definitions import own_nodes
 from whence.source.files import program_files
-from whence.source.text import parent_of, tree_of
+from whence.source.text import function_node, parent_of, tree_of
 
 ID = "checkpoint/incomplete-resume"
 ENOUGH = 3
@@ -75,14 +76,14 @@ def incomplete_resume(audit: Audit) -> Finding | None:
         if load is None:
             continue
         lost = [
-            *(_optimizers(audit, read, later, load) if own is None else ()),
+            *(_optimizers(audit, read, load) if own is None else ()),
             *_schedules(audit, read),
             *_scalers(read, later, restored),
         ]
         if own is None and not any(each.owner == "optimizer" for each in lost):
             continue
         if lost:
-            return _tell(audit, read, load, [*lost, *_counts(read, lost)])
+            return _tell(audit, read, load, [*lost, *_counts(read, load, lost)])
     return None
 
 
@@ -126,26 +127,28 @@ def _weights_loaded(read: Event, later: list[Event]) -> Event | None:
     return load if read.detail["optimizer"] and read.detail["progress"] else None
 
 
-def _optimizers(audit: Audit, read: Event, later: list[Event], load: Event) -> Iterator[Lost]:
-    after = sum(entry.steps for entry in audit.built) - load.detail["steps"]
-    stepping = [each.detail["entry"] for each in later if each.kind is Kind.STEP] or audit.built
-    stepping = [each for each in stepping if each.stateful and each.steps]
-    if after < ENOUGH or not stepping:
+def _optimizers(audit: Audit, read: Event, load: Event) -> Iterator[Lost]:
+    before = load.detail["made"]
+    since = {each: made for each in audit.built if (made := each.steps - before.get(each, 0)) > 0}
+    stepping = [each for each in since if each.stateful]
+    if sum(since.values()) < ENOUGH or not stepping:
         return
-    goes_on = any(is_asked_for(key) for key in read.detail["progress"])
-    rates = {chosen_rate(one.param_groups[0]) for each in stepping if (one := each.optimizer) is not None}
-    if not goes_on and rates and read.detail["rate"] not in rates:
+    goes_on = any(_is_taken_up(key, (*read.stack, *load.stack)) for key in read.detail["progress"])
+    if not goes_on and not any(_has_rate(each, read.detail["rate"]) for each in stepping):
         # Another rate: a training of its own, which takes its first weights from there.
         return
     sites = {each.stack[0] for each in stepping if each.stack}
-    made = target_of(next(iter(sites))) if len(sites) == 1 else None
-    yield Lost(
-        read.detail["optimizer"],
-        "optimizer",
-        "its optimizer's state",
-        f"{after} steps since, with moments that began at zero",
-        *(made or ()),
-    )
+    name, made = (target_of(next(iter(sites))) if len(sites) == 1 else None) or ("", None)
+    what = f"{sum(since.values())} steps since, with moments that began at zero"
+    yield Lost(read.detail["optimizer"], "optimizer", "its optimizer's state", what, name, made)
+
+
+def _has_rate(entry: OptimizerEntry, rate: float | None) -> bool:
+    """Whether an optimizer was given this rate; of one that is gone the lowest and the highest are known."""
+    optimizer = entry.optimizer
+    if optimizer is not None:
+        return chosen_rate(optimizer.param_groups[0]) == rate
+    return rate is None or not entry.rates or entry.rates[0] <= rate <= entry.rates[1]
 
 
 def _schedules(audit: Audit, read: Event) -> Iterator[Lost]:
@@ -207,22 +210,26 @@ def _owner_at(event: Event) -> tuple[str, ast.stmt | None]:
     return (ast.unparse(owner), None) if isinstance(owner, ast.Name | ast.Attribute) else ("", None)
 
 
-def _counts(read: Event, lost: Sequence[Lost]) -> Iterator[Lost]:
+def _counts(read: Event, load: Event, lost: Sequence[Lost]) -> Iterator[Lost]:
     """An epoch or a step that nobody asks for. That alone is no loss: many a program counts anew."""
-    keys = [each for each in read.detail["progress"] if not is_asked_for(each)]
-    if any(each.owner == "optimizer" for each in lost) and len(keys) == len(read.detail["progress"]):
-        for key in keys:
+    files = {*program_files(), *(each.filename for each in (*read.stack, *load.stack))}
+    trees = [tree for filename in files if (tree := tree_of(filename)) is not None]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    asked = [key for key in read.detail["progress"] if _is_asked_for(key, nodes)]
+    if any(each.owner == "optimizer" for each in lost) and not asked:
+        for key in read.detail["progress"]:
             yield Lost(key, "", f"its {key}", "")
 
 
-def is_asked_for(key: str) -> bool:
-    """Whether a line of the program names this part other than to write it: `checkpoint["epoch"]`, `checkpoint.get("epoch", 0)`."""
-    trees = (tree for filename in program_files() if (tree := tree_of(filename)) is not None)
-    return any(
-        isinstance(node, ast.Constant) and node.value == key and not _is_written(node)
-        for tree in trees
-        for node in ast.walk(tree)
-    )
+def _is_taken_up(key: str, way: Stack) -> bool:
+    """Whether a function that leads to the reading or the loading asks for it."""
+    scopes = [scope for site in way if (scope := function_node(site)) is not None]
+    return any(_is_asked_for(key, own_nodes(scope)) for scope in scopes)
+
+
+def _is_asked_for(key: str, nodes: Iterable[ast.AST]) -> bool:
+    """Whether one names this part other than to write it: `checkpoint["epoch"]`, `checkpoint.get("epoch", 0)`."""
+    return any(isinstance(node, ast.Constant) and node.value == key and not _is_written(node) for node in nodes)
 
 
 def _is_written(node: ast.Constant) -> bool:
