@@ -17,6 +17,7 @@ from whence.source.sites import Site, user_frames
 
 MOST_SCHEDULES = 64
 MOST_RATES = 2**16
+MOST_METRICS = 256
 GONE = 1e-3
 """Of the first rate: with less than that of it nothing is learnt any more."""
 
@@ -42,7 +43,7 @@ class Schedule:
     mode: str = ""
     """Which way a metric is to go that it waits for: min, max."""
     metrics: array[float] = field(default_factory=lambda: array("d"))
-    """What it was given of it."""
+    """What it was given of it first."""
     built: tuple[Site, ...] = ()
     stepped: tuple[Site, ...] = ()
     """Where it was last stepped."""
@@ -134,7 +135,7 @@ class ScheduleLedger:
             found.steps += 1
             found.stepped = stack
             found.updates, found.accompanied = updates - found._before, updates - found._began
-            if metric is not None and len(found.metrics) < MOST_RATES:
+            if metric is not None and len(found.metrics) < MOST_METRICS:
                 found.metrics.append(metric)
             found.passed += epoch != found._epoch
             found._epoch = epoch

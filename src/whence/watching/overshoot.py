@@ -36,7 +36,8 @@ def before_last_update(optimizer: Optimizer) -> list[tuple[torch.Tensor, torch.T
         (weight, group, state)
         for group in optimizer.param_groups
         for weight in group["params"]
-        if {"step", "exp_avg", "exp_avg_sq"} <= (state := optimizer.state.get(weight, {})).keys()
+        if weight.is_floating_point()
+        and {"step", "exp_avg", "exp_avg_sq"} <= (state := optimizer.state.get(weight, {})).keys()
     ]
     last = max((float(state["step"]) for _, _, state in kept), default=0.0)
     return [(weight, _without(weight, group, state)) for weight, group, state in kept if float(state["step"]) == last]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from itertools import combinations
 
 from whence.ledgers.audit import Audit
 from whence.ledgers.schedules import Schedule
@@ -15,6 +16,9 @@ MOST_COUNTED = 5000
 """Samples in an evaluation: a share of more is hardly told from any other number."""
 EXACT = 1e-7
 RISEN = 1.05
+STEADY = 0.7
+GROWN, FALLEN = 1.1, 0.75
+"""The last metrics against the first."""
 
 
 def goes_the_other_way(audit: Audit, story: Schedule) -> str:
@@ -23,17 +27,21 @@ def goes_the_other_way(audit: Audit, story: Schedule) -> str:
     if story.mode not in ("min", "max") or len(metrics) < FEWEST or story.last >= story.first:
         return ""
     rising = [each if story.mode == "min" else -each for each in metrics]
-    if min(rising[2:]) <= min(rising[:2]) or _records(rising) < RECORDS or _has_risen(audit.losses):
+    if min(rising[2:]) <= min(rising[:2]) or not _rise(rising) or _has_risen(audit.losses):
         return ""
-    # A loss of the validation may rise from the first epoch on, where the model learns by heart. A share of right answers is no loss.
+    end = sum(metrics[-RECORDS:]) / RECORDS
+    # Where a model learns by heart, a loss of the validation may rise from the first epoch on, and a score fall by a little. A share of
+    # right answers is no loss, and what falls so far is no score.
     if story.mode == "min":
-        return "max" if is_share(metrics) else ""
-    return "min" if min(metrics) > 0 and not is_share(metrics) else ""
+        return "max" if end > GROWN * metrics[0] and is_share(metrics) else ""
+    return "min" if 0 < end < FALLEN * metrics[0] and min(metrics) > 0 and not is_share(metrics) else ""
 
 
-def _records(numbers: Sequence[float]) -> int:
-    """How often a number is above all that came before it."""
-    return sum(each > max(numbers[:place]) for place, each in enumerate(numbers) if place)
+def _rise(numbers: Sequence[float]) -> bool:
+    """Some are above all that came before them, and of most pairs the later one is above the earlier."""
+    records = sum(each > max(numbers[:place]) for place, each in enumerate(numbers) if place)
+    pairs = [later > earlier for earlier, later in combinations(numbers, 2)]
+    return records >= RECORDS and sum(pairs) >= STEADY * len(pairs)
 
 
 def _has_risen(losses: Sequence[float]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import torch
@@ -50,9 +51,8 @@ class LoopListener(Listener):
 def _metric(args: Any, kwargs: Any) -> float | None:
     """What a schedule is given that waits for a metric to stop getting better. It has asked for the number itself by now."""
     given = args[1] if len(args) > 1 else kwargs.get("metrics")
-    if not isinstance(args[0], ReduceLROnPlateau) or given is None:
+    if not isinstance(args[0], ReduceLROnPlateau):
         return None
-    try:
-        return float(given.detach() if isinstance(given, torch.Tensor) else given)
-    except (TypeError, ValueError, RuntimeError):
-        return None
+    if isinstance(given, torch.Tensor):
+        return float(given.detach()) if given.numel() == 1 else None
+    return float(given) if isinstance(given, Real) else None
