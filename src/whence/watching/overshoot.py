@@ -47,5 +47,5 @@ def _without(weight: torch.Tensor, group: dict[str, Any], state: dict[str, Any])
     rate, (mean, square), count = float(group["lr"]), group["betas"], float(state["step"])
     spread = state.get("max_exp_avg_sq", state["exp_avg_sq"]).sqrt() / (1 - square**count) ** 0.5 + group["eps"]
     move = state["exp_avg"] / spread * (rate / (1 - mean**count))
-    before: torch.Tensor = weight.detach() + (-move if group["maximize"] else move)
+    before: torch.Tensor = weight.detach() + move
     return before / (1 - rate * group["weight_decay"]) if group.get("decoupled_weight_decay") else before
