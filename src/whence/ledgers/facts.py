@@ -64,6 +64,10 @@ def _subject(args: Any, _kwargs: Any, _result: Any) -> Facts:
     return args[0], (), {}
 
 
+def _restore(args: Any, _kwargs: Any, _result: Any) -> Facts:
+    return args[0], (), {"by": type(args[0])}
+
+
 def _load(args: Any, kwargs: Any, result: Any) -> Facts:
     module, state = args[0], args[1] if len(args) > 1 else kwargs.get("state_dict", {})
     own = {storage_of(each) for each in (*nn.Module.parameters(module), *nn.Module.buffers(module))} - {0}
@@ -90,20 +94,33 @@ def _load(args: Any, kwargs: Any, result: Any) -> Facts:
 def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
     """Which weights a file has in it, whether an optimizer's state, and where the run was."""
     entries = result.items() if isinstance(result, dict) else ()
-    states = [str(key) for key, each in entries if isinstance(each, dict) and {"state", "param_groups"} <= each.keys()]
-    progress = any(isinstance(key, str) and isinstance(each, int) for key, each in entries)
+    parts = [(key, each) for key, each in entries if isinstance(key, str) and isinstance(each, dict)]
+    states = [key for key, each in parts if {"state", "param_groups"} <= each.keys()]
+    groups = result[states[0]]["param_groups"] if states else ()
     weights = [each for each in states_in(result) if each]
-    plans = [(str(key), plan_in(each)) for key, each in entries if isinstance(each, dict) and "last_epoch" in each]
+    plans = [(key, plan_in(each)) for key, each in parts if "last_epoch" in each]
     return (
         None,
         (),
         {
             "optimizer": states[0] if states else "",
-            "progress": progress,
+            "rate": chosen_rate(groups[0]) if groups else None,
+            "progress": [key for key, each in entries if isinstance(key, str) and isinstance(each, int)],
             "states": weights,
             "schedules": [each for each in plans if each[1].get("last_epoch", 0) > 0],
+            "scales": [
+                (key, float(each["scale"]))
+                for key, each in parts
+                if {"scale", "growth_factor"} <= each.keys() and isinstance(each["scale"], int | float)
+            ],
         },
     )
+
+
+def chosen_rate(group: Any) -> float | None:
+    """The rate of a group of weights before a schedule has changed it."""
+    rate = group.get("initial_lr", group.get("lr"))
+    return float(rate) if isinstance(rate, int | float) else None
 
 
 def plan_in(state: Any) -> dict[str, int | float]:
@@ -124,7 +141,7 @@ FACTS: dict[Kind, Callable[[Any, Any, Any], Facts]] = {
     Kind.UNSCALE: _unscale,
     Kind.STATE: _subject,
     Kind.LOAD: _load,
-    Kind.RESTORE: _subject,
+    Kind.RESTORE: _restore,
     Kind.READ: _read,
     Kind.CAST: _cast,
 }

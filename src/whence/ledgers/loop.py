@@ -13,6 +13,7 @@ import torch
 from torch.optim import Optimizer
 
 from whence.source.sites import Site
+from whence.tape.trip import RateTrial
 
 MOST_EVENTS = 4096
 
@@ -95,6 +96,8 @@ class OptimizerEntry:
     rates: tuple[float, ...] = ()
     """The smallest and the largest learning rate it stepped with."""
     climb: Climb = field(default_factory=Climb)
+    overshot: RateTrial | None = None
+    """An update of its that threw up the loss, and would not have done so at a smaller rate."""
     steps: int = 0
     evaluates: bool = False
     """Its step is given a closure, which it may call several times."""

@@ -23,6 +23,7 @@ MOST_NODES = 4_000
 MOST_PASSED = 40_000
 """Nodes that are only passed on the way to the oldest: the graph of one step may have thousands."""
 MOST_ALIASES = 8
+COSTLY = 16 * 2**20
 
 
 @dataclass(eq=False, slots=True)
@@ -39,6 +40,10 @@ class Holding:
     """Autograd's number of the oldest node: the same at each look, if the graphs of all steps hang together."""
     ends: tuple[weakref.ref[torch.Tensor], ...] = ()
     """What a container had first and last."""
+    outlived: bool = False
+    """The weights of its graphs have changed since: no backward can use them."""
+    bounded: bool = False
+    """It lets go of the oldest by itself."""
 
     @property
     def was_emptied(self) -> bool:
@@ -52,7 +57,7 @@ class Holding:
     @property
     def grows(self) -> bool:
         """It has grown at every one of the last three looks, with the steps."""
-        if len(self.sizes) < 3:
+        if len(self.sizes) < 3 or self.bounded:
             return False
         (a, small, _), (b, middle, _), (c, large, _) = self.sizes[-3:]
         return middle - small >= 0.4 * (b - a) > 0 and large - middle >= 0.4 * (c - b) > 0
@@ -96,12 +101,15 @@ class MemoryLedger:
     def _container(self, step: int, alias: Alias, thing: Any) -> Holding | None:
         self.repeats.look(alias, thing)
         length = len(elements(thing))
-        if length < FEWEST or (isinstance(thing, deque) and thing.maxlen is not None):
+        if length < FEWEST:
             return None
+        bounded = isinstance(thing, deque) and thing.maxlen is not None
         size, graph = _measured(thing)
-        if not size:
+        outlived = graph and size >= COSTLY and _is_outlived(thing)
+        if not size or (bounded and not outlived):
             return None
-        holding = Holding([alias], type(thing).__name__, graph, ends=_ends(thing))
+        kind = type(thing).__name__
+        holding = Holding([alias], kind, graph, ends=_ends(thing), outlived=outlived, bounded=bounded)
         return self._enter("container", id(thing), step, length, size, holding)
 
     def _tensor(self, step: int, alias: Alias, tensor: torch.Tensor) -> Holding | None:
@@ -119,6 +127,7 @@ class MemoryLedger:
             # Another graph than at the last look, or other things.
             known.sizes, known.oldest = [], holding.oldest
         known.graph, known.shape, known.ends = holding.graph, holding.shape, holding.ends
+        known.outlived = holding.outlived
         if not known.sizes or known.sizes[-1][0] < step:
             known.sizes = [*known.sizes[-6:], (step, length, size)]
         return known
@@ -145,6 +154,39 @@ def _measured(container: Any) -> tuple[int, bool]:
     if not found or found < 0.5 * len(picked):
         return 0, False
     return size * length // max(len(picked), 1), graphs > 0.5 * found
+
+
+def _is_outlived(container: Any) -> bool:
+    """Whether most of the graphs in a container were made before the last update."""
+    held = elements(container)
+    graphs = [
+        each for one in held[:: max(len(held) // SAMPLED, 1)] for each in _tensors(one) if node_of(each) is not None
+    ]
+    return 2 * sum(map(_has_outlived_its_weights, graphs)) > len(graphs)
+
+
+def _has_outlived_its_weights(tensor: torch.Tensor) -> bool:
+    """A node that still has an activation, and refuses a weight: that was changed in place since. One that was freed refuses all."""
+    pending, seen = [node_of(tensor)], set[int]()
+    while pending and len(seen) < MOST_NODES:
+        node = pending.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        given, refused = 0, 0
+        for name in _saved_by(node):
+            try:
+                given += isinstance(getattr(node, name), torch.Tensor)
+            except RuntimeError:
+                refused += 1
+        if given and refused:
+            return True
+        pending += [below for below, _ in node.next_functions]
+    return False
+
+
+def _saved_by(node: Any) -> list[str]:
+    return [name for name in dir(type(node)) if name.startswith("_saved_")]
 
 
 def _ends(container: Any) -> tuple[weakref.ref[torch.Tensor], ...]:
@@ -190,9 +232,7 @@ def graph_size(tensor: torch.Tensor, storages: set[int] | None = None) -> tuple[
             continue
         nodes += 1
         size += 512
-        for name in dir(type(node)):
-            if not name.startswith("_saved_"):
-                continue
+        for name in _saved_by(node):
             try:
                 saved = getattr(node, name)
             except RuntimeError:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import weakref
 from array import array
 from dataclasses import dataclass, field
-from types import CodeType, FrameType, FunctionType
+from functools import partial
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from whence.ledgers.facts import plan_in
+from whence.ledgers.facts import chosen_rate, plan_in
 from whence.lineage.loops.turns import Rounds, rounds_of
 from whence.source.sites import Site, user_frames
 
 MOST_SCHEDULES = 64
 MOST_RATES = 2**16
+MOST_METRICS = 256
 GONE = 1e-3
 """Of the first rate: with less than that of it nothing is learnt any more."""
 
@@ -32,6 +36,14 @@ class Schedule:
     """Its optimizer, by the one weak reference that there is to it: it tells that also when it is gone."""
     formula: CodeType | None = None
     """The program's function that gives the rate, where there is one."""
+    numbers: frozenset[int] = frozenset()
+    """The whole numbers that this function knows: the length of a warm-up, of the run."""
+    chosen: float = 0.0
+    """The optimizer's rate before any schedule."""
+    mode: str = ""
+    """Which way a metric is to go that it waits for: min, max."""
+    metrics: array[float] = field(default_factory=lambda: array("d"))
+    """What it was given of it first."""
     built: tuple[Site, ...] = ()
     stepped: tuple[Site, ...] = ()
     """Where it was last stepped."""
@@ -105,6 +117,7 @@ class ScheduleLedger:
         step: int,
         updates: int,
         epoch: int,
+        metric: float | None = None,
     ) -> None:
         """A scheduler has set a rate: while it was built, or by a step. `epoch` is the number of the one that the last batch came in."""
         found = self._of(scheduler)
@@ -122,6 +135,8 @@ class ScheduleLedger:
             found.steps += 1
             found.stepped = stack
             found.updates, found.accompanied = updates - found._before, updates - found._began
+            if metric is not None and len(found.metrics) < MOST_METRICS:
+                found.metrics.append(metric)
             found.passed += epoch != found._epoch
             found._epoch = epoch
         found.note(rate, step)
@@ -143,19 +158,46 @@ class ScheduleLedger:
         if known is not None:
             return known
         optimizer = getattr(scheduler, "optimizer", None)
+        formulas = list(getattr(scheduler, "lr_lambdas", ()))
         made = Schedule(
             weakref.ref(scheduler),
             type(scheduler).__name__,
             _planned(scheduler),
             _swings(scheduler),
             weakref.ref(optimizer) if optimizer is not None else None,
-            next(
-                (each.__code__ for each in getattr(scheduler, "lr_lambdas", ()) if isinstance(each, FunctionType)), None
-            ),
+            next((each.__code__ for each in formulas if isinstance(each, FunctionType)), None),
+            frozenset(number for each in formulas for number in _numbers_of(each)),
+            _chosen(optimizer),
+            str(getattr(scheduler, "mode", "")),
         )
         self.known.append(made)
         del self.known[:-MOST_SCHEDULES]
         return made
+
+
+def _numbers_of(formula: Any) -> set[int]:
+    """The whole numbers that a function was given where it was made: as variables around it, defaults, by partial, as its object's own."""
+    known: list[Any] = []
+    while isinstance(formula, partial):
+        known += [*formula.args, *formula.keywords.values()]
+        formula = formula.func
+    if isinstance(formula, MethodType):
+        formula, owner = formula.__func__, formula.__self__
+        known += getattr(owner, "__dict__", {}).values()
+    if isinstance(formula, FunctionType):
+        # A variable around it may have no value yet.
+        with contextlib.suppress(ValueError):
+            names = inspect.getclosurevars(formula)
+            known += [*names.nonlocals.values(), *names.globals.values()]
+        known += formula.__defaults__ or ()
+    else:
+        known += getattr(formula, "__dict__", {}).values()
+    return {each for each in known if type(each) is int}
+
+
+def _chosen(optimizer: Any) -> float:
+    groups = optimizer.param_groups if optimizer is not None else ()
+    return (chosen_rate(groups[0]) if groups else None) or 0.0
 
 
 def _rate(scheduler: Any) -> float | None:

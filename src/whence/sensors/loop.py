@@ -53,10 +53,13 @@ class LoopSensor(Sensor):
         self._wrap(nn.Module, "load_state_dict", self._reporting(Kind.LOAD))
         self._wrap(nn.Module, "_apply", self._announcing(Kind.CAST))
         self._wrap(Optimizer, "load_state_dict", self._reporting(Kind.RESTORE))
+        self._wrap(GradScaler, "load_state_dict", self._reporting(Kind.RESTORE))
         self._wrap(torch, "load", self._reporting(Kind.READ))
         self._wrap(GradScaler, "update", self._announcing(Kind.RESCALE))
         for scheduler in SCHEDULERS:
             self._wrap(scheduler, "step", self._reporting(Kind.SCHEDULE))
+        # All others make a step while they are built.
+        self._wrap(ReduceLROnPlateau, "__init__", self._reporting(Kind.SCHEDULE))
 
     def _announcing(self, kind: Kind) -> Callable[[Any], Any]:
         """Report before the call is made: what it changes is still as it was."""

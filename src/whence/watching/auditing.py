@@ -43,6 +43,7 @@ from whence.tape.batches import LoaderInfo, is_from_a_signal
 from whence.tape.passes import PassBook
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Tape, Value
+from whence.tape.trip import RateTrial
 from whence.watching.updates import kept_in_float32
 
 LEDGER_STEPS = 200
@@ -137,15 +138,16 @@ class Auditor:
         if kind is Kind.CLEAR:
             detail["versions"], detail["number"] = self._age(), self.passes.tape.count
         if kind in (Kind.LOAD, Kind.READ):
-            detail["steps"] = sum(each.steps for each in self.built)
+            detail["made"] = {each: each.steps for each in self.built}
+            detail["steps"] = sum(detail["made"].values())
         if kind is Kind.LOAD:
             self.files.loaded()
         if kind is Kind.READ:
             self.files.read(detail["states"], self.host.roots())
         self.loop.note(kind, self.host.step, stack, subject, written, **detail)
 
-    def scheduled(self, scheduler: Any, stack: tuple[Site, ...]) -> None:
-        """A scheduler has set a rate."""
+    def scheduled(self, scheduler: Any, stack: tuple[Site, ...], metric: float | None = None) -> None:
+        """A scheduler has set a rate, after a look at a metric maybe."""
         optimizer = getattr(scheduler, "optimizer", None)
         self.schedules.note(
             scheduler,
@@ -154,6 +156,7 @@ class Auditor:
             step=self.host.step,
             updates=self._updates_of(optimizer) if isinstance(optimizer, Optimizer) else 0,
             epoch=self.batches.present,
+            metric=metric,
         )
 
     def _updates_of(self, optimizer: Optimizer) -> int:
@@ -259,6 +262,16 @@ class Auditor:
     def tests_rates(self, optimizer: Optimizer) -> bool:
         """Whether a range test is under way."""
         return self._entry(optimizer).climb.times >= CLIMBS
+
+    def keeps_rate(self, optimizer: Optimizer) -> bool:
+        """Whether it has stepped with one rate only, which is the one it has, and is the only one that steps."""
+        stepping = [each for each in self.built if each.steps]
+        rate = optimizer.param_groups[0]["lr"]
+        return stepping == [self._entry(optimizer)] and stepping[0].rates == (rate, rate)
+
+    def overshot(self, optimizer: Optimizer, trial: RateTrial | None) -> None:
+        entry = self._entry(optimizer)
+        entry.overshot = entry.overshot or trial
 
     def evaluates(self, optimizer: Optimizer) -> None:
         """A step that is given a closure: what it does between its evaluations is its own affair."""

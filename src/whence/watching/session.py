@@ -50,6 +50,7 @@ from whence.tape.passes import PassBook
 from whence.tape.preparation import Preparation
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Tape
+from whence.tape.trip import RateTrial
 from whence.watching.aside import Aside, AsStep, Unread, Unseen, recording
 from whence.watching.auditing import AUDITS, Auditor
 from whence.watching.diagnosing import Diagnoser
@@ -273,6 +274,12 @@ class Session:
 
     def schedule_of(self, optimizer: Optimizer) -> Schedule | None:
         return self.auditor.schedules.of(weakref.ref(optimizer))
+
+    def keeps_rate(self, optimizer: Optimizer) -> bool:
+        return self.auditor.keeps_rate(optimizer)
+
+    def overshot(self, optimizer: Optimizer, trial: RateTrial | None) -> None:
+        self.auditor.overshot(optimizer, trial)
 
     def known_optimizers(self) -> list[Optimizer]:
         return self.optimizers.known()

@@ -32,9 +32,10 @@ from whence.tape.passes import PassBook
 from whence.tape.portions import Portions
 from whence.tape.replay import Plan, trouble_in
 from whence.tape.tape import Call, Value, flatten
-from whence.tape.trip import BadUpdate, Consequence, Notice, Trip
+from whence.tape.trip import BadUpdate, Consequence, Notice, RateTrial, Trip
 from whence.watching.course import Course
 from whence.watching.diagnosing import Diagnoser
+from whence.watching.overshoot import LooksBack, before_last_update
 from whence.watching.scales import Scales
 from whence.watching.statistics import Statistics
 from whence.watching.telling import Telling, as_known, as_skipped
@@ -61,6 +62,8 @@ class Host(Protocol):
     def optimizer_count(self) -> int: ...
     def tests_rates(self, optimizer: Optimizer) -> bool: ...
     def schedule_of(self, optimizer: Optimizer) -> Schedule | None: ...
+    def keeps_rate(self, optimizer: Optimizer) -> bool: ...
+    def overshot(self, optimizer: Optimizer, trial: RateTrial | None) -> None: ...
 
 
 @dataclass(slots=True)
@@ -106,6 +109,7 @@ class Tripwires:
         """That the loss explodes, and what comes of it, is what a range test of rates is made for."""
         self._scales = Scales()
         self._rate: RateProbe | None = None
+        self._looks_back = LooksBack()
         self._stepping: weakref.ref[Optimizer] | None = None
         self._rounds_eps = self._is_own = self._may_spoil = False
         self.portions = Portions()
@@ -497,12 +501,20 @@ class Tripwires:
             self._told_update = True
             self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
             self.telling.mark_lost(weights)
-        elif self.course.jumped and self.telling.cause is None and self.course.explodes():
+        elif self._looks_back.is_due(self.course, optimizer) and self.host.keeps_rate(optimizer):
+            self._look_back(optimizer)
+        if update is None and self.course.jumped and self.telling.cause is None and self.course.explodes():
             if self.host.tests_rates(optimizer):
                 self._test_exploded = True
                 return
             self.course.tried()
             self._rate = self._rate_probe(float(optimizer.param_groups[0]["lr"]), weights)
+
+    def _look_back(self, optimizer: Optimizer) -> None:
+        probe = self._rate_probe(float(optimizer.param_groups[0]["lr"]), [])
+        if probe is not None:
+            probe.before = before_last_update(optimizer)
+            self.host.overshot(optimizer, self.host.diagnose(probe.look_back))
 
     def _rate_probe(self, rate: float | None, weights: list[torch.Tensor]) -> RateProbe | None:
         loss = self._loss

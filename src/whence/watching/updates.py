@@ -17,6 +17,7 @@ from whence.tape.trip import BadState, BadUpdate, RateTrial
 ABSURD = 1e12
 SUDDEN = 30.0
 RAISED = 3.0
+ABOUT = 0.01
 FACTORS = (0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 
 
@@ -133,17 +134,28 @@ class RateProbe:
         if [each.shape for each in new] != [copy.shape for _, copy in self.before]:
             return None
         moves = {id(weight): (copy, now.detach()) for (weight, copy), now in zip(self.before, new, strict=True)}
+        return self._tried(moves, observed=0.0)
+
+    def look_back(self) -> RateTrial | None:
+        """The same of an update that was made before the loss was computed that was observed."""
+        return self._tried({id(weight): (copy, weight.detach()) for weight, copy in self.before}, observed=1.0)
+
+    def _tried(self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], *, observed: float) -> RateTrial | None:
+        """The loss was observed with this share of the update made."""
         try:
             start = self._loss(moves, 0.0)
             raised = self._loss(moves, 1.0)
-            if start is None or not same_bits(start, self.observed):
+            seen = raised if observed else start
+            if start is None or seen is None or not same_bits(seen, self.observed):
                 return None
             low, high = float(start.item()), float(raised.item()) if raised is not None else math.inf
             if math.isfinite(high) and (high < RAISED * abs(low) or high <= low or high < 2 * self.start):
                 return None
+            # An update that was made for another batch may not lower the loss of this one; a sound one leaves it about where it is.
+            bound = low + ABOUT * abs(low) if observed else low
             for factor in FACTORS:
                 tried = self._loss(moves, factor)
-                if tried is not None and float(tried.item()) < low:
+                if tried is not None and float(tried.item()) < bound:
                     return RateTrial(self.rate, low, high, factor, float(tried.item()))
         except (Unreplayable, RuntimeError, KeyError):
             pass

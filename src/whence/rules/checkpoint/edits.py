@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from whence.rules.checkpoint.fitting import Surplus
 from whence.rules.refusals import call_of
-from whence.source.blocks import SCOPES, Stack, holds_at, is_run_before, names_in, target_of
+from whence.source.blocks import SCOPES, Stack, holds_at, is_known_before, is_run_before, names_in, target_of
 from whence.source.edits import diff_of, diffs_of, give_by_name, in_parentheses, insert_after, replace_node
 from whence.source.signatures import is_called_once, one_more_parameter
 from whence.source.sites import Site
@@ -56,24 +58,32 @@ def new_name(failed: FailedCall, old: str, new: str) -> str | None:
     return _rewritten(failed, f"{new + '.'!r} + k.removeprefix({start!r}) if k.startswith({start!r}) else k")
 
 
-def loaded_as_well(read: Stack, loaded: Stack, built: Site | None, key: str) -> str | None:
-    """One more part of a checkpoint loaded: behind the part that is, or where what it belongs to is built later.
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """A part of a checkpoint, what it belongs to by the program's name, and the statement that makes that, where it is known."""
 
-    The three lines are those that read the file, load the other part, and build what this part belongs to.
+    key: str
+    name: str
+    made: ast.stmt | None
+
+
+def loaded_as_well(read: Stack, loaded: Stack, parts: Sequence[Unloaded]) -> str | None:
+    """More parts of a checkpoint loaded: behind the part that is, or where what they belong to is built later.
+
+    The two lines are those that read the file and load the other part.
     """
-    if not read or not loaded:
+    if not read or not loaded or not parts:
         return None
-    return _loaded_here(read[0], loaded[0], built, key) or _loaded_by_the_helper(read[0], loaded, built, key)
+    return _loaded_here(read[0], loaded[0], parts) or _loaded_by_the_helper(read[0], loaded, parts)
 
 
-def _loaded_by_the_helper(read: Site, way: Stack, built: Site | None, key: str) -> str | None:
-    """Where a function reads and loads, and has not what the part belongs to: its caller gives it that as well."""
+def _loaded_by_the_helper(read: Site, way: Stack, parts: Sequence[Unloaded]) -> str | None:
+    """Where a function reads and loads, and has not what the parts belong to: its caller gives it that as well."""
     loaded, caller = way[0], way[1] if len(way) > 1 else None
     statement, call = loaded.statement(), caller.node() if caller is not None else None
     function = enclosing(statement, *SCOPES) if statement is not None else None
-    checkpoint, owner = target_of(read), target_of(built) if built is not None else None
-    called = caller.statement() if caller is not None else None
-    if caller is None or called is None or statement is None or checkpoint is None or owner is None:
+    checkpoint, called = target_of(read), caller.statement() if caller is not None else None
+    if caller is None or called is None or statement is None or checkpoint is None:
         return None
     if (
         not isinstance(function, ast.FunctionDef)
@@ -81,25 +91,35 @@ def _loaded_by_the_helper(read: Site, way: Stack, built: Site | None, key: str) 
         or not is_called_once(function, call)
     ):
         return None
-    (variable, is_read), (name, made) = checkpoint, owner
-    given = name.rpartition(".")[2]
-    if not holds_at(variable, is_read, statement) or not holds_at(name, made, called) or given in names_in(function):
+    variable, is_read = checkpoint
+    given = [part.name.rpartition(".")[2] for part in parts]
+    are_known = all(part.made is not None and holds_at(part.name, part.made, called) for part in parts)
+    if not are_known or not holds_at(variable, is_read, statement) or set(given) & names_in(function):
         return None
+    texts = [f'{name}.load_state_dict({variable}["{part.key}"])' for name, part in zip(given, parts, strict=True)]
     return diffs_of(
-        one_more_parameter(loaded.filename, function, given),
-        line_after(loaded.filename, statement, f'{given}.load_state_dict({variable}["{key}"])'),
-        give_by_name(caller.filename, call, given, name),
+        one_more_parameter(loaded.filename, function, ", ".join(given)),
+        line_after(loaded.filename, statement, *texts),
+        *(give_by_name(caller.filename, call, name, part.name) for name, part in zip(given, parts, strict=True)),
     )
 
 
-def _loaded_here(read: Site, loaded: Site, built: Site | None, key: str) -> str | None:
-    first = loaded.statement()
-    checkpoint = target_of(read)
-    owner = target_of(built) if built is not None else None
-    if first is None or checkpoint is None or owner is None:
+def _loaded_here(read: Site, loaded: Site, parts: Sequence[Unloaded]) -> str | None:
+    first, checkpoint = loaded.statement(), target_of(read)
+    if first is None or checkpoint is None:
         return None
-    (variable, is_read), (name, made) = checkpoint, owner
-    place = first if holds_at(name, made, first) else made if is_run_before(first, made) else None
-    if place is None or not holds_at(variable, is_read, place):
-        return None
-    return diff_of(line_after(loaded.filename, place, f'{name}.load_state_dict({variable}["{key}"])'))
+    variable, is_read = checkpoint
+    lines: dict[ast.stmt, list[str]] = {}
+    for part in parts:
+        place = _place(part, first)
+        if place is None or not holds_at(variable, is_read, place):
+            return None
+        lines.setdefault(place, []).append(f'{part.name}.load_state_dict({variable}["{part.key}"])')
+    return diff_of(*(line_after(loaded.filename, place, *texts) for place, texts in lines.items()))
+
+
+def _place(part: Unloaded, first: ast.stmt) -> ast.stmt | None:
+    """Behind the part that is loaded, or behind the line that makes what this part belongs to."""
+    if part.made is None:
+        return first if is_known_before(part.name, first) else None
+    return first if holds_at(part.name, part.made, first) else part.made if is_run_before(first, part.made) else None

@@ -1,17 +1,16 @@
-"""Weights and states that were to be loaded."""
+"""Weights that were to be loaded."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
 
-from whence.finding import Confidence, Finding, Severity
+from whence.finding import Finding
 from whence.ledgers.audit import Audit
-from whence.ledgers.loop import Event, Kind
+from whence.ledgers.loop import Kind
 from whence.rules.checkpoint.arriving import nothing_arrived
-from whence.rules.checkpoint.edits import loaded_as_well
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -101,99 +100,3 @@ def _patch(site: Site, prefix: tuple[str, str] | None) -> str | None:
     start = prefix[0]
     renamed = f"{{k.removeprefix({start!r}): v for k, v in {text}.items() if k.startswith({start!r})}}"
     return diff_of(replace_node(site.filename, given, renamed))
-
-
-@audit_rule("checkpoint/incomplete-resume", Rank.CALL)
-def incomplete_resume(audit: Audit) -> Finding | None:
-    """A resumed run lost part of its state.
-
-    What happened
-        A checkpoint has the model's weights, the optimizer's state and the epoch; the weights were loaded and the epoch is taken up, the
-        optimizer's state is not, or that of its schedule. Or it is refused: the optimizer was built with other groups than the one that
-        was saved.
-    Why it matters
-        Adam begins anew with empty moments: the first steps after the resume are large and badly estimated, and the loss jumps.
-    How it is detected
-        A file that was read has an optimizer's state and an epoch or step in it, a model loaded its weights, and an optimizer with state
-        goes on stepping without having loaded anything; or the same schedule as in the file begins at 0 after the optimizer has its
-        state back. Where load_state_dict raises, the groups of the state against the optimizer's.
-    How to fix it
-        optimizer.load_state_dict(checkpoint["optimizer"]), and the scheduler's and the scaler's likewise.
-    When it stays silent
-        Files of weights alone, fine-tuning from them, optimizers that have no state, schedules with other settings than the saved one;
-        programs that catch the refusal and begin anew.
-    Cost
-        A look at what torch.load gives.
-    """
-    events = list(audit.loop.events)
-    for number, event in enumerate(events):
-        if event.kind is not Kind.READ or not event.detail["optimizer"] or not event.detail["progress"]:
-            continue
-        later = events[number + 1 :]
-        load = next((each for each in later if each.kind is Kind.LOAD), None)
-        if load is None or load.site is None or load.detail["missing"] or load.detail["unexpected"]:
-            # Part of the weights: fine-tuning, not a resume.
-            continue
-        if any(each.kind is Kind.RESTORE for each in later):
-            continue
-        after = sum(entry.steps for entry in audit.built) - load.detail["steps"]
-        if after < 3 or not any(entry.stateful and entry.steps for entry in audit.built):
-            continue
-        return tell_silent(
-            audit,
-            "checkpoint/incomplete-resume",
-            spot=Spot.of_site(load.site),
-            symptom=Spot.of_site(event.site) if event.site is not None else None,
-            step=load.step,
-            op="load_state_dict",
-            severity=Severity.WARNING,
-            confidence=Confidence.LIKELY,
-            verdict=f"the run is resumed without its optimizer's state ({event.detail['optimizer']!r} in the checkpoint is not used)",
-            what=f"{after} steps since, with moments that began at zero",
-            why="The optimizer's moments and step count belong to the run as the weights do.",
-            fix=f"Load it as well: optimizer.load_state_dict(checkpoint[{event.detail['optimizer']!r}]).",
-            patch=loaded_as_well(event.stack, load.stack, _where_built(audit, later), event.detail["optimizer"]),
-        )
-    return _schedule_begun_anew(audit, events)
-
-
-def _where_built(audit: Audit, later: list[Event]) -> Site | None:
-    """The line that builds the optimizer that goes on stepping, if there is only one."""
-    stepping = [each.detail["entry"] for each in later if each.kind is Kind.STEP] or audit.built
-    sites = {entry.stack[0] for entry in stepping if entry.stateful and entry.steps and entry.stack}
-    return next(iter(sites)) if len(sites) == 1 else None
-
-
-def _schedule_begun_anew(audit: Audit, events: list[Event]) -> Finding | None:
-    """The optimizer has its state back, and the same schedule as in the checkpoint counts from its beginning."""
-    for number, event in enumerate(events):
-        restored = [each for each in events[number + 1 :] if each.kind is Kind.RESTORE and each.site is not None]
-        plans = event.detail["schedules"] if event.kind is Kind.READ and restored else []
-        for key, plan in plans:
-            later = [each for each in audit.schedules.known if each.steps and each.began >= event.step]
-            anew = next((each for each in later if _is_anew(each.came_to, plan)), None)
-            if anew is None or any(each.came_to.get("last_epoch", 0) > plan["last_epoch"] for each in later):
-                continue
-            return tell_silent(
-                audit,
-                "checkpoint/incomplete-resume",
-                spot=spot_at(restored[0].site),
-                symptom=Spot.of_site(anew.stepped[0]) if anew.stepped else None,
-                step=anew.began,
-                op="load_state_dict",
-                severity=Severity.WARNING,
-                confidence=Confidence.LIKELY,
-                verdict=f"the run is resumed and its schedule begins anew ({key!r} in the checkpoint is not used)",
-                what=f"{anew.kind} counts from 0 again; it had come to {plan['last_epoch']}",
-                why=f"A scheduler goes by its own count: it repeats its beginning here, and ends at a rate of {anew.last:g}.",
-                fix=f"Load it as well: scheduler.load_state_dict(checkpoint[{key!r}]).",
-                patch=loaded_as_well(event.stack, restored[0].stack, anew.built[0] if anew.built else None, key),
-            )
-    return None
-
-
-def _is_anew(now: dict[str, int | float], saved: dict[str, int | float]) -> bool:
-    """The same settings, and the first step."""
-    counts = {"last_epoch", "_step_count"}
-    own = {name: each for name, each in saved.items() if name not in counts}
-    return now.get("last_epoch") == 1 and all(now.get(name) == each for name, each in own.items())

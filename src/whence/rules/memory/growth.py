@@ -39,15 +39,19 @@ def graph_kept(audit: Audit) -> Finding | None:
         Memory grows with every step, until the program is killed.
     How it is detected
         The program's own variables and attributes are looked at after 3, 6, 12, 24 ... steps: a container whose tensors have graphs
-        and which grows with the steps; a sum whose graph does.
+        and which grows with the steps; a sum whose graph does. Or one that has many megabytes of graphs whose weights were updated
+        since they were made, even if it is emptied now and then.
     How to fix it
         .item() for numbers, .detach() for tensors.
     When it stays silent
-        Containers that are emptied or bounded, graphs that a backward is still to use in this step. It is a note where the bytes are few.
+        Containers that are emptied or bounded, unless they are large and no backward can use what they hold; graphs that a backward is
+        still to use in this step. It is a note where the bytes are few.
     Cost
         A walk over the program's variables, a dozen times in a run.
     """
     for holding in audit.memory.holdings():
+        if holding.outlived and not holding.grows:
+            return _outlived(audit, holding)
         if holding.grows and holding.graph and (holding.kind != "tensor" or _is_sum(holding, audit)):
             return _tell(
                 audit,
@@ -58,6 +62,20 @@ def graph_kept(audit: Audit) -> Finding | None:
                 fix="Keep numbers: .item() for a scalar, .detach() for a tensor.",
             )
     return None
+
+
+def _outlived(audit: Audit, holding: Holding) -> Finding | None:
+    """A container that is emptied now and then, or holds the last few only: what it costs meanwhile."""
+    return _tell(
+        audit,
+        holding,
+        "memory/graph-kept",
+        verdict=f"{holding.name} keeps the graphs of {holding.sizes[-1][1]} steps alive, {size_text(holding.bytes)}, and no backward can use them",
+        what=f"{size_text(holding.bytes)} in step {holding.sizes[-1][0]}",
+        why="A tensor with a graph keeps the activations that backward would need. The weights of these graphs have been updated since: "
+        "a backward through them would fail, only their numbers are of use.",
+        fix="Keep numbers: .item() for a scalar, .detach() for a tensor; compute what is never differentiated under torch.no_grad().",
+    )
 
 
 @audit_rule("memory/growing-graph", Rank.CALL)
@@ -151,7 +169,7 @@ def _rate(holding: Holding) -> float:
 
 
 def _tell(
-    audit: Audit, holding: Holding, rule: str, *, verdict: str, why: str, fix: str, quiet: bool = False
+    audit: Audit, holding: Holding, rule: str, *, verdict: str, why: str, fix: str, what: str = "", quiet: bool = False
 ) -> Finding | None:
     spot = filled_at(holding, audit)
     if spot is None or rule in audit.told:
@@ -167,7 +185,8 @@ def _tell(
         severity=Severity.WARNING if loud and not quiet else Severity.INFO,
         confidence=Confidence.PROVEN,
         verdict=verdict,
-        what=f"{size_text(holding.bytes)}{steps}"
+        what=what
+        or f"{size_text(holding.bytes)}{steps}"
         + (f", {size_text(_rate(holding))} more with every step" if audit.step else ""),
         why=why,
         fix=fix,

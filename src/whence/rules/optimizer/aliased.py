@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-
-from torch import nn
 
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
+from whence.rules.optimizer.targets import gives_targets, run_without_gradients
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.shape.layers import root_of
 from whence.rules.telling import tell_silent
 from whence.source.definitions import find_attribute, find_definition
 from whence.source.edits import diff_of, insert_after, replace_node
@@ -20,10 +17,8 @@ from whence.source.spots import Spot
 from whence.source.statements import import_of
 from whence.source.text import enclosing, function_node, parent_of, text_of, tree_of
 from whence.tape.scopes import Scope
-from whence.tape.slices import BACKWARDS, is_random
 from whence.tape.tape import Call, Value, storage_of
 
-LOSSES = 5
 MOST_CALLS = 2_000
 FOLLOWS = frozenset({"add_", "lerp_", "copy_", "__iadd__"})
 ALIASES = frozenset({"data.__get__", "detach"})
@@ -42,7 +37,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
     How it is detected
         load_state_dict is given tensors that are the module's own memory, after steps have changed it, or under another name. Or a
         network that is only run without gradients, and whose results a loss is made from, has all its weights in the memory of those
-        that an optimizer trains. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory. Or a
+        that an optimizer trains, or is a copy.copy of the trained one. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory. Or a
         weight is mixed with itself, as a target is with the weights that it follows.
     How to fix it
         copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
@@ -63,7 +58,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
             found = _kept_alias(audit, event)
         if found is not None:
             return found
-    return _target_that_moves(audit) or _average_of_itself(audit) or _mixed_with_itself(audit)
+    return _target_that_moves(audit) or _shallow_copy(audit) or _average_of_itself(audit) or _mixed_with_itself(audit)
 
 
 def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr) -> Finding | None:
@@ -159,11 +154,11 @@ def definition_of(node: ast.expr, site: Site) -> Spot | None:
 def _target_that_moves(audit: Audit) -> Finding | None:
     """A network that a loss takes its targets from, and that lies in the memory of the one that is trained."""
     trained = _trained(audit)
-    for scope, module, numbers in _only_without_gradients(audit):
+    for scope, module, numbers in run_without_gradients(audit):
         weights = list(module.parameters())
         if not weights or any(audit.is_owned(each) or storage_of(each) not in trained for each in weights):
             continue
-        if not _gives_targets(audit, numbers):
+        if not gives_targets(audit, numbers):
             continue
         name = audit.modules.path_of(module)
         spot = _data_assignment(audit, scope)
@@ -181,6 +176,44 @@ def _target_that_moves(audit: Audit) -> Finding | None:
             patch=_copied(spot),
         )
     return None
+
+
+def _shallow_copy(audit: Audit) -> Finding | None:
+    """`copy.copy(model)`: another module with the very parts of the first, and a loss takes its targets from it."""
+    for scope, module, numbers in run_without_gradients(audit):
+        own = [each for each in (vars(module).get("_modules"), vars(module).get("_parameters")) if each]
+        twins = [each for each in audit.modules.roots() if each is not module and type(each) is type(module)]
+        if not any(one is each for twin in twins for one in vars(twin).values() for each in own):
+            continue
+        if not all(audit.is_owned(each) for each in module.parameters()) or not gives_targets(audit, numbers):
+            continue
+        call = scope.called_from[0].node()
+        spot = definition_of(call.func, scope.called_from[0]) if isinstance(call, ast.Call) else None
+        made = spot.node() if spot is not None else None
+        return tell_silent(
+            audit,
+            "optimizer/aliased-weights",
+            spot=spot or Spot.of_site(scope.called_from[0]),
+            symptom=Spot.of_site(scope.called_from[0]),
+            step=audit.step,
+            verdict=f"{text_of(spot.filename, made) if spot is not None and made is not None else 'the copy'} has the weights that are "
+            "trained: it moves with every step",
+            what="a loss is made from its results, which are computed without gradients",
+            why="copy.copy gives a new module that holds the same layers. A target that moves with the network it is the target of holds "
+            "nothing back.",
+            fix="Copy the weights as well: copy.deepcopy(model).",
+            patch=_made_deep(spot),
+        )
+    return None
+
+
+def _made_deep(spot: Spot | None) -> str | None:
+    """`copy.copy(model)` to `copy.deepcopy(model)`."""
+    made = spot.node() if spot is not None else None
+    if spot is None or not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
+        return None
+    module = text_of(spot.filename, made.func.value)
+    return diff_of(replace_node(spot.filename, made.func, f"{module}.deepcopy")) if made.func.attr == "copy" else None
 
 
 def _trained(audit: Audit) -> set[int]:
@@ -304,53 +337,6 @@ def _made(value: Value) -> Call | None:
 def _with_clone(site: Site) -> str | None:
     node = site.node()
     return diff_of(insert_after(site.filename, node, ".clone()")) if node is not None else None
-
-
-def _only_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:
-    """Outermost modules that recorded steps run without gradients alone, and the numbers of the calls in them."""
-    without: dict[int, Scope] = {}
-    numbers: dict[int, set[int]] = {}
-    with_gradients: set[int] = set()
-    for call in audit.tape.calls:
-        root = root_of(call)
-        module = root.module if root is not None and root.called_from else None
-        if root is None or module is None or call.phase != "forward":
-            continue
-        if call.grad_mode:
-            with_gradients.add(id(module))
-        else:
-            without[id(module)] = root
-            numbers.setdefault(id(module), set()).add(call.number)
-    for key, scope in without.items():
-        if key not in with_gradients and (module := scope.module) is not None:
-            yield scope, module, numbers[key]
-
-
-def _gives_targets(audit: Audit, numbers: set[int]) -> bool:
-    """Whether the last losses are made from what these calls gave since the last update.
-
-    Numbers count, not choices: an action that was drawn, or an index, is what the network did, and not what it is aimed at. What was
-    computed before an update is what the network said then, whatever becomes of its memory.
-    """
-    losses = [call for call in audit.tape.calls if call.name in BACKWARDS and call.operands][-LOSSES:]
-    updates = [call.number for call in audit.tape.calls if call.phase == "optimizer" and call.name == "step"]
-    used = [(loss, set(_numbers_behind(loss)) & numbers) for loss in losses]
-    fresh = [
-        min(found) > max((each for each in updates if each < loss.number), default=-1) for loss, found in used if found
-    ]
-    return bool(fresh) and all(fresh)
-
-
-def _numbers_behind(loss: Call) -> Iterator[int]:
-    pending, seen = list(loss.operands), set[int]()
-    while pending and len(seen) < MOST_CALLS:
-        value = pending.pop()
-        call = value.call
-        if call is None or id(call) in seen or not value.dtype.is_floating_point or is_random(call):
-            continue
-        seen.add(id(call))
-        yield call.number
-        pending += call.operands
 
 
 def _data_assignment(audit: Audit, scope: Scope) -> Spot | None:

@@ -64,13 +64,13 @@ def stepped_after(audit: Audit, entry: OptimizerEntry, backward: Site) -> str | 
     statement = backward.statement()
     if not isinstance(statement, ast.Expr):
         return None
-    for name, known in _names_of(audit, entry, backward.filename):
+    for name, known in names_of(audit, entry, backward.filename):
         if holds_at(name, known, statement):
             return diff_of(line_after(backward.filename, statement, f"{name}.step()"))
     return None
 
 
-def _names_of(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[tuple[str, ast.stmt]]:
+def names_of(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[tuple[str, ast.stmt]]:
     """What an optimizer is called where, in a file."""
     made = target_of(entry.stack[0]) if entry.stack and entry.stack[0].filename == filename else None
     if made is not None:

@@ -13,6 +13,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.rules.optimizer.edits import moved_behind, stepped_after
 from whence.rules.optimizer.rates import spot_of_formula
+from whence.rules.optimizer.unreached import step_not_reached
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.blocks import dotted
@@ -61,7 +62,8 @@ def discarded_gradient(audit: Audit) -> Finding | None:
         for site, pairs in by_line.items():
             empty = sum(each.kind is Kind.STEP and not each.written for each in story)
             nothing = empty >= ENOUGH and empty >= 0.9 * steps
-            often = len(pairs) >= max(ENOUGH, steps)
+            # Each time anew: a program may leave out its first updates, and make all others.
+            often = len(pairs) >= max(ENOUGH, steps) and _turns(story, pairs) >= min(steps, ENOUGH)
             stands_still = nothing and audit.final and not _any_changed(audit, entry)
             if not (nothing or often) or len(pairs) < ENOUGH or (_is_read(audit, entry, pairs) and not stands_still):
                 continue
@@ -98,6 +100,13 @@ def discarded_gradient(audit: Audit) -> Finding | None:
                 else (),
             )
     return None
+
+
+def _turns(story: Sequence[Event], pairs: Sequence[tuple[Event, Event]]) -> int:
+    """Before how many of the steps gradients were lost."""
+    steps = [number for number, each in enumerate(story) if each.kind is Kind.STEP]
+    places = [story.index(clear) for _, clear in pairs]
+    return len({sum(step < place for step in steps) for place in places})
 
 
 def _moved(
@@ -163,8 +172,8 @@ def no_update(audit: Audit) -> Finding | None:
     """The loop runs and no parameter changes.
 
     What happened
-        Gradients are computed again and again, and no step uses them: step is never called, is called when there are no gradients,
-        or the learning rate is zero. Or the program changes the weights by itself, beside an optimizer that it clears or schedules.
+        Gradients are computed again and again, and no step uses them: step is never called, or stands behind a condition that never
+        holds, is called when there are no gradients, or the learning rate is zero. Or the program changes the weights by itself, beside an optimizer that it clears or schedules.
     Why it matters
         Nothing is learnt; or it is learnt without the momentum, the decay and the schedule that were asked for.
     How it is detected
@@ -195,7 +204,8 @@ def no_update(audit: Audit) -> Finding | None:
                 if found is not None:
                     return found
                 continue
-            return tell_silent(
+            unreached = step_not_reached(audit, entry, backwards[-1].site, passes=len(backwards))
+            return unreached or tell_silent(
                 audit,
                 "optimizer/no-update",
                 spot=Spot.of_site(backwards[-1].site),

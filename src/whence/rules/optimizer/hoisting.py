@@ -1,4 +1,4 @@
-"""An optimizer that a function builds at each of its calls, built once by the caller and given to the function: an edit of optimizer/recreated."""
+"""An optimizer that a function builds at each of its calls, built once by its caller or its object's constructor: the edits of optimizer/recreated."""
 
 from __future__ import annotations
 
@@ -6,13 +6,31 @@ import ast
 import builtins
 import copy
 
-from whence.source.blocks import LOOPS, SCOPES, Stack, bound_by, dotted, names_in, statements_around, target_of
-from whence.source.definitions import all_parameter_names, argument_for, bindings_in
+from whence.source.blocks import (
+    LOOPS,
+    SCOPES,
+    Stack,
+    bound_by,
+    constructor_of,
+    dotted,
+    is_used_between,
+    names_in,
+    self_of,
+    statements_around,
+    target_of,
+)
+from whence.source.definitions import (
+    all_parameter_names,
+    argument_for,
+    attribute_definitions,
+    bindings_in,
+    class_of_method,
+)
 from whence.source.edits import diff_of, give_by_name
 from whence.source.signatures import is_called_once, one_more_parameter
 from whence.source.sites import Site
-from whence.source.statements import line_before, remove_statement
-from whence.source.text import enclosing, parent_of, text_of
+from whence.source.statements import line_before, move_after, remove_statement
+from whence.source.text import enclosing, parent_of, statement_of, text_of
 
 
 def built_by_the_caller(stack: Stack) -> str | None:
@@ -44,6 +62,55 @@ def built_by_the_caller(stack: Stack) -> str | None:
         give_by_name(site.filename, call, name, name),
         line_before(site.filename, loop, f"{name} = {text}"),
     )
+
+
+def built_by_the_constructor(stack: Stack) -> str | None:
+    """`self.opt = Adam(self.model.parameters())` of a method put at the end of __init__, where all that it is made of is there then, for good."""
+    depth = kept_at(stack)
+    made = target_of(stack[depth]) if depth is not None else None
+    if depth is None or made is None:
+        return None
+    (name, statement), filename = made, stack[depth].filename
+    method = enclosing(statement, *SCOPES)
+    init, own = constructor_of(method), self_of(method)
+    if not isinstance(method, ast.FunctionDef) or init is None or method is init or own != self_of(init):
+        return None
+    used = {each for each in map(dotted, ast.walk(statement)) if each is not None and each.startswith(f"{own}.")}
+    used = {".".join(each.split(".")[:2]) for each in used} - {name}
+    strange = names_in(statement) & ({*all_parameter_names(method), *bindings_in(method)} - {own})
+    others = [one for each in _written(name, init) if (one := statement_of(each)) is not None and one is not statement]
+    if strange or not name.startswith(f"{own}.") or not all(_is_nothing_yet(each, init) for each in others):
+        return None
+    if not all(_is_set_for_good(each, init) for each in used):
+        return None
+    if is_used_between(name, others[-1] if others else init.body[0], init.body[-1]):
+        return None
+    return diff_of(*move_after(filename, statement, init.body[-1]))
+
+
+def kept_at(stack: Stack) -> int | None:
+    """Where an object gets what is built as one of its own: the place in the way to it."""
+    depth = _where_it_gets_its_name(stack)
+    made = target_of(stack[depth]) if depth is not None else None
+    return depth if made is not None and "." in made[0] else None
+
+
+def _is_set_for_good(name: str, init: ast.FunctionDef) -> bool:
+    """An attribute that the constructor sets, under no condition, and no other line of the class."""
+    written = _written(name, init)
+    return bool(written) and all(statement_of(each) in init.body for each in written)
+
+
+def _is_nothing_yet(statement: ast.stmt, init: ast.FunctionDef) -> bool:
+    """`self.opt = None` of a constructor."""
+    value = getattr(statement, "value", None)
+    return statement in init.body and isinstance(value, ast.Constant) and value.value is None
+
+
+def _written(name: str, init: ast.FunctionDef) -> list[ast.AST]:
+    owner = class_of_method(init)
+    methods = [each for each in (owner.body if owner is not None else ()) if isinstance(each, ast.FunctionDef)]
+    return [each.node for method in methods for each in attribute_definitions(name, method)]
 
 
 def _where_it_gets_its_name(stack: Stack) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from types import FrameType
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
@@ -12,15 +13,21 @@ from whence.lineage.grounds import ground_of
 from whence.lineage.properties import IsNumber
 from whence.lineage.written import written_number, written_setting
 from whence.rules.nonfinite.telling import number_text, tell_trip
+from whence.rules.optimizer.group_rates import groups_that_stand_still
 from whence.rules.optimizer.rates import capped, set_at
 from whence.rules.rule import Rank, audit_rule, trip_rule
 from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, replace_node
+from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.trip import RateTrial, Trip
 
 FAR_ABOVE = 1.5
 """Times the rate that an optimizer was built with."""
+LAST = 20
+LONG_ENOUGH = 50
+STILL_THERE = 0.9
+"""Of the loss before the step that threw it up."""
 
 
 @trip_rule("optimizer/learning-rate-high", Rank.CAUSE)
@@ -34,7 +41,8 @@ def learning_rate_high(trip: Trip) -> Finding | None:
         The weights grow with every step until a number overflows: first the loss is inf, then everything is NaN.
     How it is detected
         When a loss is thirty times the usual, the step is replayed from before its update and after it, and with a
-        tenth, a hundredth ... of the update.
+        tenth, a hundredth ... of the update. When a loss is three times the first, the update that Adam has just made is taken back
+        by its moments, and tried likewise: that is told in the end, if the loss never came below where it was before.
     How to fix it
         The rate that lowered the loss, or less; a warm-up where only the first steps are too large. A rate that has grown since the
         optimizer was built is told at the schedule, or at the line that sets it.
@@ -53,9 +61,8 @@ def learning_rate_high(trip: Trip) -> Finding | None:
     if (raised := _raised(trip, trial, rate)) is not None:
         return raised
     # A schedule has changed it since.
-    written = _written(
-        trip, trip.optimizer.defaults.get("lr", trial.rate) if trip.optimizer is not None else trial.rate
-    )
+    chosen = trip.optimizer.defaults.get("lr", trial.rate) if trip.optimizer is not None else trial.rate
+    written = _written(trip.built, trip.frames, chosen)
     after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
     return tell_trip(
         trip,
@@ -124,20 +131,56 @@ def _by_hand(trip: Trip, trial: RateTrial) -> Finding | None:
     )
 
 
-def _written(trip: Trip, rate: float) -> Spot | None:
+@audit_rule("optimizer/learning-rate-high", Rank.GENERAL)
+def thrown_out(audit: Audit) -> Finding | None:
+    """One of the first updates threw the loss up, and it has not come below where it was since."""
+    for entry in audit.built:
+        trial, losses = entry.overshot, [each for each in list(audit.losses)[-LAST:] if math.isfinite(each)]
+        if not audit.final or trial is None or trial.rate is None or entry.steps < LONG_ENOUGH or len(losses) < LAST:
+            continue
+        end = sum(losses) / len(losses)
+        if end < STILL_THERE * trial.before or not entry.stack:
+            continue
+        rate = float(f"{trial.rate * trial.factor:.3g}")
+        written = _written(entry.stack, audit.frames, trial.rate)
+        before, after = number_text(trial.before), number_text(trial.after)
+        return tell_silent(
+            audit,
+            "optimizer/learning-rate-high",
+            spot=written or Spot.of_site(entry.stack[0]),
+            symptom=Spot.of_site(entry.stack[0]),
+            step=audit.step,
+            op=entry.kind,
+            phase="optimizer",
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"the learning rate {trial.rate:g} is too high: a single step raised the loss from {before} to {after}, and "
+            f"after {entry.steps} steps it is no lower",
+            what=f"the last losses are {number_text(end)} in the mean",
+            why=f"The same update at a rate of {rate:g} leaves the loss at {number_text(trial.smaller)}. {entry.kind} moves every weight by about the rate in each step, however small its gradient is: the first steps "
+            "threw the weights to where nothing is learnt any more.",
+            fix=f"Begin with a learning rate of {rate:g} or less.",
+            counterfactual=f"at {rate:g} the loss of the same batch goes from {before} to {number_text(trial.smaller)}, at "
+            f"{trial.rate:g} to {after}",
+            patch=_patch(written, rate),
+        )
+    return None
+
+
+def _written(built: tuple[Site, ...], frames: list[FrameType], rate: float) -> Spot | None:
     """The rate as a literal: in the optimizer's constructor, or where that has it from."""
-    node = trip.built[0].node() if trip.built else None
+    node = built[0].node() if built else None
     if not isinstance(node, ast.Call):
         return None
     given = next(iter([each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]), None)
     if given is None:
         # `**settings`
         return written_setting("lr", rate) if any(each.arg is None for each in node.keywords) else None
-    spot = SourceTrace(IsNumber(rate), trip.frames).follow(given, ground_of(trip.built, trip.frames)).spot
+    spot = SourceTrace(IsNumber(rate), frames).follow(given, ground_of(built, frames)).spot
     made = spot.node() if spot is not None else None
     literal = made.value if isinstance(made, ast.Assign | ast.AnnAssign) else made
     if spot is None or not isinstance(literal, ast.Constant) or literal.value != rate:
-        return written_number(trip.built, given, rate)
+        return written_number(built, given, rate)
     return Spot.of_node(spot.filename, literal)
 
 
@@ -155,6 +198,7 @@ def learning_rate_low(audit: Audit) -> Finding | None:
 
     What happened
         After many steps with gradients the weights are where they were, to within a hundredth of a percent, and the loss has not moved.
+        Or those of some groups are, whose rate is a ten-thousandth of that of the others, or less.
     Why it matters
         The run learns nothing it was meant to learn in its time.
     How it is detected
@@ -162,10 +206,15 @@ def learning_rate_low(audit: Audit) -> Finding | None:
     How to fix it
         A larger learning rate: try factors of ten.
     When it stays silent
-        Losses that fall, few steps, frozen weights. It is a note: a schedule may begin so.
+        Losses that fall, few steps, frozen weights, groups with a rate of zero. It is a note where all weights stand still: a schedule
+        may begin so.
     Cost
         A few hundred elements of each weight are kept.
     """
+    return groups_that_stand_still(audit) or _moves_nothing(audit)
+
+
+def _moves_nothing(audit: Audit) -> Finding | None:
     losses = [each for each in audit.losses if math.isfinite(each)]
     if not audit.final or audit.step < 30 or len(losses) < 30 or audit.told - {"optimizer/unscaled-accumulation"}:
         return None

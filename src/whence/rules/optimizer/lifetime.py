@@ -9,7 +9,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.rules.optimizer.edits import built_once
 from whence.rules.optimizer.freezing import gradient_taken_away
-from whence.rules.optimizer.hoisting import built_by_the_caller
+from whence.rules.optimizer.hoisting import built_by_the_caller, built_by_the_constructor, kept_at
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.sites import Site
@@ -44,20 +44,22 @@ def recreated(audit: Audit) -> Finding | None:
             site = entry.stack[0]
             counts[site] = counts.get(site, 0) + 1
             if counts[site] >= ENOUGH:
+                kept, again = kept_at(entry.stack), _repeated(entry.stack)
                 return tell_silent(
                     audit,
                     "optimizer/recreated",
-                    spot=Spot.of_site(_repeated(entry.stack)),
-                    symptom=Spot.of_site(site),
+                    # An object's own is written over there; what a function has for itself is gone with each of its calls.
+                    spot=Spot.of_site(entry.stack[kept] if kept is not None else again),
+                    symptom=Spot.of_site(again if kept is not None else site),
                     step=audit.step,
                     op=entry.kind,
                     phase="optimizer",
                     severity=Severity.WARNING,
                     verdict=f"{entry.kind} is built anew again and again over the same weights, and loses its state each time",
-                    what=f"built {counts[site] + 1} times so far at this line",
+                    what=f"built {counts[site] + 1} times so far{' by this line' if kept is not None else ' at this line'}",
                     why="Moments and momentum belong to the optimizer object; a new one begins with none.",
                     fix="Build the optimizer once, before the loop.",
-                    patch=built_once(site) or built_by_the_caller(entry.stack),
+                    patch=built_once(site) or built_by_the_constructor(entry.stack) or built_by_the_caller(entry.stack),
                 )
     return None
 

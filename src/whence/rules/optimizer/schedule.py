@@ -8,6 +8,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.schedules import Schedule
+from whence.rules.optimizer.plateau import goes_the_other_way, other_mode
 from whence.rules.optimizer.stepping import (
     behind_each_update,
     behind_the_batches,
@@ -38,7 +39,8 @@ def schedule(audit: Audit) -> Finding | None:
     What happened
         A schedule that counts epochs is stepped for every batch, or one that counts batches once an epoch, or its horizon is counted in
         samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is stepped before the
-        optimizer, so that every rate comes too early. Or it is shorter than the loop: OneCycleLR raises after its last step.
+        optimizer, so that every rate comes too early. Or it waits for a metric to stop falling and is given one that is to rise. Or it is
+        shorter than the loop: OneCycleLR raises after its last step.
     Why it matters
         Most of the training happens at a rate that nobody chose.
     How it is detected
@@ -46,7 +48,9 @@ def schedule(audit: Audit) -> Finding | None:
         for every update, more than half of the steps have less than a thousandth of the first rate; or nearly all of the schedule is over
         in the first few epochs, and its first steps are a sound schedule for just the epochs there are. Or the horizon is the number of
         epochs and it is stepped for every batch, or the number of batches and it is stepped once an epoch, or longer than the run by the
-        batch size. Where it raises, the number it was given, followed back to where it was computed, against the turns of the loops
+        batch size. A function that gives the rates is asked for the numbers that it knows. The metrics that ReduceLROnPlateau was given:
+        they go the other way all along while the training loss does not rise, and are shares of a whole number (right answers), or are not
+        (a loss). Where it raises, the number it was given, followed back to where it was computed, against the turns of the loops
         around its step.
     How to fix it
         Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
@@ -63,7 +67,7 @@ def schedule(audit: Audit) -> Finding | None:
             found = _gone(audit, story) or _for_epochs(audit, story) or _swinging(audit, story) or _long(audit, story)
         else:
             found = _once_an_epoch(audit, story)
-        found = found or _ahead(audit, story)
+        found = found or _ahead(audit, story) or _the_other_way(audit, story)
         if found is not None:
             return found
     return None
@@ -173,19 +177,41 @@ def _long(audit: Audit, story: Schedule) -> Finding | None:
 def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
     """A horizon that is the number of updates, and a step for many of these only."""
     made, updates = story.steps, story.updates
-    if made < FEWEST_EPOCHS or updates < FEWEST_BATCHES * made or story.planned is None:
+    if made < FEWEST_EPOCHS or updates < FEWEST_BATCHES * made:
         return None
     # Counted in whole batches, or with one that is short left out or put in.
-    if story.planned not in (updates, updates - made, updates + made):
+    known = {story.planned} if story.planned is not None else story.numbers
+    planned = next((each for each in (updates, updates - made, updates + made) if each in known), None)
+    if planned is None:
         return None
     return _tell(
         audit,
         story,
-        verdict=f"the schedule is {story.planned} steps long and was stepped {made} times: it counts batches and is stepped once an epoch",
+        verdict=f"the schedule is {planned} steps long and was stepped {made} times: it counts batches and is stepped once an epoch",
         what=f"the rate went from {story.first:g} to {story.last:g} and the schedule had hardly begun",
         why=f"The run made {updates} updates, which is what {story.kind} was built for, and {made} steps of the scheduler.",
         fix="Call the scheduler's step after every update, in the loop over batches; or build it for the number of epochs.",
-        patch=behind_each_update(audit, story),
+        patch=behind_each_update(audit, story, planned),
+    )
+
+
+def _the_other_way(audit: Audit, story: Schedule) -> Finding | None:
+    """The rate is cut because a metric gets better."""
+    mode = goes_the_other_way(audit, story)
+    if not mode:
+        return None
+    first, last = story.metrics[0], story.metrics[-1]
+    return _tell(
+        audit,
+        story,
+        verdict=f'{story.kind} with mode="{story.mode}" takes better for worse: it cut the rate from {story.first:g} to {story.last:g} while '
+        f"the metric went from {first:.3g} to {last:.3g}",
+        what=f"{'a share of right answers that grows' if mode == 'max' else 'a loss that falls'} is no plateau",
+        why=f'With mode="{story.mode}" a metric that {"rises" if story.mode == "min" else "falls"} counts as one that does not get better'
+        + (", and that is the default." if story.mode == "min" else "."),
+        fix=f'Build it with mode="{mode}".',
+        patch=other_mode(story, mode),
+        is_built_wrong=True,
     )
 
 

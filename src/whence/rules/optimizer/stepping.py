@@ -39,14 +39,14 @@ def behind_the_batches(story: Schedule) -> str | None:
     return diff_of(*move_after(site.filename, _with_its_condition(step, loop), loop))
 
 
-def behind_each_update(audit: Audit, story: Schedule) -> str | None:
+def behind_each_update(audit: Audit, story: Schedule, planned: int) -> str | None:
     """The step put into the loop over batches, behind the optimizer's."""
     site = story.stepped[0] if story.stepped else None
     name, step = _plain_step(site) if site is not None else (None, None)
     ways = {each.stack for each in audit.loop.of(Kind.STEP)}
     if site is None or name is None or step is None or len(ways) != 1 or not (way := next(iter(ways))):
         return None
-    if story.planned is None or story.planned < story.updates:
+    if planned < story.updates:
         # It would refuse the last ones.
         return None
     update = way[0].statement()

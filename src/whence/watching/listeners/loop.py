@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
+
+import torch
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from whence.ledgers.loop import Kind
 from whence.source.sites import Site, frames_outside
@@ -16,7 +20,7 @@ class LoopListener(Listener):
         if session.is_looking or transforming():
             return
         if session.routine.on and kind is Kind.SCHEDULE and session.auditor.schedules.is_under_way(args[0]):
-            session.auditor.scheduled(args[0], stack)
+            session.auditor.scheduled(args[0], stack, _metric(args, kwargs))
             return
         with session.looking():
             if session.auditor.rounds.open:
@@ -27,7 +31,7 @@ class LoopListener(Listener):
             if kind is Kind.RESCALE:
                 session.tripwires.scale_ends(args[0], stack)
             elif kind is Kind.SCHEDULE:
-                session.auditor.scheduled(args[0], stack)
+                session.auditor.scheduled(args[0], stack, _metric(args, kwargs))
             else:
                 session.auditor.event(kind, stack, args, kwargs, result)
             if kind is Kind.SCHEDULE and getattr(args[0], "last_epoch", None) == 0:
@@ -42,3 +46,13 @@ class LoopListener(Listener):
         outer = frames_outside(exception)
         state: dict[str, Any] = {"scope": None, "step": session.step, "phase": "program"}
         session.explain(exception, lambda: session.explainer.traceback(exception, outer, **state))
+
+
+def _metric(args: Any, kwargs: Any) -> float | None:
+    """What a schedule is given that waits for a metric to stop getting better. It has asked for the number itself by now."""
+    given = args[1] if len(args) > 1 else kwargs.get("metrics")
+    if not isinstance(args[0], ReduceLROnPlateau):
+        return None
+    if isinstance(given, torch.Tensor):
+        return float(given.detach()) if given.numel() == 1 else None
+    return float(given) if isinstance(given, Real) else None

@@ -1,0 +1,73 @@
+"""A schedule that waits for a metric to stop getting better, and takes better for worse."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from itertools import combinations
+
+from whence.ledgers.audit import Audit
+from whence.ledgers.schedules import Schedule
+from whence.source.edits import diff_of, give_by_name
+
+FEWEST = 5
+RECORDS = 3
+MOST_COUNTED = 5000
+"""Samples in an evaluation: a share of more is hardly told from any other number."""
+EXACT = 1e-7
+RISEN = 1.05
+STEADY = 0.7
+GROWN, FALLEN = 1.1, 0.75
+"""The last metrics against the first."""
+
+
+def goes_the_other_way(audit: Audit, story: Schedule) -> str:
+    """The other way, where the metric went that one all along while training did not go wrong: max or min."""
+    metrics = list(story.metrics)
+    if story.mode not in ("min", "max") or len(metrics) < FEWEST or story.last >= story.first:
+        return ""
+    rising = [each if story.mode == "min" else -each for each in metrics]
+    if min(rising[2:]) <= min(rising[:2]) or not _rise(rising) or _has_risen(audit.losses):
+        return ""
+    end = sum(metrics[-RECORDS:]) / RECORDS
+    # Where a model learns by heart, a loss of the validation may rise from the first epoch on, and a score fall by a little. A share of
+    # right answers is no loss, and what falls so far is no score.
+    if story.mode == "min":
+        return "max" if end > GROWN * metrics[0] and is_share(metrics) else ""
+    return "min" if 0 < end < FALLEN * metrics[0] and min(metrics) > 0 and not is_share(metrics) else ""
+
+
+def _rise(numbers: Sequence[float]) -> bool:
+    """Some are above all that came before them, and of most pairs the later one is above the earlier."""
+    records = sum(each > max(numbers[:place]) for place, each in enumerate(numbers) if place)
+    pairs = [later > earlier for earlier, later in combinations(numbers, 2)]
+    return records >= RECORDS and sum(pairs) >= STEADY * len(pairs)
+
+
+def _has_risen(losses: Sequence[float]) -> bool:
+    known = list(losses)
+    third = len(known) // 3
+    return third == 0 or sum(known[-third:]) > RISEN * sum(known[:third])
+
+
+def is_share(numbers: Sequence[float]) -> bool:
+    """Whether they are shares, or percentages, of one whole number: so many of so many."""
+    few = sorted({each for each in numbers if each not in (0.0, 1.0, 100.0)})[:8]
+    if len(few) < RECORDS or not all(0 <= each <= 100 for each in few):
+        return False
+    shares = few if few[-1] <= 1 else [each / 100 for each in few]
+    return any(
+        all(abs(each * count - round(each * count)) <= EXACT * count for each in shares)
+        for count in range(2, MOST_COUNTED)
+    )
+
+
+def other_mode(story: Schedule, mode: str) -> str | None:
+    """The mode as it is to be, where it is written out, or left out, in the line that builds the schedule."""
+    call = story.built[0].node() if story.built else None
+    if not isinstance(call, ast.Call) or len(call.args) > 1:
+        return None
+    given = next((each.value for each in call.keywords if each.arg == "mode"), None)
+    if any(each.arg is None for each in call.keywords) or not (given is None or isinstance(given, ast.Constant)):
+        return None
+    return diff_of(give_by_name(story.built[0].filename, call, "mode", f'"{mode}"'))
