@@ -32,6 +32,7 @@ FEWEST = 8
 """So many predictions are needed to say how far they differ."""
 MOST_SCORES = 2**24
 """Of more, as many rows are looked at: those of a vocabulary would be copied whole."""
+LATE = 4
 SUSPECT = 10.0
 """How many times larger gradients have to look where they end, before the loss is differentiated to see."""
 
@@ -257,14 +258,21 @@ class UnitLedger:
         self.growth: list[Growth] = []
         self.spreads: dict[Spot, list[float]] = {}
         """For each loss, at each look: how far predictions differ from sample to sample, as a share of how far targets do."""
+        self.last = 0
+        """The step of the last look."""
         self.alike: dict[Spot, Alike] = {}
         """For a loss whose predictions were all the same at the last look: the call that was given different samples, and made them so."""
+
+    def spans(self, steps: int) -> bool:
+        """Whether the looks reach far into a run of so many steps: what is said of units holds for it, not only for its beginning."""
+        return LATE * self.last >= steps
 
     def look(self, study: Study) -> None:
         """One replay without a graph, of which little is kept: units are looked at as they are made."""
         if any(each.number is not None and not math.isfinite(each.number) for each in study.losses):
             # Nothing fires on NaN, and it is told already.
             return
+        self.last = study.step
         self._gradients(study)
         layers = _chain(study)
         units = {id(call) for _, call in study.loss_calls() if call.name in RELUS or call.name in FLAT}

@@ -232,14 +232,14 @@ def spot_at(site: Site | None) -> Spot | None:
 
 
 def place_of(call: Call, scene: Scene) -> Spot | None:
-    """Where a call stands in the program: its line; the layer's constructor where only a container of torch's calls it."""
+    """Where a call stands in the program: its line; the layer's constructor where only a container of torch's, or a library, calls it."""
     scope = call.module if isinstance(call.module, Scope) else None
-    if scope is not None and scope.module is not None and _is_torchs(scope.module):
+    if scope is not None and scope.module is not None:
         parent = scope.parent.module if scope.parent is not None else None
-        if parent is not None and _is_torchs(parent):
-            stack = scene.modules.built_at(scope.module)
-            if stack:
-                return Spot.of_site(stack[0])
+        contained = _is_torchs(scope.module) and parent is not None and _is_torchs(parent)
+        stack = scene.modules.built_at(scope.module)
+        if stack and (contained or (call.site is not None and call.site.is_indirect and not stack[0].is_indirect)):
+            return Spot.of_site(stack[0])
     return Spot.of_site(call.site) if call.site is not None else None
 
 

@@ -37,6 +37,15 @@ def _library_folders() -> tuple[str, ...]:
 
 
 LIBRARY_FOLDERS = _library_folders()
+PACKAGE_FOLDERS = tuple(
+    os.path.realpath(each) + os.sep
+    for each in {
+        *(sysconfig.get_paths()[key] for key in ("purelib", "platlib")),
+        *site_packages.getsitepackages(),
+        site_packages.getusersitepackages(),
+    }
+)
+TORCHS = ("torch", "functorch")
 
 
 @cache
@@ -55,6 +64,14 @@ def is_library(filename: str) -> bool:
     return path.startswith(LIBRARY_FOLDERS) or os.path.realpath(path).startswith(LIBRARY_FOLDERS)
 
 
+@cache
+def is_foreign(filename: str) -> bool:
+    """Tell whether a file is of an installed package other than torch: what that does is not what the line that called it says."""
+    path = os.path.realpath(filename)
+    folder = next((each for each in PACKAGE_FOLDERS if path.startswith(each)), None)
+    return folder is not None and path[len(folder) :].split(os.sep)[0] not in TORCHS and not is_own(filename)
+
+
 def is_own(filename: str) -> bool:
     """Tell whether a file is Whence's own code; the programs of `whence demo` are not."""
     return filename.startswith(OWN_FOLDER) and not filename.startswith(OWN_PROGRAMS)
@@ -68,10 +85,12 @@ class Site:
     f_lasti: int
     f_lineno: int
     f_globals: dict[str, Any] = field(repr=False)
+    is_indirect: bool = False
+    """A library other than torch stands between this line and what was seen to happen: the call that is written here is not that."""
 
     @classmethod
-    def of(cls, frame: FrameType) -> Site:
-        return cls(frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals)
+    def of(cls, frame: FrameType, *, is_indirect: bool = False) -> Site:
+        return cls(frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals, is_indirect)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Site) and self.f_code is other.f_code and self.f_lasti == other.f_lasti
@@ -179,12 +198,14 @@ def stack_of(exception: BaseException) -> tuple[Site, ...]:
 def user_stack(frame: FrameType | None) -> tuple[Site, ...]:
     """The sites of the user's own code that are running now, innermost first."""
     found: list[Site] = []
+    foreign = False
     while frame is not None and len(found) < DEEPEST_STACK:
         filename = frame.f_code.co_filename
         if not is_library(filename):
-            found.append(Site.of(frame))
+            found.append(Site.of(frame, is_indirect=foreign and not found))
         elif filename == RUNNER:
             break
+        foreign = foreign or is_foreign(filename)
         frame = frame.f_back
     return tuple(found)
 
@@ -199,6 +220,7 @@ class Stacks:
         """What `user_stack` gives."""
         frames: list[FrameType] = []
         key: list[int] = []
+        foreign = False
         while frame is not None and len(frames) < DEEPEST_STACK:
             code = frame.f_code
             if not is_library(code.co_filename):
@@ -207,13 +229,17 @@ class Stacks:
                 key += (id(code), frame.f_lasti, id(frame.f_globals))
             elif code.co_filename == RUNNER:
                 break
+            elif not frames:
+                foreign = foreign or is_foreign(code.co_filename)
             frame = frame.f_back
-        numbers = tuple(key)
+        numbers = (foreign, *key)
         stack = self._known.get(numbers)
         if stack is None:
             if len(self._known) >= MOST_STACKS:
                 self._known.clear()
-            stack = self._known[numbers] = tuple(Site.of(each) for each in frames)
+            stack = self._known[numbers] = tuple(
+                Site.of(each, is_indirect=foreign and each is frames[0]) for each in frames
+            )
         return stack
 
 

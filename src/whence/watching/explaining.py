@@ -130,7 +130,8 @@ class Explainer:
             frames = [*remains.frames, *outer]
             return self._asked(self._scene(call, remains.func, *remains.known(), exception, frames, fate))
 
-        key = (Site.of(remains.frames[0]), type(exception), str(exception))
+        # What a library first tries within itself may come again, and be the program's.
+        key = (Site.of(remains.frames[0]), type(exception), str(exception), fate is Fate.INTERNAL)
         if key not in self._known:
             self._known[key] = [] if fate is Fate.INTERNAL else ask(remains)
             retried = remains.func is not None or isinstance(exception, REFUSALS)

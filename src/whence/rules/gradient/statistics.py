@@ -28,11 +28,11 @@ def dead_units(audit: Audit) -> Finding | None:
     How to fix it
         A smaller learning rate, another initialisation (biases near zero), scaled inputs; LeakyReLU or GELU.
     When it stays silent
-        Fewer than half of the units; a few looks only. It is a note: experts that nobody asks are zero as well.
+        Fewer than half of the units; a few looks only, or none but at the beginning of a long run. It is a note: experts that nobody asks are zero as well.
     Cost
         A replay of a few recorded steps.
     """
-    if not audit.final:
+    if not audit.final or not audit.units.spans(audit.step):
         return None
     for entry in audit.units.entries.values():
         fired = entry.fired
@@ -74,7 +74,7 @@ def saturated(audit: Audit) -> Finding | None:
     Cost
         A replay of a few recorded steps.
     """
-    if not audit.final:
+    if not audit.final or not audit.units.spans(audit.step):
         return None
     for entry in audit.units.entries.values():
         if len(entry.flat) >= LOOKS and min(entry.flat) > 0.8:
@@ -112,7 +112,7 @@ def vanishing(audit: Audit) -> Finding | None:
     Cost
         One reading of the gradients in a few recorded steps.
     """
-    if not audit.final or len(audit.units.depths) < LOOKS:
+    if not audit.final or len(audit.units.depths) < LOOKS or not audit.units.spans(audit.step):
         return None
     looks = [each for each in audit.units.depths if len(each) >= DEEP and each[-1][1] > 0]
     if len(looks) < LOOKS or any(each[0][1] > VANISHED * each[-1][1] for each in looks):

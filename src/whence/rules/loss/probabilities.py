@@ -45,6 +45,8 @@ SOFTMAX = frozenset({"softmax", "softmin"})
 LOGS = frozenset({"log_softmax", "log", "log1p", "logsigmoid"})
 DIVISIONS = frozenset({"div", "__truediv__", "true_divide", "divide", "div_", "__itruediv__"})
 NEAR = 8
+ONLY_THAT = (nn.Softmax, nn.Softmax2d, nn.Softmin, nn.Sigmoid, nn.Hardsigmoid)
+"""Layers that do nothing but this: taken out, nothing else goes with it."""
 SIGMOID = frozenset({"sigmoid", "sigmoid_", "hardsigmoid", "expit"})
 
 
@@ -358,7 +360,7 @@ def _without(applied: Call, study: Study) -> str | None:
         return None
     own = applied.site.node() if applied.site is not None else None
     if node is not own:
-        if _builds_others(applied, study):
+        if _builds_others(applied, study) or not isinstance(study.layer_of(applied), ONLY_THAT):
             return None
         return diff_of(
             replace_node(
@@ -367,6 +369,8 @@ def _without(applied: Call, study: Study) -> str | None:
                 "nn.Identity()" if ast.unparse(node.func).startswith("nn.") else "torch.nn.Identity()",
             )
         )
+    if applied.site is None or applied.site.is_indirect:
+        return None
     functional = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) in (
         "F",
         "torch",

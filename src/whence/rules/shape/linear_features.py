@@ -1,7 +1,8 @@
 """A Linear's in_features is not what reaches it.
 
 What happened
-    A Linear layer (or F.linear, or a product with a weight, or a recurrent layer) got a last axis of another size than its weight has.
+    A Linear layer (or F.linear, or a product with a weight, or a recurrent layer, or a layer of Keras's) got a last axis of
+    another size than its weight has.
 Why it matters
     The message prints two folded matrices and names neither the layer nor the axis.
 How it is detected
@@ -34,6 +35,7 @@ from whence.lineage.written import written_number
 from whence.rules.operations import EXCHANGES, PRODUCTS, RESHAPES, STRICT
 from whence.rules.refusals import refusing
 from whence.rules.rule import rule
+from whence.rules.shape.declared import declared_features
 from whence.rules.shape.earlier import changed_leaf
 from whence.rules.shape.layers import table
 from whence.rules.shape.resolution import Fitting, fitting_resolution
@@ -50,7 +52,7 @@ from whence.tape.trial import try_shapes
 def linear_features(failed: FailedCall) -> Finding | None:
     operands = _operands(failed)
     if operands is None:
-        return None
+        return declared_features(failed)
     given, weight, wanted = operands
     if given.dim() == 0 or given.shape[-1] == wanted:
         return None

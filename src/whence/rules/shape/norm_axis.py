@@ -12,7 +12,7 @@ from whence.rules.rule import study_rule
 from whence.rules.shape.axes import Source, source_of
 from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
 from whence.source.edits import diff_of, in_parentheses, replace_node
-from whence.source.spots import Spot
+from whence.source.sites import Site
 from whence.source.text import text_of
 from whence.tape.operations import OVER_TIME
 from whence.tape.tape import Call, Value
@@ -58,18 +58,18 @@ def norm_axis(study: Study) -> Finding | None:
             "so that nothing raises.",
             fix=f"Transpose before and after: norm(x.{swapped}).{swapped}; "
             + ("or use a norm that counts features at axis 1." if axis > 1 else "or use LayerNorm."),
-            patch=_transposed(spot, swapped),
+            patch=_transposed(call.site, swapped),
         )
     return None
 
 
-def _transposed(spot: Spot | None, swapped: str) -> str | None:
-    node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+def _transposed(site: Site | None, swapped: str) -> str | None:
+    node = site.node() if site is not None and not site.is_indirect else None
+    if site is None or not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
         return None
-    inside = f"{in_parentheses(spot.filename, node.args[0])}.{swapped}"
+    inside = f"{in_parentheses(site.filename, node.args[0])}.{swapped}"
     return diff_of(
-        replace_node(spot.filename, node, f"{text_of(spot.filename, node.func)}({inside}).{swapped}"),
+        replace_node(site.filename, node, f"{text_of(site.filename, node.func)}({inside}).{swapped}"),
     )
 
 

@@ -2,13 +2,15 @@
 
 What happened
     A layer or function was given what another one returned, and that is not a tensor: the (output, state) of an LSTM, the
-    None of a forward without return, a dict; or a method of a tensor's that was not called.
+    None of a forward without return, a dict; or a method of a tensor's that was not called; or numbers that never became
+    a tensor: a numpy array, a list, a float.
 Why it matters
     The message is about the consumer; the mistake is where the result was not unpacked or not returned.
 How it is detected
-    The argument itself, and the expression that it came from, followed back to the call that gave it.
+    The argument itself, and the expression that it came from, followed back to the call that gave it. Numbers: the same call
+    on stand-ins without memory raises as it did, and no longer does with a tensor.
 How to fix it
-    Unpack it (out, _ = lstm(x)), or add the missing return.
+    Unpack it (out, _ = lstm(x)), add the missing return, or make a tensor of the numbers (torch.as_tensor).
 When it stays silent
     Errors that have nothing to do with tensors.
 Cost
@@ -28,6 +30,7 @@ from whence.lineage.grounds import ground_of
 from whence.lineage.results import Result, result_of
 from whence.rules.rule import rule
 from whence.rules.shape.uncalled import uncalled
+from whence.rules.shape.untensored import untensored
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.definitions import class_of_method
 from whence.source.edits import diff_of, insert_after, insert_before, replace_node
@@ -57,7 +60,7 @@ def wrong_container(failed: FailedCall) -> Finding | None:
             patch=_patch(thing, found) or _first_of_it(failed, thing, found),
             operands=(Operand("given", describe(thing)),),
         )
-    return None
+    return untensored(failed)
 
 
 def _candidates(failed: FailedCall) -> list[Any]:
