@@ -16,6 +16,7 @@ import torch
 from whence.lineage.datasets.pairing import numbers_of, parts_of
 from whence.lineage.datasets.preparing import innermost
 from whence.lineage.lines import LineWatch
+from whence.lineage.looking import is_array
 from whence.lineage.preparation import first_shown
 from whence.lineage.properties import Property
 from whence.source.spots import Spot
@@ -121,7 +122,8 @@ class Taken(Property):
     numbers: torch.Tensor
 
     def holds(self, thing: Any) -> bool | None:
-        found = numbers_of(thing)
+        is_scalar = type(thing).__module__ == "numpy" and hasattr(thing, "item") and not is_array(thing)
+        found = numbers_of(thing.item() if is_scalar else thing)
         return (
             found is not None and found.numel() == self.numbers.numel() and torch.equal(found.reshape(-1), self.numbers)
         )

@@ -111,7 +111,9 @@ class _Orders:
         for number, course in enumerate(self.courses):
             if course.statement is statement:
                 with suppress(Exception):
-                    keys = list(itertools.islice(keys_of(evaluated(course.over, frame), has_groups=course.has_groups), MOST))
+                    keys = list(
+                        itertools.islice(keys_of(evaluated(course.over, frame), has_groups=course.has_groups), MOST)
+                    )
                     self.keys[number] = keys
 
 

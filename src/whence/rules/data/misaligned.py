@@ -63,16 +63,16 @@ def misaligned(audit: Audit) -> Finding | None:
 
     What happened
         One of two things that go side by side was put in another order, or lost some of its elements, and the other was not: two
-        listings of files, inputs that a collate function sorts by length, an array that was shuffled alone. Or a target is one of the
-        numbers of its own window.
+        listings of files, inputs that a collate function sorts by length, an array that was shuffled alone. Or both were made key by
+        key, in two orders of the keys. Or a target is one of the numbers of its own window.
     Why it matters
         Every input has another one's label. The model learns the mean of the labels.
     How it is detected
         The files that are read for some samples: their names have numbers or stems in common, but not for the same sample. A sheet
         beside the files that the labels were read from: it names another file for them. A batch
         is put together again from its samples, in a child process, and their parts are looked for in it. In memory, what was
-        done before training is done again, in a child process: the inputs are rows of a table that has other labels for them. Where
-        that shows nothing, the program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
+        done before training is done again, in a child process: the inputs are rows of a table that has other labels for them, or the
+        keys that both were made of (groups, entries of a dict) are the same and come in another order. Where that shows nothing, the program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
         slide over one series, and in all of them the target stands at the same place of the input, of which the steps cut nothing off.
     How to fix it
         Sort both listings in the same way, or find one name from the other. Sort and filter pairs; index both with one permutation.

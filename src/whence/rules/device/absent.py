@@ -36,8 +36,8 @@ def absent_device(failed: FailedCall) -> Finding | None:
         return _named(value) == device if isinstance(value, str) else type(value) is int and value == given
 
     constants = list(_constants(names_it))
-    # A default that was set before: the call itself says nothing.
-    spot = _given(failed, names_it) or (constants[0] if given is None and len(constants) == 1 else None)
+    only = constants[0] if len(constants) == 1 and not _is_read(failed) else None
+    spot = _given(failed, names_it) or only
     is_one_of_several = bool(_count(device))
     return tell(
         failed,
@@ -159,7 +159,7 @@ def _constants(names_it: Wanted) -> Iterator[Spot]:
 
 
 def _is_question(parent: Any) -> bool:
-    return isinstance(parent, ast.Compare | ast.IfExp) or (
+    return isinstance(parent, ast.Compare | ast.IfExp | ast.List | ast.Tuple | ast.Set) or (
         isinstance(parent, ast.Call) and last_name(parent.func) in ("startswith", "endswith", "autocast", "GradScaler")
     )
 
@@ -173,9 +173,7 @@ def _patch(spot: Spot | None, device: torch.device, constants: list[Spot]) -> st
     if torch_here is None:
         return None
     return diff_of(
-        replace_node(
-            spot.filename, node, f'{text_of(spot.filename, node)} if {torch_here}.is_available() else "cpu"'
-        )
+        replace_node(spot.filename, node, f'{text_of(spot.filename, node)} if {torch_here}.is_available() else "cpu"')
     )
 
 
