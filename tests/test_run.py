@@ -263,6 +263,45 @@ def test_torchs_warnings_name_the_lines_that_they_name_without_the_watch(tmp_pat
     assert watched.rpartition("whence 3 steps")[0] == plain
 
 
+WARNS_WHEN_ASKED = """
+    import traceback
+    import warnings
+    import torch
+    from torch.utils.data import DataLoader, Sampler, TensorDataset
+
+    class Short(Sampler):
+        def __iter__(self):
+            yield 0
+            raise LookupError("no more")
+
+    def read(**words):
+        return list(DataLoader(TensorDataset(torch.arange(4.0)), batch_size=2, **words))
+
+    with warnings.catch_warnings(record=True) as kept:
+        warnings.simplefilter("always")
+        read(pin_memory=True)
+    print([(each.filename, each.lineno) for each in kept])
+    for words, filter in (({"pin_memory": True}, "error"), ({"sampler": Short()}, "ignore")):
+        with warnings.catch_warnings():
+            warnings.simplefilter(filter)
+            try:
+                read(**words)
+            except Exception:
+                print(traceback.format_exc())
+    warnings.filterwarnings("ignore", module="torch.utils.data")
+    read(pin_memory=True)
+"""
+
+
+def test_warnings_that_are_kept_raised_or_filtered_are_those_without_the_watch(tmp_path: Path) -> None:
+    script = write(tmp_path, WARNS_WHEN_ASKED)
+    plain = plain_run(script, cwd=tmp_path)
+    watched = under_whence(str(script), cwd=tmp_path)
+    assert "dataloader.py" in plain.stdout
+    assert watched.stdout == plain.stdout
+    assert "UserWarning" not in watched.stderr
+
+
 CATCHES = """
     import traceback
     import torch

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.utils.data import TensorDataset
 
 from whence.ledgers.batches import BatchLedger, LoaderEntry
 from whence.ledgers.changes import ChangeLedger
@@ -22,6 +23,8 @@ from whence.ledgers.weights import WeightEntry, WeightLedger
 from whence.lineage.datasets.endings import Ending, masked_class, masked_ending
 from whence.lineage.datasets.habits import Habits, habits_of
 from whence.lineage.datasets.pairing import Parting, parting_of
+from whence.lineage.datasets.preparing import innermost
+from whence.lineage.datasets.windows import Within, target_within
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.source.sites import Site
 from whence.tape.batches import LoaderInfo
@@ -82,6 +85,13 @@ class Audit(Scene):
                 indices = list(known[0].marks)
                 entry.habits = run_elsewhere(lambda: habits_of(info, indices), PATIENCE)
         return entry.habits
+
+    def within_of(self, entry: LoaderEntry) -> Within | None:
+        """Windows of a loader that have their targets in them. Of plain tensors rows are taken here: nothing of the program's runs."""
+        habits = self.habits_of(entry)
+        if habits is None and not entry.was_slid and type(innermost(entry.info.dataset)) is TensorDataset:
+            entry.was_slid, entry.within = True, target_within(entry.info.dataset)
+        return habits.within if habits is not None else entry.within
 
     def parting_of(self, entry: LoaderEntry) -> Parting | None:
         """Whether a collate function of the program's leaves together what belongs together: tried once, in a child process."""

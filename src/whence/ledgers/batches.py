@@ -16,6 +16,7 @@ from whence.lineage.datasets.epochs import Standing
 from whence.lineage.datasets.habits import Habits
 from whence.lineage.datasets.pairing import Parting
 from whence.lineage.datasets.stretches import Buffer
+from whence.lineage.datasets.windows import Within
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.batches import Batch, LoaderInfo
@@ -91,6 +92,9 @@ class LoaderEntry:
     was_divided: bool = False
     """Whether divisions by 255 were looked at while its samples are made."""
     was_paired: bool = False
+    within: Within | None = None
+    """How its windows have their targets in them, where it is made of plain tensors."""
+    was_slid: bool = False
     was_compared: bool = False
     """Whether a sheet beside its files was held against its labels."""
     was_ended: bool = False

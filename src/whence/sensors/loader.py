@@ -132,7 +132,11 @@ class LoaderSensor(Sensor):
     def _wrap_iterator_init(self, original: Any) -> Any:
         def __init__(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
             self._guarded(self._note_epoch, iterator, loader)
-            original(iterator, loader, *args, **kwargs)
+            try:
+                original(iterator, loader, *args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
 
         return __init__
 
@@ -142,7 +146,11 @@ class LoaderSensor(Sensor):
         def _reset(iterator: Any, loader: Any, first_iter: bool = False) -> None:
             if not first_iter:
                 self._guarded(self._note_epoch, iterator, loader)
-            original(iterator, loader, first_iter)
+            try:
+                original(iterator, loader, first_iter)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
 
         return _reset
 
@@ -150,7 +158,11 @@ class LoaderSensor(Sensor):
         rounds = self._rounds
 
         def _next_index(iterator: Any) -> Any:
-            indices = original(iterator)
+            try:
+                indices = original(iterator)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
             now = rounds.get(id(iterator))
             if now is not None and now.is_quick:
                 now.sent[0] = indices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from threading import get_ident
+from types import CodeType, FunctionType
 from typing import Any, Protocol, TypeVar
 
 from whence.tape.batches import is_from_a_signal
@@ -25,6 +26,16 @@ def hide_this_frame(exception: BaseException) -> None:
     """
     if exception.__traceback__ is not None:
         exception.__traceback__ = exception.__traceback__.tb_next
+
+
+UNCOUNTED = "#importlib._bootstrap"
+"""What Python looks for in the name of a file whose frames a warning does not count on its way up to the line that it is about."""
+
+
+@functools.cache
+def uncounted(code: CodeType) -> CodeType:
+    """The same code, in frames that `stacklevel` passes over: a warning of torch's is about the line that it is about without us."""
+    return code.replace(co_filename=code.co_filename + UNCOUNTED)
 
 
 class Postponed:
@@ -77,7 +88,10 @@ class Sensor:
     def _wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Replace a method until the sensor stops."""
         original = vars(owner)[name]
-        ours = functools.wraps(original)(make(original))
+        made = make(original)
+        if isinstance(made, FunctionType):
+            made.__code__ = uncounted(made.__code__)
+        ours = functools.wraps(original)(made)
         setattr(owner, name, ours)
 
         def undo() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 from torch import overrides
 from torch.nn.modules import module
 
+from whence.sensors.sensor import UNCOUNTED
+
 OURS = str(Path(__file__).parent)
 
 
@@ -53,7 +55,7 @@ def _frames(filename: str, lineno: int) -> tuple[FrameType | None, FrameType | N
     stack: list[FrameType] = []
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_filename != warnings.__file__:
+        if frame.f_code.co_filename != warnings.__file__ and not frame.f_code.co_filename.endswith(UNCOUNTED):
             stack.append(frame)
         frame = frame.f_back
     level = next((n for n, each in enumerate(stack) if _place(each) == (filename, lineno)), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from types import FrameType
 from typing import Any
 
 import torch
@@ -15,8 +16,11 @@ import torch
 from whence.lineage.datasets.pairing import numbers_of, parts_of
 from whence.lineage.datasets.preparing import innermost
 from whence.lineage.lines import LineWatch
+from whence.lineage.looking import is_array
+from whence.lineage.preparation import first_shown
 from whence.lineage.properties import Property
 from whence.source.spots import Spot
+from whence.source.text import statement_at
 
 NEIGHBOURS = 16
 SHORTEST = 4
@@ -32,6 +36,22 @@ class Within:
     target: str
     place: int
     length: int
+    first: int
+    targets: torch.Tensor
+    """Of that sample and its neighbours, one after the other."""
+
+
+def line_that_makes(within: Within, frames: list[FrameType]) -> Spot | None:
+    """The first line before training after which a variable has the targets, each at the number of its sample."""
+
+    def shows(thing: Any) -> bool:
+        numbers = numbers_of(thing)
+        rows = numbers[within.first : within.first + NEIGHBOURS] if numbers is not None and numbers.dim() else None
+        return rows is not None and torch.equal(rows.reshape(-1), within.targets)
+
+    found = first_shown(frames, shows)
+    statement = statement_at(*found) if found is not None else None
+    return Spot.of_node(found[0], statement) if found is not None and statement is not None else None
 
 
 def target_within(dataset: Any) -> Within | None:
@@ -43,12 +63,23 @@ def target_within(dataset: Any) -> Within | None:
     if any(each.keys() != parts[0].keys() or None in each.values() for each in parts):
         return None
     columns = {name: [each[name] for each in parts] for name in parts[0]}
-    for window, inputs in columns.items():
-        for target, wanted in columns.items() if _slide(inputs) else ():
-            place = _place_of(wanted, inputs) if target != window else None
-            if place is not None:
+    for window, given in columns.items():
+        inputs = _along_time(given)
+        for target, wanted in columns.items() if inputs is not None else ():
+            place = _place_of(wanted, inputs) if inputs is not None and target != window else None
+            if place is not None and inputs is not None:
                 spot = _line_that_takes(dataset, first, wanted[0])
-                return Within(spot, window, target, place, len(inputs[0]))
+                targets = torch.cat([each.reshape(-1) for each in wanted])
+                return Within(spot, window, target, place, len(inputs[0]), first, targets)
+    return None
+
+
+def _along_time(windows: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """Windows with the axis first along which they slide; convolutions have it last."""
+    for axis in range(windows[0].dim()):
+        turned = [each.movedim(axis, 0) for each in windows if axis < each.dim()]
+        if len(turned) == len(windows) and _slide(turned):
+            return turned
     return None
 
 
@@ -91,7 +122,8 @@ class Taken(Property):
     numbers: torch.Tensor
 
     def holds(self, thing: Any) -> bool | None:
-        found = numbers_of(thing)
+        is_scalar = type(thing).__module__ == "numpy" and hasattr(thing, "item") and not is_array(thing)
+        found = numbers_of(thing.item() if is_scalar else thing)
         return (
             found is not None and found.numel() == self.numbers.numel() and torch.equal(found.reshape(-1), self.numbers)
         )

@@ -16,6 +16,7 @@ from whence.ledgers.labels import Stream
 from whence.lineage.datasets.habits import places_of
 from whence.lineage.datasets.preparing import innermost
 from whence.lineage.datasets.sheets import mixed_up
+from whence.lineage.datasets.windows import Within, line_that_makes
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.loops.feeding import Place, functions_of
 from whence.lineage.loops.orders import Manner
@@ -34,6 +35,7 @@ from whence.lineage.loops.pairings import (
 from whence.lineage.loops.reordering import Apart, apart
 from whence.lineage.postmortem import evaluated
 from whence.lineage.rerunning import run_again
+from whence.rules.data.keys import Paired, misaligned_keys
 from whence.rules.data.rows import Compared, held_together, misaligned_rows
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
@@ -60,16 +62,16 @@ def misaligned(audit: Audit) -> Finding | None:
 
     What happened
         One of two things that go side by side was put in another order, or lost some of its elements, and the other was not: two
-        listings of files, inputs that a collate function sorts by length, an array that was shuffled alone. Or a target is one of the
-        numbers of its own window.
+        listings of files, inputs that a collate function sorts by length, an array that was shuffled alone. Or both were made key by
+        key, in two orders of the keys. Or a target is one of the numbers of its own window.
     Why it matters
         Every input has another one's label. The model learns the mean of the labels.
     How it is detected
         The files that are read for some samples: their names have numbers or stems in common, but not for the same sample. A sheet
         beside the files that the labels were read from: it names another file for them. A batch
         is put together again from its samples, in a child process, and their parts are looked for in it. In memory, what was
-        done before training is done again, in a child process: the inputs are rows of a table that has other labels for them. Where
-        that shows nothing, the program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
+        done before training is done again, in a child process: the inputs are rows of a table that has other labels for them, or the
+        keys that both were made of (groups, entries of a dict) are the same and come in another order. Where that shows nothing, the program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
         slide over one series, and in all of them the target stands at the same place of the input, of which the steps cut nothing off.
     How to fix it
         Sort both listings in the same way, or find one name from the other. Sort and filter pairs; index both with one permutation.
@@ -170,14 +172,13 @@ def _collated(audit: Audit, entry: LoaderEntry) -> Finding | None:
 
 def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
     """A target that lies within its own window: what is to be told is shown."""
-    habits = audit.habits_of(entry)
-    within = habits.within if habits is not None else None
+    within = audit.within_of(entry)
     if within is None or not _is_used_whole(audit, entry, within.window):
         return None
     return tell_silent(
         audit,
         "data/misaligned",
-        spot=within.spot or entry.info.built,
+        spot=within.spot or _made(audit, within) or entry.info.built,
         symptom=entry.info.built,
         step=audit.step,
         phase="data",
@@ -190,6 +191,14 @@ def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
         fix=f"Take what follows the window: number {within.length}, counted from where it begins.",
         counterfactual="neighbouring samples were fetched and compared, in a child process: it is so in all of them",
     )
+
+
+def _made(audit: Audit, within: Within) -> Spot | None:
+    """Where the targets of a dataset were made that only hands them on."""
+    try:
+        return run_elsewhere(lambda: line_that_makes(within, audit.frames), PATIENCE)
+    except NotPossible:
+        return None
 
 
 def _is_used_whole(audit: Audit, entry: LoaderEntry, part: str) -> bool:
@@ -263,6 +272,9 @@ def _in_memory(audit: Audit) -> Finding | None:
     )
     together = {each.__name__: _parameters(each) for each in kinds}
     together |= dict(_trainers(streams))
+    paired = _paired(streams, kinds, list(files), together)
+    if (by_keys := misaligned_keys(audit, paired, trained[0].info.built if trained else None)) is not None:
+        return by_keys
     for found, filename in (*_at_losses(streams), *_in_datasets(kinds), *_in_files(list(files), together, stacks)):
         if found is None or (found.change.manner is not Manner.FILTERED and not has_classes):
             # Of numbers it is not known that they are labels; but whoever is left out of one of two that go together is missed there.
@@ -288,6 +300,22 @@ def _in_memory(audit: Audit) -> Finding | None:
             fix="Do the same to both: one permutation or mask for both, or sort and filter a list of pairs.",
         )
     return None
+
+
+def _paired(
+    streams: list[Stream], kinds: list[type], files: list[str], together: dict[str, tuple[int, int] | None]
+) -> Iterator[Paired]:
+    """What goes side by side, as it is written: in a loss, in the elements of a dataset, in lines that pair."""
+    for given, label, _, scope, stack in _pairs_at(streams):
+        yield given, label, scope, stack[0].filename
+    for kind in kinds:
+        setter, filename = method_of(kind, "__init__")
+        parts = attributes_of_self(_indexed(kind))
+        if setter is not None and len(parts) > 1:
+            yield parts[0], parts[-1], setter, filename
+    for filename in files:
+        for scope in scopes_in(tree_of(filename) or ast.Module([], [])):
+            yield from ((one, other, scope, filename) for _, one, other in pairings_in(scope, together))
 
 
 def _kinds(dataset: object) -> Iterator[type]:

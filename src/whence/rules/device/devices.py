@@ -11,6 +11,7 @@ from torch import nn
 from whence.finding import Finding, Operand
 from whence.lineage.properties import HasDevice
 from whence.lineage.trail import trace, where_built
+from whence.rules.device.absent import absent_device
 from whence.rules.device.attributes import before_it_began, no_parameter
 from whence.rules.device.computed import refused_by_optimizer
 from whence.rules.operations import weight_of
@@ -212,18 +213,23 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
     """Operands live on different devices.
 
     What happened
-        A call was given tensors that are not in one place; usually a batch, a target or a new tensor was not moved.
+        A call was given tensors that are not in one place; usually a batch, a target or a new tensor was not moved. Or something
+        was to be put on a device that is not there: `.to("cuda")` on a machine without a GPU, or with a build of torch for the CPU.
     Why it matters
         The message calls them mat1 and mat2; what helps is which tensor stayed behind, and the line that made it.
     How it is detected
-        The devices of the operands; the model's weights say where home is, and the stray one is followed to its birth.
+        The devices of the operands; the model's weights say where home is, and the stray one is followed to its birth. A device
+        that the failed call names and torch does not see is followed to the line that chooses it.
     How to fix it
-        Make it on the right device, or move it: x = x.to(device). Without the assignment a tensor does not move.
+        Make it on the right device, or move it: x = x.to(device). Without the assignment a tensor does not move. Choose the device
+        by what is there: "cuda" if torch.cuda.is_available() else "cpu".
     When it stays silent
-        Numbers and tensors without axes, which torch moves by itself.
+        Numbers and tensors without axes, which torch moves by itself; a program that tries a device and has another one ready.
     Cost
         None until a call raises.
     """
+    if (absent := absent_device(failed)) is not None:
+        return absent
     found = _left_behind(failed)
     if (
         found is None

@@ -1,0 +1,55 @@
+"""Inputs and labels that are made group by group, and not in the same order of the groups."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from whence.finding import Finding
+from whence.ledgers.audit import Audit
+from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.lineage.loops.keys import Course, course_of, orders_apart
+from whence.rules.telling import tell_silent
+from whence.source.spots import Spot
+
+PATIENCE = 6.0
+MOST_PAIRS = 4
+
+Paired = tuple[ast.expr, ast.expr, ast.AST, str]
+"""Two sequences as they are written, the function that they stand in, and its file."""
+
+
+def misaligned_keys(audit: Audit, paired: Iterable[Paired], symptom: Spot | None) -> Finding | None:
+    """Do again what was done before training, and compare the keys that two sequences are made of."""
+    pairs = [each for each in (_courses(*each) for each in paired) if each is not None][:MOST_PAIRS]
+    try:
+        apart = run_elsewhere(lambda: orders_apart(pairs, audit.frames), PATIENCE) if pairs else None
+    except NotPossible:
+        return None
+    if apart is None:
+        return None
+    (one, other), keys = pairs[apart.pair], (apart.ones, apart.others)
+    if (one.statement.lineno, other.has_groups) > (other.statement.lineno, one.has_groups):
+        (one, other), keys = (other, one), (apart.others, apart.ones)
+    return tell_silent(
+        audit,
+        "data/misaligned",
+        spot=Spot.of_node(other.filename, other.statement),
+        symptom=symptom,
+        step=audit.step,
+        phase="data",
+        verdict=f"{other.name} is made in the order {', '.join(keys[1])}, ... and {one.name}, which goes with it, in the order "
+        f"{', '.join(keys[0])}, ...",
+        what=f"{apart.wrong} of {apart.size} elements stand beside another key's",
+        why="Both are made of the same keys, one after the other, but each in an order of its own: groups are sorted by their key, others "
+        "come as they occur first.",
+        fix=f"Go over the keys once for both, or look up in {other.name} by the keys of {one.name}.",
+        counterfactual="what comes before training was done again, in a child process, and the keys were compared",
+    )
+
+
+def _courses(one: ast.expr, other: ast.expr, scope: ast.AST, filename: str) -> tuple[Course, Course] | None:
+    first, second = course_of(one, scope, filename), course_of(other, scope, filename)
+    if first is None or second is None or not (first.has_groups or second.has_groups):
+        return None
+    return (first, second) if first.over is not second.over else None

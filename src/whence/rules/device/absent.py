@@ -1,0 +1,186 @@
+"""A device that this machine, or this build of torch, does not have."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from types import FrameType, ModuleType
+from typing import Any
+
+import torch
+from torch import serialization
+
+from whence.finding import Finding, Severity
+from whence.lineage.written import Wanted, written
+from whence.rules.telling import tell
+from whence.source.definitions import name_in
+from whence.source.edits import diff_of, replace_node
+from whence.source.files import program_files
+from whence.source.sites import Site, frames_in
+from whence.source.spots import Spot
+from whence.source.text import last_name, parent_of, text_of, tree_of
+from whence.tape.failed import FailedCall
+from whence.tape.tape import flatten
+
+ALWAYS_THERE = ("cpu", "meta")
+
+
+def absent_device(failed: FailedCall) -> Finding | None:
+    """`.to("cuda")`, `device="cuda:1"`, `.cuda()` where there is none."""
+    device, given = next(_absent_ones(failed), (None, None))
+    if device is None:
+        return None
+
+    def names_it(value: object) -> bool:
+        return _named(value) == device if isinstance(value, str) else type(value) is int and value == given
+
+    constants = list(_constants(names_it))
+    only = constants[0] if len(constants) == 1 and not _is_read(failed) else None
+    spot = _given(failed, names_it) or only
+    is_one_of_several = bool(_count(device))
+    return tell(
+        failed,
+        "device/mismatch",
+        verdict=f"{device} was asked for, and "
+        + (f"there are only {_count(device)} here" if is_one_of_several else f"there is no {device.type} device here"),
+        spot=spot,
+        why=_reason(device),
+        fix=f"Use a number below {_count(device)}."
+        if is_one_of_several
+        else 'Read it with map_location="cpu", and move the model where it is to be after that.'
+        if _is_read(failed)
+        else f'Choose by what is there, device = "{device.type}" if {_question(device)} else "cpu", and move with .to(device) '
+        f"everywhere. To train on {device.type}, run where it is: torch's build, its driver and what is visible must all have it.",
+        patch=None if is_one_of_several or _is_read(failed) else _patch(spot, device, constants),
+        severity=Severity.INFO if any(map(_has_another_ready, failed.frames)) else Severity.ERROR,
+    )
+
+
+def _absent_ones(failed: FailedCall) -> Iterator[tuple[torch.device, Any]]:
+    """What the call was given that names an absent device; else the device whose module of torch's refused."""
+    for thing in flatten((failed.args, failed.kwargs)):
+        device = thing if isinstance(thing, torch.device) else _named(thing) if isinstance(thing, str) else None
+        if device is not None and not _is_there(device):
+            yield device, thing
+    for frame in frames_in(failed.exception.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        words = map(frame.f_locals.get, frame.f_code.co_varnames[: frame.f_code.co_argcount])
+        for word in words if module.startswith("torch.") else ():
+            device = _named(word) if isinstance(word, str) else None
+            if device is not None and not _is_there(device):
+                yield device, word
+        device = _named(module.removeprefix("torch."))
+        if device is not None and not _is_there(device):
+            yield device, None
+    number = failed.argument(1, "device") if failed.name == "to" else None
+    if type(number) is int and not _is_there(torch.device("cuda", number)):
+        yield torch.device("cuda", number), number
+
+
+def _is_read(failed: FailedCall) -> bool:
+    """Whether it is a file that names the device: what was saved on one is put there again."""
+    frames = frames_in(failed.exception.__traceback__)
+    return any(each.f_globals.get("__name__") == serialization.__name__ for each in frames)
+
+
+def _has_another_ready(frame: FrameType) -> bool:
+    """Whether a handler around what is running names a device that is there."""
+    walker: ast.AST | None = Site.of(frame).node()
+    while walker is not None:
+        for handler in walker.handlers if isinstance(walker, ast.Try) else ():
+            words = (each.value for each in ast.walk(handler) if isinstance(each, ast.Constant))
+            devices = (_named(each) for each in words if isinstance(each, str))
+            if any(each is not None and _is_there(each) for each in devices):
+                return True
+        walker = parent_of(walker)
+    return False
+
+
+def _named(text: str) -> torch.device | None:
+    try:
+        return torch.device(text)
+    except (RuntimeError, ValueError):
+        return None
+
+
+def _module(device: torch.device) -> ModuleType | None:
+    found = getattr(torch, device.type, None)
+    return found if hasattr(found, "is_available") else None
+
+
+def _is_there(device: torch.device) -> bool:
+    """Of devices that nothing is known about, nothing is said."""
+    module = _module(device)
+    if device.type in ALWAYS_THERE or module is None:
+        return True
+    return bool(module.is_available()) and (device.index or 0) < max(_count(device), 1)
+
+
+def _count(device: torch.device) -> int:
+    module = _module(device)
+    if module is None or not module.is_available():
+        return 0
+    return int(module.device_count()) if hasattr(module, "device_count") else 1
+
+
+def _question(device: torch.device) -> str:
+    return f"torch.{device.type}.is_available()"
+
+
+def _reason(device: torch.device) -> str:
+    if _count(device):
+        return f"{_count(device)} {device.type} devices are visible, and they are counted from 0."
+    if device.type == "cuda" and torch.version.cuda is None and torch.version.hip is None:
+        return f"This torch ({torch.__version__}) was built without CUDA: it can use no GPU, whatever the machine has."
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if device.type == "cuda" and hidden is not None:
+        return f"torch sees none: CUDA_VISIBLE_DEVICES is {hidden!r}."
+    return f"{_question(device)} is False: there is no such device, or no driver for it."
+
+
+def _given(failed: FailedCall, names_it: Wanted) -> Spot | None:
+    """Where the name of the device stands that the call was given."""
+    node = failed.site.node() if failed.site is not None else None
+    if not isinstance(node, ast.Call):
+        return None
+    for given in (*node.args, *(each.value for each in node.keywords)):
+        if (spot := written(failed.call.stack, given, names_it)) is not None:
+            return spot
+    return None
+
+
+def _constants(names_it: Wanted) -> Iterator[Spot]:
+    """All places where the program chooses the device by its name, without asking whether it is there."""
+    for filename in program_files():
+        for node in ast.walk(tree_of(filename) or ast.Module([], [])):
+            if isinstance(node, ast.Constant) and names_it(node.value) and not _is_question(parent_of(node)):
+                yield Spot.of_node(filename, node)
+
+
+def _is_question(parent: Any) -> bool:
+    return isinstance(parent, ast.Compare | ast.IfExp | ast.List | ast.Tuple | ast.Set) or (
+        isinstance(parent, ast.Call) and last_name(parent.func) in ("startswith", "endswith", "autocast", "GradScaler")
+    )
+
+
+def _patch(spot: Spot | None, device: torch.device, constants: list[Spot]) -> str | None:
+    """Where this is the only line of the program that decides."""
+    node = spot.node() if spot is not None else None
+    if spot is None or not isinstance(node, ast.Constant) or constants != [spot] or _is_moved_by_method(device):
+        return None
+    torch_here = name_in(spot.filename, "torch", device.type)
+    if torch_here is None:
+        return None
+    return diff_of(
+        replace_node(spot.filename, node, f'{text_of(spot.filename, node)} if {torch_here}.is_available() else "cpu"')
+    )
+
+
+def _is_moved_by_method(device: torch.device) -> bool:
+    """Whether `.cuda()` is called anywhere, which asks nobody."""
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == device.type
+        for filename in program_files()
+        for node in ast.walk(tree_of(filename) or ast.Module([], []))
+    )
