@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from whence.lineage.loops.reordering import history_of
+from whence.lineage.loops.histories import history_of
 from whence.lineage.postmortem import evaluated
 from whence.lineage.preparation import prepare_again
 from whence.lineage.rerunning import StatementWatch

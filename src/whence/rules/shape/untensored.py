@@ -31,7 +31,7 @@ COMPLAINTS = (TypeError, AttributeError)
 def untensored(failed: FailedCall) -> Finding | None:
     if not isinstance(failed.exception, COMPLAINTS) or failed.name in MAKERS or not _is_torchs(failed.func):
         return None
-    given: dict[Where, Any] = {**dict(enumerate(failed.args)), **failed.kwargs}
+    given: dict[Where, Any] = dict(enumerate(failed.args)) | dict(failed.kwargs)
     for where, thing in given.items():
         if not _is_of_numbers(thing) or not _is_what_was_refused(failed, where):
             continue
