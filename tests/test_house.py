@@ -74,7 +74,7 @@ WITHIN_WATCHING = {
     "statistics": set(),
     "tripwires": {"course", "diagnosing", "overshoot", "scales", "statistics", "telling", "updates"},
     "functional": {"tripwires"},
-    "reenacting": {"tripwires"},
+    "reenacting": {"telling", "tripwires"},
     "pacing": {"auditing"},
     "stepping": {"tripwires", "pacing"},
     "routine": {"auditing", "tripwires", "pacing"},
