@@ -23,7 +23,7 @@ MOST_NODES = 4_000
 MOST_PASSED = 40_000
 """Nodes that are only passed on the way to the oldest: the graph of one step may have thousands."""
 MOST_ALIASES = 8
-COSTLY = 16 * 2**20
+COSTLY = 8 * 2**20
 
 
 @dataclass(eq=False, slots=True)
