@@ -8,7 +8,7 @@ from whence.finding import Finding, Severity
 from whence.ledgers.study import Study
 from whence.lineage.dependence import part_at, reach
 from whence.rules.operations import RESHAPES
-from whence.rules.shape.permuting import permuted
+from whence.rules.shape.permuting import moved_first
 from whence.rules.shape.silent import first_is_batch
 from whence.rules.source_operands import is_written
 from whence.rules.telling import shape_text, spot_at, tell_silent
@@ -24,7 +24,7 @@ def samples_mixed(study: Study) -> Finding | None:
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         rows = after[0] if after else 0
-        if rows < 2 or before[:1] == (rows,) or before[1:2] != (rows,) or not call.outputs[0].requires_grad:
+        if rows < 2 or before == after or before[1:2] != (rows,) or not call.outputs[0].requires_grad:
             continue
         source = _source(study, call.operands[0], rows)
         others = _others(study, call, source) if source is not None else None
@@ -44,7 +44,7 @@ def samples_mixed(study: Study) -> Finding | None:
             why="Samples stand on axis 1 before it. A reshape keeps the elements in their order and only counts them differently; "
             "axes change places with permute or transpose.",
             fix="Bring the samples to the front first: .transpose(0, 1), then reshape.",
-            patch=permuted(call.site, before, after),
+            patch=moved_first(call.site, "transpose(0, 1)"),
             replay="bit-identical",
             counterfactual="the gradient of the last row at other samples is not zero, and before the reshape it is",
         )
@@ -52,11 +52,14 @@ def samples_mixed(study: Study) -> Finding | None:
 
 
 def _source(study: Study, value: Value, rows: int) -> Value | None:
-    """What weights first make of the samples, one after the other."""
+    """The samples themselves, one after the other, or what was looked up for them."""
     for call in study.path(value):
         data = [each for each in call.operands if not each.requires_grad and each.shape[:1] == (rows,)]
+        known = next((each for each in data if first_is_batch(each)), None)
         made = call.outputs[0] if call.outputs else None
-        if made is not None and made.requires_grad and made.shape[:1] == (rows,) and any(map(first_is_batch, data)):
+        if known is not None and known.dtype.is_floating_point:
+            return known
+        if known is not None and made is not None and made.requires_grad and made.shape[:1] == (rows,):
             return made
     return None
 

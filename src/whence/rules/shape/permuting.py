@@ -35,8 +35,8 @@ def permuted(site: Site, before: Shape, after: Shape) -> str | None:
     return diff_of(replace_node(filename, node, text))
 
 
-def channels_last(site: Site) -> str | None:
-    """`conv(x).view(n, -1, k)` to `conv(x).permute(0, 2, 3, 1).reshape(n, -1, k)`."""
+def moved_first(site: Site, how: str) -> str | None:
+    """`x.view(n, -1)` to `x.transpose(0, 1).reshape(n, -1)`, or whatever moves the axes as they should be."""
     node = site.node()
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
@@ -44,7 +44,7 @@ def channels_last(site: Site) -> str | None:
         return None
     given = in_parentheses(site.filename, node.func.value)
     sizes = ", ".join(text_of(site.filename, each) for each in node.args)
-    text = f"{given}.permute(0, 2, 3, 1).reshape({sizes})"
+    text = f"{given}.{how}.reshape({sizes})"
     return diff_of(replace_node(site.filename, node, text)) if not node.keywords else None
 
 

@@ -21,7 +21,7 @@ from whence.lineage.trail import trace
 from whence.rules.operations import CONVOLUTIONS, RESHAPES
 from whence.rules.rule import audit_rule, study_rule
 from whence.rules.shape.mixed import samples_mixed
-from whence.rules.shape.permuting import channels_last, permuted
+from whence.rules.shape.permuting import moved_first, permuted
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.batches import leaves_of
@@ -83,7 +83,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
             if is_array
             else permuted(call.site, *shapes)
             if straddling is None
-            else channels_last(call.site),
+            else moved_first(call.site, "permute(0, 2, 3, 1)"),
         )
     return samples_mixed(study) or _before_training(study)
 
