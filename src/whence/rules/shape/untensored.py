@@ -31,8 +31,8 @@ COMPLAINTS = (TypeError, AttributeError)
 def untensored(failed: FailedCall) -> Finding | None:
     if not isinstance(failed.exception, COMPLAINTS) or failed.name in MAKERS or not _is_torchs(failed.func):
         return None
-    given: dict[Where, Any] = {**dict(enumerate(failed.args)), **failed.kwargs}
-    for where, thing in given.items():
+    given: list[tuple[Where, Any]] = [*enumerate(failed.args), *failed.kwargs.items()]
+    for where, thing in given:
         if not _is_of_numbers(thing) or not _is_what_was_refused(failed, where):
             continue
         name, kind = _name(failed, where), _kind(thing)
