@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,7 @@ from whence.source.discarded import discarded_draw
 from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.handlers import Fate, fate_of
 from whence.source.limits import overrun_limit
-from whence.source.sites import frames_from
+from whence.source.sites import frames_from, user_stack
 from whence.source.statements import decorate, line_after, line_before, move_before, remove_statement, wrap
 from whence.source.text import tree_of
 
@@ -310,3 +313,11 @@ def test_a_variable_that_is_called_like_a_module_is_none(body: str, is_passed: b
     assert tree is not None
     call = next(each for each in ast.walk(tree) if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute))
     assert passes(call, call.func.value) is is_passed  # type: ignore[attr-defined]
+
+
+def test_a_line_that_reaches_torch_through_a_library_is_not_the_call_itself() -> None:
+    package = os.path.join(sysconfig.get_paths()["purelib"], "someones", "layers.py")
+    scope: dict[str, Any] = {"user_stack": user_stack, "sys": sys}
+    exec(compile("def squash(): return user_stack(sys._getframe())", package, "exec"), scope)
+    assert scope["squash"]()[0].is_indirect
+    assert not user_stack(sys._getframe())[0].is_indirect

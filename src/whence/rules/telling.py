@@ -115,7 +115,7 @@ def tell(
         chain=(*chain, *_without_repeats(trail.hops, born, here)),
         why=why,
         fix=fix,
-        patch=patch,
+        patch=None if _is_written_elsewhere(failed.call, born) else patch,
         proof=Proof(replay=None, counterfactual=counterfactual),
         span=born.span,
         operands=operands,
@@ -191,7 +191,7 @@ def tell_silent(
         chain=tuple(hop for hop in chain if (hop.file, hop.line) not in ends),
         why=why,
         fix=fix,
-        patch=patch,
+        patch=None if call is not None and _is_written_elsewhere(call, spot) else patch,
         proof=Proof(replay=replay, counterfactual=counterfactual),
         span=spot.span,
         operands=operands,
@@ -222,9 +222,15 @@ def tell_call(
         symptom=Symptom(spot.file, spot.line, spot.code, what=what, step=call.step),
         why=why,
         fix=fix,
-        patch=patch,
+        patch=None if _is_written_elsewhere(call, spot) else patch,
         span=spot.span,
     )
+
+
+def _is_written_elsewhere(call: Call, spot: Spot) -> bool:
+    """Whether a call is made by a library, and the line that is told only calls that: an edit would take the one for the other."""
+    site = call.site
+    return site is not None and site.is_indirect and (spot.filename, spot.line) == (site.filename, site.f_lineno)
 
 
 def spot_at(site: Site | None) -> Spot | None:

@@ -233,7 +233,7 @@ def _is_statement(spot: Spot) -> bool:
 def _patch(cut: Cut) -> str | None:
     spot, call = cut.spot, cut.call
     node = spot.node() if spot is not None else None
-    if call is None or spot is None:
+    if call is None or spot is None or (call.site is not None and call.site.is_indirect):
         return None
     if call.name in ("item", "detach") and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.func.value)))

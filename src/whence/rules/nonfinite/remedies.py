@@ -85,6 +85,12 @@ def _is_whole(call: Call) -> bool:
     return isinstance(exponent, int | float) and exponent >= 0 and float(exponent).is_integer()
 
 
+def _is_all_negative(tensors: list[torch.Tensor]) -> bool:
+    """Then the formula is wrong, and not only at its edge: a clamp would make one constant of all the numbers."""
+    given = next((each for each in tensors if each.is_floating_point()), None)
+    return given is not None and given.numel() > 1 and bool((given < 0).all())
+
+
 def in_float32(call: Call) -> str | None:
     """`.float()` in the source, on the first operand."""
     site, nodes = call.site, operand_nodes(call)
@@ -107,7 +113,7 @@ def remedy_for(call: Call, tensors: list[torch.Tensor]) -> Remedy | None:
     """The clamp that keeps an operation where it and its derivative are defined."""
     name = call.name.strip("_")
     if name in ("log", "log2", "log10", "sqrt", "rsqrt") or (name in ("pow", "float_power") and not _is_whole(call)):
-        return Remedy(0, low=1e-12)
+        return Remedy(0, low=1e-12) if not _is_all_negative(tensors) else None
     if name in ("acos", "arccos", "asin", "arcsin", "atanh", "arctanh"):
         return Remedy(0, low=-1 + 1e-6, high=1 - 1e-6)
     if name in ("exp", "expm1", "sinh", "cosh"):

@@ -16,9 +16,11 @@ from whence.finding import Finding, Operand
 from whence.lineage.grounds import ground_of
 from whence.lineage.looking import Unknown, is_array, look
 from whence.rules.dtype.object_array import MAKERS
+from whence.rules.refusals import refusing
 from whence.rules.telling import describe, tell
 from whence.source.edits import diff_of, insert_after, insert_before
 from whence.source.spots import Spot
+from whence.source.statements import import_of
 from whence.tape.failed import FailedCall
 from whence.tape.replay import leaving_no_trace
 from whence.tape.tape import map_leaves
@@ -29,10 +31,39 @@ COMPLAINTS = (TypeError, AttributeError)
 
 
 def untensored(failed: FailedCall) -> Finding | None:
+    return _refused_buffer(failed) or _refused_argument(failed)
+
+
+def _refused_buffer(failed: FailedCall) -> Finding | None:
+    """What a layer of torch's was to keep, as it was built: the weights of the classes, in a list."""
+    names = refusing(failed, nn.Module, "register_buffer")
+    if names is None or not _is_of_numbers(names.get("tensor")):
+        return None
+    name, thing, kind = names["name"], names["tensor"], _kind(names["tensor"])
+    node = _written(failed, name, thing)
+    layer, end = type(names["self"]).__name__, f", dtype={torch.get_default_dtype()})"
+    filename = failed.site.filename if failed.site is not None else ""
+    direct = node is not None and failed.site is not None and not failed.site.is_indirect
+    return tell(
+        failed,
+        "shape/wrong-container",
+        verdict=f"{layer} needs a tensor for '{name}', and got {kind}",
+        spot=Spot.of_node(filename, node) if node is not None else None,
+        why=f"torch computes with tensors only, and makes none of {kind} by itself.",
+        fix=f"Make a tensor of it: torch.as_tensor(...{end}.",
+        patch=_around(filename, node, end) if direct and node is not None else None,
+        operands=(Operand("given", describe(thing)),),
+    )
+
+
+def _refused_argument(failed: FailedCall) -> Finding | None:
     if not isinstance(failed.exception, COMPLAINTS) or failed.name in MAKERS or not _is_torchs(failed.func):
         return None
-    given: dict[Where, Any] = dict(enumerate(failed.args)) | dict(failed.kwargs)
-    for where, thing in given.items():
+    if any(type(each) not in (torch.Tensor, nn.Parameter) for each in failed.tensors()):
+        # A class of the program's own would run its code.
+        return None
+    given: list[tuple[Where, Any]] = [*enumerate(failed.args), *failed.kwargs.items()]
+    for where, thing in given:
         if not _is_of_numbers(thing) or not _is_what_was_refused(failed, where):
             continue
         name, kind = _name(failed, where), _kind(thing)
@@ -136,6 +167,8 @@ def _written(failed: FailedCall, where: Where, thing: Any) -> ast.expr | None:
     for each in given.values():
         if ground is not None and ground.frame is not None and _is_it(each, thing, ground.frame):
             return each
+    if isinstance(where, str) and where in given:
+        return given[where]
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
     same = name == failed.name and failed.scope is None and not any(isinstance(each, ast.Starred) for each in node.args)
     return given.get(where) if same else None
@@ -153,7 +186,12 @@ def _patch(failed: FailedCall, thing: Any, node: ast.expr | None) -> str | None:
     arrays = [each for each in (*failed.args, *failed.kwargs.values()) if is_array(each) and each is not thing]
     if node is None or failed.site is None or failed.site.is_indirect or arrays:
         return None
-    filename = failed.site.filename
+    return _around(failed.site.filename, node, f"{_with_type(failed, thing)})")
+
+
+def _around(filename: str, node: ast.expr, end: str) -> str | None:
     return diff_of(
-        insert_before(filename, node, "torch.as_tensor("), insert_after(filename, node, f"{_with_type(failed, thing)})")
+        *import_of(filename, "torch"),
+        insert_before(filename, node, "torch.as_tensor("),
+        insert_after(filename, node, end),
     )
