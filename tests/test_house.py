@@ -73,7 +73,7 @@ WITHIN_WATCHING = {
     "statistics": set(),
     "tripwires": {"course", "diagnosing", "scales", "statistics", "telling", "updates"},
     "functional": {"tripwires"},
-    "reenacting": {"tripwires"},
+    "reenacting": {"telling", "tripwires"},
     "pacing": {"auditing"},
     "stepping": {"tripwires", "pacing"},
     "routine": {"auditing", "tripwires", "pacing"},
