@@ -118,8 +118,8 @@ class _Birth:
 
 
 class InsideWatch(TorchFunctionMode):
-    """Names the line inside a custom Function, forward or backward, that gave something not finite: of several, the one that the
-    last of all that is not finite was made of. An Inf that is clamped away is none."""
+    """Names the line inside a custom Function, forward or backward, that gave something not finite: of several, the first that
+    the last of all that is not finite was made of. An Inf that is clamped away is none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,8 +159,9 @@ class InsideWatch(TorchFunctionMode):
             self._births.append(call)
         elif not self._births:
             return
-        # What autograd has handed on was not seen: it is of the first.
-        birth = call if not bad else next(filter(None, map(self._birth_of, bad)), self._births[0])
+        # Of several the first; and what autograd has handed on was not seen: it is of the first as well.
+        births = [birth for each in bad if (birth := self._birth_of(each)) is not None]
+        birth = call if not bad else min(births or self._births, key=self._births.index)
         self._tainted[id(spoilt)] = spoilt, birth
         self.found, self.result, self.given, self._second = birth.found, birth.result, birth.given, birth.second
 
