@@ -14,7 +14,7 @@ from itertools import zip_longest
 from types import FrameType
 from typing import Any
 
-from whence.lineage.loops.reordering import history_of
+from whence.lineage.loops.reordering import Manner, history_of
 from whence.lineage.postmortem import evaluated
 from whence.lineage.preparation import prepare_again
 from whence.lineage.rerunning import StatementWatch
@@ -69,16 +69,16 @@ def course_of(sequence: ast.expr, scope: ast.AST, filename: str) -> Course | Non
             return None
         made = _unwrapped(value)
         if is_empty(value):
-            return _course(step.name, _filled_over(step.name, history.scope), filename)
+            return _course(step.name, _filled_over(step.name, history.scope), history.scope, filename)
         if isinstance(made, ast.ListComp | ast.GeneratorExp):
             source = made.generators[0]
             is_plain = len(made.generators) == 1 and not source.ifs
-            return _course(step.name, source.iter if is_plain else None, filename)
+            return _course(step.name, source.iter if is_plain else None, history.scope, filename)
         if following is None and step.definition.path and isinstance(made, ast.Name):
             # `x, y = torch.tensor(rows), torch.tensor(labels)`.
             return course_of(made, history.scope, filename)
         if following is None:
-            return _course(step.name, made, filename)
+            return _course(step.name, made, history.scope, filename)
     return None
 
 
@@ -88,9 +88,12 @@ def _part(value: ast.expr | None, path: tuple[int, ...]) -> ast.expr | None:
     return value
 
 
-def _course(name: str, over: ast.expr | None, filename: str) -> Course | None:
+def _course(name: str, over: ast.expr | None, scope: ast.AST, filename: str) -> Course | None:
     statement = statement_of(over) if over is not None else None
     if over is None or statement is None or (isinstance(over, ast.Call) and last_name(over.func) in COUNTING):
+        return None
+    if any(each.manner is Manner.RANDOM for each in history_of(over, scope).changes):
+        # Whoever mixes the keys means it: negatives, say, that are to be of another group.
         return None
     return Course(name, filename, statement, over)
 
