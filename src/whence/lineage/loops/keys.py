@@ -10,10 +10,12 @@ import itertools
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from types import FrameType
 from typing import Any
 
 from whence.lineage.loops.histories import history_of
+from whence.lineage.loops.orders import Manner
 from whence.lineage.postmortem import evaluated
 from whence.lineage.preparation import prepare_again
 from whence.lineage.rerunning import StatementWatch
@@ -25,7 +27,7 @@ FEWEST = 8
 MOST = 1_000_000
 ENOUGH_WRONG = 0.2
 COUNTING = ("range", "enumerate", "zip", "arange")
-GATHERING = ("array", "asarray", "tensor", "as_tensor", "stack", "list", "tuple", "FloatTensor", "LongTensor", "Tensor", "concatenate")  # fmt: skip
+GATHERING = ("array", "asarray", "tensor", "as_tensor", "from_numpy", "stack", "list", "tuple", "FloatTensor", "LongTensor", "Tensor", "concatenate")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +59,53 @@ class OrdersApart:
 
 
 def course_of(sequence: ast.expr, scope: ast.AST, filename: str) -> Course | None:
-    """How a sequence was made that nothing was done to since."""
+    """How a sequence was made, one element for each key, that nothing was done to since."""
     history = history_of(sequence, scope)
-    root = history.root
-    if root is None or root.value is None or history.unknown or history.changes or not history.names:
-        return None
-    value: ast.expr | None = root.value
-    for number in root.path:
+    for step, following in zip_longest(history.steps, history.steps[1:]):
+        value = _part(step.definition.value, step.definition.path)
+        changes, unknown = len(history.changes), history.unknown
+        if following is not None:
+            changes, unknown = following.changes, following.unknown
+        if value is None or changes or unknown:
+            return None
+        made = _unwrapped(value)
+        if is_empty(value):
+            return _course(step.name, _filled_over(step.name, history.scope), history.scope, filename)
+        if isinstance(made, ast.ListComp | ast.GeneratorExp):
+            source = made.generators[0]
+            is_plain = len(made.generators) == 1 and not source.ifs
+            return _course(step.name, source.iter if is_plain else None, history.scope, filename)
+        if following is None and step.definition.path and isinstance(made, ast.Name):
+            # `x, y = torch.tensor(rows), torch.tensor(labels)`.
+            return course_of(made, history.scope, filename)
+        if following is None:
+            return _course(step.name, made, history.scope, filename)
+    return None
+
+
+def _part(value: ast.expr | None, path: tuple[int, ...]) -> ast.expr | None:
+    for number in path:
         value = value.elts[number] if isinstance(value, ast.Tuple | ast.List) and number < len(value.elts) else None
-    if value is None:
-        return None
-    name = history.names[-1]
-    over = _filled_over(name, history.scope) if is_empty(value) else gone_over(value)
+    return value
+
+
+def _course(name: str, over: ast.expr | None, scope: ast.AST, filename: str) -> Course | None:
     statement = statement_of(over) if over is not None else None
     if over is None or statement is None or (isinstance(over, ast.Call) and last_name(over.func) in COUNTING):
+        return None
+    if any(each.manner is Manner.RANDOM for each in history_of(over, scope).changes):
+        # Whoever mixes the keys means it: negatives, say, that are to be of another group.
         return None
     return Course(name, filename, statement, over)
 
 
-def gone_over(value: ast.expr) -> ast.expr | None:
-    """What an expression takes its elements from, one by one; or itself, if it does not."""
+def _unwrapped(value: ast.expr) -> ast.expr:
+    """What an expression makes an array or a tensor of."""
     match value:
-        case ast.ListComp(generators=[source]) | ast.GeneratorExp(generators=[source]):
-            return source.iter if not source.ifs else None
         case ast.Call(func=func, args=[first, *_]) if last_name(func) in GATHERING:
-            return gone_over(first)
+            return _unwrapped(first)
         case ast.Call(func=ast.Attribute(value=whole, attr="astype" | "float" | "long" | "to_numpy" | "copy")):
-            return gone_over(whole)
+            return _unwrapped(whole)
     return value
 
 

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.loops.keys import Course, course_of, orders_apart
+from whence.lineage.loops.reordering import given_to, without_common_index
 from whence.rules.telling import tell_silent
 from whence.source.spots import Spot
+from whence.source.text import function_node
 
 PATIENCE = 6.0
 MOST_PAIRS = 4
+MOST_CALLS = 64
 
 Paired = tuple[ast.expr, ast.expr, ast.AST, str]
 """Two sequences as they are written, the function that they stand in, and its file."""
+
+
+def compared_on_tape(audit: Audit) -> Iterator[Paired]:
+    """What a recorded step gives its model, and what it compares the prediction with, where one line says both."""
+    for call in islice(reversed(audit.tape.calls), MOST_CALLS):
+        first, second = call.operands if len(call.operands) == 2 else (None, None)
+        if first is None or second is None or first.requires_grad == second.requires_grad or call.site is None:
+            continue
+        node, scope = call.site.node(), function_node(call.site)
+        given = given_to(node, scope) if isinstance(node, ast.Call) and scope is not None else None
+        if given is not None and isinstance(node, ast.Call) and len(node.args) > 1 and scope is not None:
+            yield *without_common_index(given, node.args[1]), scope, call.site.filename
 
 
 def misaligned_keys(audit: Audit, paired: Iterable[Paired], symptom: Spot | None) -> Finding | None:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from types import FrameType
 
 from whence.finding import Confidence, Finding, Severity
@@ -35,7 +36,7 @@ from whence.lineage.loops.pairings import (
 from whence.lineage.loops.reordering import Apart, apart
 from whence.lineage.postmortem import evaluated
 from whence.lineage.rerunning import run_again
-from whence.rules.data.keys import Paired, misaligned_keys
+from whence.rules.data.keys import Paired, compared_on_tape, misaligned_keys
 from whence.rules.data.rows import Compared, held_together, misaligned_rows
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
@@ -272,7 +273,7 @@ def _in_memory(audit: Audit) -> Finding | None:
     )
     together = {each.__name__: _parameters(each) for each in kinds}
     together |= dict(_trainers(streams))
-    paired = _paired(streams, kinds, list(files), together)
+    paired = chain(compared_on_tape(audit), _paired(streams, kinds, list(files), together))
     if (by_keys := misaligned_keys(audit, paired, trained[0].info.built if trained else None)) is not None:
         return by_keys
     for found, filename in (*_at_losses(streams), *_in_datasets(kinds), *_in_files(list(files), together, stacks)):
