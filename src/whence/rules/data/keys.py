@@ -10,7 +10,7 @@ from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.loops.keys import Course, course_of, orders_apart
-from whence.lineage.loops.reordering import given_to, without_common_index
+from whence.lineage.loops.pairings import given_to, without_common_index
 from whence.rules.telling import tell_silent
 from whence.source.spots import Spot
 from whence.source.text import function_node
