@@ -46,6 +46,8 @@ class Study(Scene):
     """Where the update is made."""
     calls: tuple[Call, ...]
     losses: tuple[Loss, ...]
+    course: Sequence[float]
+    """The losses of the run up to now."""
     leaf_losses: list[tuple[Value, tuple[Site, ...]]]
     """What backward was called on and hangs on no graph."""
     optimizer: Optimizer

@@ -360,6 +360,7 @@ class Auditor:
             stack=stack,
             calls=calls,
             losses=losses_of(calls, self.host.losses()),
+            course=self.host.losses(),
             leaf_losses=self._leaf_losses,
             optimizer=optimizer,
             entry=entry,

@@ -5,13 +5,13 @@ What happened
 Why it matters
     Nothing, or not what matters, is learnt from such a batch: its loss is a mean over nothing.
 How it is detected
-    The target of a cross entropy is nothing but ignore_index in a recorded step, and the step's gradients are zero; or the loss
-    is NaN because of that, as most losses before. The ends: a batch is put together again from its samples, in a child process;
+    The target of a cross entropy is nothing but ignore_index in a recorded step, the step's gradients are zero, and so was every loss
+    before; or the loss is NaN because of that, as most losses before. The ends: a batch is put together again from its samples, in a child process;
     the symbol that ends each of them pads it, too, and is left out of the labels. So for a class whose number the labels are padded with.
 How to fix it
     Mask less: leave the answer in, and its end.
 When it stays silent
-    Masked prompts and padding, as long as something is left; a batch of many whose gradients are added up. A class that is padding, too, is
+    Masked prompts and padding, as long as something is left; a batch among others that have labels. A class that is padding, too, is
     a note: it may be the one for nothing, and left out on purpose.
 Cost
     A look at the target in a few recorded steps. With a collate function of the program's own, one batch is fetched again once.
@@ -47,6 +47,8 @@ from whence.tape.trip import Trip
 
 IGNORED = -100
 ENOUGH = 32
+FEWEST = 2
+"""Batches in a row that have no label."""
 
 
 @study_rule("data/labels-masked", Rank.CAUSE)
@@ -61,7 +63,7 @@ def labels_masked(study: Study) -> Finding | None:
             continue
         ignored = _ignored(call)
         share = float((labels == ignored).float().mean())
-        if share == 1.0 and not _learns(study):
+        if share == 1.0 and not _learns(study) and _never_learnt(study):
             return _told(study, study.step, call, target, labels)
     return None
 
@@ -180,6 +182,11 @@ def _learns(study: Study) -> bool:
     weights = [each for group in study.optimizer.param_groups for each in group["params"]]
     found = [study.gradient_of(each) for each in weights]
     return any(each is not None and not each.is_sparse and bool(each.any()) for each in found)
+
+
+def _never_learnt(study: Study) -> bool:
+    """No batch before had a label either: one without any, in a sum that its gradients are averaged over, does no harm."""
+    return len(study.course) >= FEWEST and not any(study.course)
 
 
 def _ignored(call: Call) -> int:
