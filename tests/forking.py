@@ -82,8 +82,18 @@ def _be_a_process(action: Callable[[], Any], cwd: Path, out: int, err: int, pati
 
 def _forget_neighbours() -> None:
     """Programs in cases/ have helper files of the same names."""
+    _forget("cases")
+
+
+def _forget_tests() -> None:
+    """They are no part of the program, and would be read as such. What is pickled by name stays: only for programs in files of their own."""
+    _forget("tests")
+
+
+def _forget(folder: str) -> None:
+    below = str(Path(__file__).parents[1] / folder)
     for name, module in list(sys.modules.items()):
-        if "/cases/" in str(getattr(module, "__file__", "")):
+        if str(getattr(module, "__file__", "")).startswith(below):
             del sys.modules[name]
 
 
@@ -92,7 +102,11 @@ def whence_run(script: Path, *options: str, cwd: Path, args: tuple[str, ...] = (
     from whence.cli import main
 
     document = cwd / "findings.json"
-    action = lambda: main(["run", *options, "--json", str(document), str(script), *args])  # noqa: E731
+
+    def action() -> None:
+        _forget_tests()
+        main(["run", *options, "--json", str(document), str(script), *args])
+
     ran = in_child(action, cwd=cwd, patience=patience)
     kept = [document, *cwd.glob(".whence/*/findings.json")]
     if found := [each for each in kept if each.exists()]:
