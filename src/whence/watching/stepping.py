@@ -60,7 +60,7 @@ class HandSteps:
         hand.note(weights, self.host.tape.count)
         if self._paced < self.host.step:
             self._paced = self.host.step
-            self.tripwires.stepped_by_hand(weights)
+            self.tripwires.update.after_by_hand(weights)
             self.pace.step_made()
             self.passes.current.recorded = self.passes.current.recorded and self.pace.recording()
 

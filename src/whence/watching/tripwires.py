@@ -23,7 +23,6 @@ from whence.finding import Finding
 from whence.ledgers.schedules import Schedule
 from whence.lineage.live import LiveBirth, live_birth
 from whence.lineage.refusing import tensors_in_library, tensors_refused
-from whence.lineage.updating import made_again
 from whence.repro import Repro
 from whence.source.sites import Site, user_frames, user_stack, variables
 from whence.tape.finite import all_finite, gradients_of, weights_of
@@ -32,14 +31,14 @@ from whence.tape.passes import PassBook
 from whence.tape.portions import Portions
 from whence.tape.replay import Plan, trouble_in
 from whence.tape.tape import Call, Value, flatten
-from whence.tape.trip import BadUpdate, Consequence, Notice, RateTrial, Trip
+from whence.tape.trip import Consequence, Notice, RateTrial, Trip
 from whence.watching.course import Course
 from whence.watching.diagnosing import Diagnoser
-from whence.watching.overshoot import LooksBack, before_last_update
 from whence.watching.scales import Scales
 from whence.watching.statistics import Statistics
 from whence.watching.telling import Telling, as_known, as_skipped
-from whence.watching.updates import RateProbe, bad_state, dry_run, is_torchs, rounds_eps
+from whence.watching.update_wire import UpdateWire
+from whence.watching.updates import is_torchs
 
 MOST_THROWN_AWAY = 3
 """Gradients that are not finite and that the program threw away: after so many it is its habit."""
@@ -92,26 +91,18 @@ class Tripwires:
         self.course = Course()
         self.trained = False
         self._bad_loss: tuple[torch.Tensor, tuple[Site, ...]] | None = None
-        self._loss: torch.Tensor | None = None
+        self.current_loss: torch.Tensor | None = None
         self._live: LiveBirth | None = None
         self._prepared: Sequence[tuple[Value, Plan]] = ()
         """What is known of a bad loss's step at the moment of its backward."""
         self._diagnosed: list[Finding] | None = None
         self._pending: Bad | None = None
-        self._optimizers: weakref.WeakKeyDictionary[Optimizer, tuple[bool, bool]] = weakref.WeakKeyDictionary()
-        """Those that have stepped: whether eps is zero in the type of their weights, and whether they are the program's own."""
         self._weights: list[weakref.ref[torch.Tensor]] = []
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
         self._got_over_it = False
         """Whether there were losses that are finite after the one that is not."""
-        self._told_update = self._told_state = False
-        self._test_exploded = False
-        """That the loss explodes, and what comes of it, is what a range test of rates is made for."""
         self._scales = Scales()
-        self._rate: RateProbe | None = None
-        self._looks_back = LooksBack()
-        self._stepping: weakref.ref[Optimizer] | None = None
-        self._rounds_eps = self._is_own = self._may_spoil = False
+        self.update = UpdateWire(self, host)
         self.portions = Portions()
         self._thrown_away = 0
         self.statistics = Statistics(passes, diagnoser.modules)
@@ -133,9 +124,10 @@ class Tripwires:
 
     def forget(self) -> None:
         """Let go of everything of the program's."""
-        self._bad_loss = self._loss = self._diagnosed = self._pending = self._held = self._read = None
+        self._bad_loss = self.current_loss = self._diagnosed = self._pending = self._held = self._read = None
         self._left_out = []
-        self._rate = self._live = None
+        self.update.forget()
+        self._live = None
         self._prepared = ()
         self._inputs, self._weights = [], []
 
@@ -144,12 +136,13 @@ class Tripwires:
         self.forget()
         self._is_aside, self._used_loss = True, None
         self.telling.begin_anew()
-        self._told_update = self._told_state = self._scales.told = False
+        self.update.begin_anew()
+        self._scales.told = False
 
     @property
     def loss(self) -> torch.Tensor | None:
         """The last that backward was called for in this pass, or in the one that its update has ended."""
-        return self._loss if self._loss is not None else self._used_loss
+        return self.current_loss if self.current_loss is not None else self._used_loss
 
     def left_over(self, trip: Trip) -> list[Finding]:
         """What is not finite in a pass that goes no further, and that nobody has used: for the one that it stands for."""
@@ -162,22 +155,20 @@ class Tripwires:
                 "optimizer": trip.optimizer,
                 "built": trip.built,
             }
-            return self.telling.ask(self._trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more))
+            return self.telling.ask(self.trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more))
         return []
 
     def stepping(self) -> list[Optimizer]:
-        return list(self._optimizers)
+        return self.update.stepping()
 
     def is_quiet(self) -> bool:
         """All optimizers have stepped and are torch's own, and nothing was noticed that the next step could settle."""
         return (
-            self.host.optimizer_count() == len(self._optimizers)
-            and not any(rounds_eps or is_own for rounds_eps, is_own in self._optimizers.values())
-            and not (self.course.jumped or self._may_spoil)
+            self.update.is_quiet(self.host.optimizer_count())
+            and not self.course.jumped
             and self._pending is None
             and self._bad_loss is None
             and self._held is None
-            and self._rate is None
             and self._diagnosed is None
             and self.course.is_usual()
             and not self.statistics.are_lost
@@ -200,9 +191,9 @@ class Tripwires:
             self._skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
             self._abandoned(Consequence.SKIPPED, user_frames(sys._getframe(1)))
-        if self._is_aside and self._loss is not None:
-            self._used_loss = self._loss
-        self._loss = self._diagnosed = self._live = None
+        if self._is_aside and self.current_loss is not None:
+            self._used_loss = self.current_loss
+        self.current_loss = self._diagnosed = self._live = None
         self._prepared = ()
         self.passes.begin(self.host.step, self.host.recording(), late)
 
@@ -214,7 +205,7 @@ class Tripwires:
         frames = user_frames(sys._getframe(2))
         more = {"evidence": lost.state(self.telling.names([lost.tensor])[0]), "target": lost.value}
         stack = user_stack(sys._getframe(2))
-        return bool(self._tell(self._trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, stack, frames, **more)))
+        return bool(self.tell(self.trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, stack, frames, **more)))
 
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""
@@ -231,7 +222,7 @@ class Tripwires:
         if bad is not None and self._diagnosed is None:
             # A program without modules and optimizers is one long pass: it has not stopped there if it had good losses since.
             consequence = Consequence.REPORTED if self._got_over_it else Consequence.ENDED
-            return self._tell(self._trip(Notice.LOSS, consequence, bad[0], bad[1], frames, exception=exception))
+            return self.tell(self.trip(Notice.LOSS, consequence, bad[0], bad[1], frames, exception=exception))
         now = self.passes.current
         # Where hooks are off nobody has seen whether it trained.
         if (now.trained or isinstance(exception, Exception)) and not now.backwards and self._diagnosed is None:
@@ -258,13 +249,13 @@ class Tripwires:
             return False
         self.passes.current.backwards += 1
         self.portions.made += 1
-        self._loss = loss
+        self.current_loss = loss
         self.course.losses.append(number)
         return True
 
     def used(self) -> None:
         """Such a step is over: its loss, and the graph under it, are let go."""
-        self._loss = None
+        self.current_loss = None
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         self.trained = True
@@ -276,7 +267,7 @@ class Tripwires:
             self._settle(spoilt=self._pending.waits_for is None and any(trouble_in(each) for each in losses))
         for loss in losses:
             number = _number(loss)
-            self._loss = loss
+            self.current_loss = loss
             if number is not None:
                 self._got_over_it = self._got_over_it or number - number == 0
                 self.course.note(number)
@@ -302,21 +293,14 @@ class Tripwires:
                 hand.before.keep(inputs, given)
 
     def _look_after_backward(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
-        if (
-            self.course.jumped
-            and self.passes.hand.on
-            and not self.telling.has_lost
-            and self.telling.cause is None
-            and self.course.explodes()
-        ):
-            self.course.tried()
-            self._rate = self._rate_probe(None, self.passes.hand.weights())
+        if self.passes.hand.on:
+            self.update.before_by_hand()
         weights = [each for each in inputs if each.is_leaf and each.requires_grad]
         if inputs and len(weights) == len(inputs):
             bad = [weight for weight, each in zip(weights, gradients, strict=False) if trouble_in(each)]
             if bad:
                 self._suspect(bad, [each for each in gradients if each is not None and trouble_in(each)])
-        elif not inputs and not self._optimizers and not self.host.optimizer_count():
+        elif not inputs and not self.update.stepping() and not self.host.optimizer_count():
             weights = self._leaves()
             if not all_finite([each.grad for each in weights]):
                 bad = [each for each in weights if trouble_in(each.grad)]
@@ -325,7 +309,7 @@ class Tripwires:
         if self._bad_loss is not None and self._diagnosed is None and self.passes.hand.on and lost:
             # Whatever the gradients are: the update before has spoilt the weights, and what it was made of may still be there.
             bad_loss, self._bad_loss = self._bad_loss, None
-            self._tell(self._trip(Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))))
+            self.tell(self.trip(Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))))
             self.telling.mark_lost(lost)
 
     def portion_added(self) -> None:
@@ -359,10 +343,10 @@ class Tripwires:
     ) -> None:
         """Gradients are not finite; whether that matters shows when somebody uses them."""
         if self._bad_loss is None:
-            trip = self._trip(
+            trip = self.trip(
                 Notice.GRADIENT,
                 Consequence.APPLIED,
-                self._loss,
+                self.current_loss,
                 user_stack(sys._getframe(1)),
                 user_frames(sys._getframe(1)),
                 weights=self.telling.names(weights),
@@ -371,7 +355,7 @@ class Tripwires:
                 **self._used_by(waits_for),
             )
         else:
-            trip = self._trip(
+            trip = self.trip(
                 Notice.LOSS,
                 Consequence.APPLIED,
                 *self._bad_loss,
@@ -398,18 +382,6 @@ class Tripwires:
             elif pending.waits_for is not None:
                 self._thrown_away += 1
 
-    def stepped_by_hand(self, weights: Sequence[torch.Tensor]) -> None:
-        """The program has made an update itself, and these are the weights after it."""
-        probe, self._rate = self._rate, None
-        trial = probe.settle(weights) if probe is not None else None
-        if probe is not None and trial is not None:
-            made_at = self.passes.hand.made_at
-            frames = user_frames(sys._getframe(1))
-            trip = self._trip(
-                Notice.RATE, Consequence.APPLIED, probe.observed, made_at, frames, built=made_at, evidence=trial
-            )
-            self.telling.cause = next(iter(self._tell(trip)), None)
-
     # what torch.func computes
 
     def may_ask(self) -> bool:
@@ -432,7 +404,7 @@ class Tripwires:
         frames, stack = user_frames(sys._getframe(1)), user_stack(sys._getframe(1))
         names = [handle.text for frame in frames for handle, each in handles_in(frame) if each is tensor]
         more = {"weights": names[:1], "given": given}
-        return self.telling.ask(self._trip(Notice.INPUT, Consequence.APPLIED, tensor, stack, frames, **more))
+        return self.telling.ask(self.trip(Notice.INPUT, Consequence.APPLIED, tensor, stack, frames, **more))
 
     def input_spoilt(self, findings: list[Finding]) -> None:
         """And now what was computed is not finite either."""
@@ -446,24 +418,19 @@ class Tripwires:
 
     def step_began(self, optimizer: Optimizer) -> None:
         """An optimizer is about to use its gradients."""
-        if self._stepping is None or self._stepping() is not optimizer:
-            self._stepping = weakref.ref(optimizer)
-            if optimizer not in self._optimizers:
-                self._optimizers[optimizer] = rounds_eps(optimizer), not is_torchs(optimizer)
-            self._rounds_eps, self._is_own = self._optimizers[optimizer]
+        self.update.enter(optimizer)
         weights = weights_of(optimizer)
         fine = all_finite([each.grad for each in weights])
-        self._may_spoil = fine and self._is_own and not self.telling.has_lost and not self._told_update
+        self.update.expect(fine)
         if fine:
             if self.host.optimizer_count() > 1:
                 self._look_at_others(optimizer)
-            if self._rounds_eps or self.course.jumped:
-                self._before_update(optimizer, weights)
+            self.update.before(optimizer, weights)
             if self._bad_loss is not None and self._diagnosed is None and self._pending is None:
                 loss, stack = self._bad_loss
                 self._bad_loss = None
-                self._tell(
-                    self._trip(
+                self.tell(
+                    self.trip(
                         Notice.LOSS,
                         Consequence.REPORTED,
                         loss,
@@ -492,51 +459,6 @@ class Tripwires:
                     self._suspect(bad, gradients_of(bad), weakref.ref(other))
                     return
 
-    def _before_update(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
-        """Gradients are finite. Is the update?"""
-        if self.telling.has_lost or self._told_update:
-            return
-        update = dry_run(optimizer, lambda each: self.telling.names([each])[0]) if self._rounds_eps else None
-        if update is not None:
-            self._told_update = True
-            self._tell(self._update_trip(optimizer, Notice.UPDATE, update))
-            self.telling.mark_lost(weights)
-        elif self._looks_back.is_due(self.course, optimizer) and self.host.keeps_rate(optimizer):
-            self._look_back(optimizer)
-        if update is None and self.course.jumped and self.telling.cause is None and self.course.explodes():
-            if self.host.tests_rates(optimizer):
-                self._test_exploded = True
-                return
-            self.course.tried()
-            self._rate = self._rate_probe(float(optimizer.param_groups[0]["lr"]), weights)
-
-    def _look_back(self, optimizer: Optimizer) -> None:
-        probe = self._rate_probe(float(optimizer.param_groups[0]["lr"]), [])
-        if probe is not None:
-            probe.before = before_last_update(optimizer)
-            self.host.overshot(optimizer, self.host.diagnose(probe.look_back))
-
-    def _rate_probe(self, rate: float | None, weights: list[torch.Tensor]) -> RateProbe | None:
-        loss = self._loss
-        found = self.diagnoser.plan_of_loss(loss, user_frames(sys._getframe(1))) if loss is not None else None
-        if found is None or loss is None:
-            return None
-        target, plan = found
-        copies = [(each, each.detach().clone()) for each in weights]
-        return RateProbe(rate, plan, target, loss.detach().clone(), copies, self.course.start or 0.0)
-
-    def _update_trip(self, optimizer: Optimizer, notice: Notice, evidence: Any) -> Trip:
-        return self._trip(
-            notice,
-            Consequence.APPLIED,
-            self._loss,
-            user_stack(sys._getframe(1)),
-            user_frames(sys._getframe(1)),
-            optimizer=optimizer,
-            built=self.host.built_at(optimizer),
-            evidence=evidence,
-        )
-
     def _apply(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
         pending, self._pending = self._pending, None
         if pending is None and self._held:
@@ -558,11 +480,11 @@ class Tripwires:
         if self._bad_loss is not None:
             loss, where = self._bad_loss
             self._bad_loss = None
-            trip = self._trip(Notice.LOSS, Consequence.APPLIED, loss, where, frames, **more)
+            trip = self.trip(Notice.LOSS, Consequence.APPLIED, loss, where, frames, **more)
         else:
-            trip = self._trip(Notice.GRADIENT, Consequence.APPLIED, self._loss, stack, frames, **more)
+            trip = self.trip(Notice.GRADIENT, Consequence.APPLIED, self.current_loss, stack, frames, **more)
         if is_torchs(optimizer):
-            self._tell(trip)
+            self.tell(trip)
             self.telling.mark_lost(weights)
         else:
             # Somebody's own optimizer may know what to do with it.
@@ -575,30 +497,16 @@ class Tripwires:
         if fall is None:
             return
         weights = [each for one in self.host.known_optimizers() for each in weights_of(one) if trouble_in(each.grad)]
-        notice, loss = (Notice.LOSS, self._bad_loss[0]) if self._bad_loss is not None else (Notice.GRADIENT, self._loss)
+        notice, loss = (
+            (Notice.LOSS, self._bad_loss[0]) if self._bad_loss is not None else (Notice.GRADIENT, self.current_loss)
+        )
         more = {"weights": self.telling.names(weights), "bad_gradients": gradients_of(weights), "evidence": fall}
-        trip = self._trip(notice, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(1)), **more)
-        self._scales.told = bool(self._tell(trip))
+        trip = self.trip(notice, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(1)), **more)
+        self._scales.told = bool(self.tell(trip))
 
     def step_ended(self, optimizer: Optimizer) -> None:
         self._settle(everything=False)
-        if self._may_spoil and not all_finite(weights := weights_of(optimizer)):
-            self._may_spoil, self._told_update = False, True
-            names = tuple(self.telling.names([each for each in weights if trouble_in(each)]))
-            remade = self.host.diagnose(lambda: made_again(optimizer))
-            spoilt = BadUpdate(type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade)
-            self._tell(self._update_trip(optimizer, Notice.UPDATE, spoilt))
-            self.telling.mark_lost(weights)
-        probe, self._rate = self._rate, None
-        trial = probe.settle() if probe is not None else None
-        if trial is not None:
-            # Whatever overflows from here on follows from it.
-            self.telling.cause = next(iter(self._tell(self._update_trip(optimizer, Notice.RATE, trial))), None)
-        elif self.course.is_absurd() and not self.telling.has_lost and not self._told_state:
-            state = bad_state(optimizer)
-            if state is not None and all_finite(weights_of(optimizer)):
-                self._told_state = True
-                self._tell(self._update_trip(optimizer, Notice.STATE, state))
+        self.update.after(optimizer)
 
     def evaluation_ended(self, optimizer: Optimizer) -> None:
         """A closure has computed gradients at a point that may be a trial: what it means shows when the step has ended."""
@@ -614,7 +522,7 @@ class Tripwires:
         kept = [each.grad for one in self.host.known_optimizers() for each in weights_of(one)]
         are_kept = any(each is not None for each in kept) and all_finite(kept)
         consequence = Consequence.REPORTED if are_kept and not self._scales.are_used else Consequence.SKIPPED
-        trip = self._trip(Notice.LOSS, consequence, loss, stack, user_frames(sys._getframe(2)))
+        trip = self.trip(Notice.LOSS, consequence, loss, stack, user_frames(sys._getframe(2)))
         self._diagnosed = self.telling.ask(trip)
         if self._scales.are_used or are_kept:
             # A GradScaler leaves out what overflows, and says nothing of it.
@@ -647,16 +555,16 @@ class Tripwires:
                     stack = (Site.of(frame), *user_stack(frame.f_back))
                     if not self.passes.current.recorded:
                         self._live = live_birth(thing)
-                    trip = self._trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception)
+                    trip = self.trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception)
                     if consequence is not Consequence.SKIPPED:
-                        return self._tell(trip)
+                        return self.tell(trip)
                     self._diagnosed = self.telling.ask(trip)
                     self._say_skipped(self._diagnosed)
                     return self._diagnosed
         now = self.passes.current
         if consequence is Consequence.ENDED and now.trained and not now.recorded:
             # Nothing of it is left to look at; the step itself can still be run.
-            return self._tell(self._trip(Notice.LOSS, consequence, None, (), frames, exception=exception))
+            return self.tell(self.trip(Notice.LOSS, consequence, None, (), frames, exception=exception))
         return []
 
     # the program's own check
@@ -671,7 +579,7 @@ class Tripwires:
         if not trained and (self.trained or self._read is not None or trouble_in(tensor) != "nan"):
             return
         frames = user_frames(sys._getframe(1))
-        trip = self._trip(Notice.LOSS, Consequence.ENDED, tensor, call.stack, frames)
+        trip = self.trip(Notice.LOSS, Consequence.ENDED, tensor, call.stack, frames)
         if trained:
             self._diagnosed = self._held = self.telling.ask(trip)
         else:
@@ -692,7 +600,7 @@ class Tripwires:
             tensors = [*tensors_refused(exception), *tensors_in_library(frames)]
         for tensor in tensors:
             if trouble_in(tensor):
-                trip = self._trip(Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception)
+                trip = self.trip(Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception)
                 found = self._diagnosed = self.telling.ask(trip)
                 if found:
                     return found
@@ -712,14 +620,14 @@ class Tripwires:
         for ref, stack in self._inputs:
             tensor = ref()
             if tensor is not None:
-                found = self._tell(self._trip(Notice.INPUT, Consequence.ENDED, tensor, stack, frames))
+                found = self.tell(self.trip(Notice.INPUT, Consequence.ENDED, tensor, stack, frames))
                 if found:
                     return found
         return []
 
     # telling
 
-    def _trip(
+    def trip(
         self,
         notice: Notice,
         consequence: Consequence,
@@ -747,8 +655,8 @@ class Tripwires:
             **more,
         )
 
-    def _tell(self, trip: Trip) -> list[Finding]:
-        if self._test_exploded and trip.optimizer is not None and self.host.tests_rates(trip.optimizer):
+    def tell(self, trip: Trip) -> list[Finding]:
+        if self.update.test_exploded and trip.optimizer is not None and self.host.tests_rates(trip.optimizer):
             self._diagnosed = []
             return []
         found = self._diagnosed = self.telling.ask(trip)

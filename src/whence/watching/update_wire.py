@@ -1,0 +1,192 @@
+"""The tripwire at updates: one that spoils the weights though its gradients are finite, one that raises the loss, and what it leaves behind."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch.optim import Optimizer
+
+from whence.finding import Finding
+from whence.lineage.updating import made_again
+from whence.source.sites import Site, user_frames, user_stack
+from whence.tape.finite import all_finite, weights_of
+from whence.tape.passes import PassBook
+from whence.tape.replay import trouble_in
+from whence.tape.trip import BadUpdate, Consequence, Notice, RateTrial, Trip
+from whence.watching.course import Course
+from whence.watching.diagnosing import Diagnoser
+from whence.watching.overshoot import LooksBack, before_last_update
+from whence.watching.telling import Telling
+from whence.watching.updates import RateProbe, bad_state, dry_run, is_torchs, rounds_eps
+
+T = TypeVar("T")
+
+
+class Host(Protocol):
+    def diagnose(self, ask: Callable[[], T]) -> T: ...
+    def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]: ...
+    def tests_rates(self, optimizer: Optimizer) -> bool: ...
+    def keeps_rate(self, optimizer: Optimizer) -> bool: ...
+    def overshot(self, optimizer: Optimizer, trial: RateTrial | None) -> None: ...
+
+
+class Wires(Protocol):
+    """The tripwires that this one belongs to."""
+
+    telling: Telling
+    course: Course
+    passes: PassBook
+    diagnoser: Diagnoser
+    current_loss: torch.Tensor | None
+
+    def tell(self, trip: Trip) -> list[Finding]: ...
+    def trip(
+        self,
+        notice: Notice,
+        consequence: Consequence,
+        observed: torch.Tensor | None,
+        stack: tuple[Site, ...],
+        frames: list[FrameType],
+        **more: Any,
+    ) -> Trip: ...
+
+
+class UpdateWire:
+    def __init__(self, wires: Wires, host: Host) -> None:
+        self._wires = wires
+        self._host = host
+        self._optimizers: weakref.WeakKeyDictionary[Optimizer, tuple[bool, bool]] = weakref.WeakKeyDictionary()
+        """Those that have stepped: whether eps is zero in the type of their weights, and whether they are the program's own."""
+        self._stepping: weakref.ref[Optimizer] | None = None
+        self._rounds_eps = self._is_own = self._may_spoil = False
+        self._told_update = self._told_state = False
+        self._rate: RateProbe | None = None
+        self._looks_back = LooksBack()
+        self.test_exploded = False
+        """That the loss explodes, and what comes of it, is what a range test of rates is made for."""
+
+    def forget(self) -> None:
+        self._rate = None
+
+    def begin_anew(self) -> None:
+        self._told_update = self._told_state = False
+
+    def stepping(self) -> list[Optimizer]:
+        return list(self._optimizers)
+
+    def is_quiet(self, count: int) -> bool:
+        """All of so many optimizers have stepped and are torch's own, and nothing is tried."""
+        return (
+            count == len(self._optimizers)
+            and not any(rounds_eps or is_own for rounds_eps, is_own in self._optimizers.values())
+            and not self._may_spoil
+            and self._rate is None
+        )
+
+    # before it
+
+    def enter(self, optimizer: Optimizer) -> None:
+        if self._stepping is None or self._stepping() is not optimizer:
+            self._stepping = weakref.ref(optimizer)
+            if optimizer not in self._optimizers:
+                self._optimizers[optimizer] = rounds_eps(optimizer), not is_torchs(optimizer)
+            self._rounds_eps, self._is_own = self._optimizers[optimizer]
+
+    def expect(self, fine: bool) -> None:
+        """Gradients are about to be used, and whether they are finite is known."""
+        self._may_spoil = fine and self._is_own and not self._wires.telling.has_lost and not self._told_update
+
+    def before(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
+        """Gradients are finite. Is the update?"""
+        telling, course = self._wires.telling, self._wires.course
+        if not (self._rounds_eps or course.jumped) or telling.has_lost or self._told_update:
+            return
+        update = dry_run(optimizer, lambda each: telling.names([each])[0]) if self._rounds_eps else None
+        if update is not None:
+            self._told_update = True
+            self._tell(optimizer, Notice.UPDATE, update)
+            telling.mark_lost(weights)
+        elif self._looks_back.is_due(course, optimizer) and self._host.keeps_rate(optimizer):
+            self._look_back(optimizer)
+        if update is None and course.jumped and telling.cause is None and course.explodes():
+            if self._host.tests_rates(optimizer):
+                self.test_exploded = True
+                return
+            course.tried()
+            self._rate = self._probe(float(optimizer.param_groups[0]["lr"]), weights)
+
+    def before_by_hand(self) -> None:
+        """Backward is over, and the program's own lines will make the update."""
+        telling, course = self._wires.telling, self._wires.course
+        if not course.jumped or telling.has_lost or telling.cause is not None or not course.explodes():
+            return
+        course.tried()
+        self._rate = self._probe(None, self._wires.passes.hand.weights())
+
+    def _look_back(self, optimizer: Optimizer) -> None:
+        probe = self._probe(float(optimizer.param_groups[0]["lr"]), [])
+        if probe is not None:
+            probe.before = before_last_update(optimizer)
+            self._host.overshot(optimizer, self._host.diagnose(probe.look_back))
+
+    def _probe(self, rate: float | None, weights: list[torch.Tensor]) -> RateProbe | None:
+        loss = self._wires.current_loss
+        frames = user_frames(sys._getframe(1))
+        found = self._wires.diagnoser.plan_of_loss(loss, frames) if loss is not None else None
+        if found is None or loss is None:
+            return None
+        target, plan = found
+        copies = [(each, each.detach().clone()) for each in weights]
+        return RateProbe(rate, plan, target, loss.detach().clone(), copies, self._wires.course.start or 0.0)
+
+    # after it
+
+    def after(self, optimizer: Optimizer) -> None:
+        telling = self._wires.telling
+        if self._may_spoil and not all_finite(weights := weights_of(optimizer)):
+            self._may_spoil, self._told_update = False, True
+            names = tuple(telling.names([each for each in weights if trouble_in(each)]))
+            remade = self._host.diagnose(lambda: made_again(optimizer))
+            spoilt = BadUpdate(type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade)
+            self._tell(optimizer, Notice.UPDATE, spoilt)
+            telling.mark_lost(weights)
+        probe, self._rate = self._rate, None
+        trial = probe.settle() if probe is not None else None
+        if trial is not None:
+            # Whatever overflows from here on follows from it.
+            telling.cause = next(iter(self._tell(optimizer, Notice.RATE, trial)), None)
+        elif self._wires.course.is_absurd() and not telling.has_lost and not self._told_state:
+            state = bad_state(optimizer)
+            if state is not None and all_finite(weights_of(optimizer)):
+                self._told_state = True
+                self._tell(optimizer, Notice.STATE, state)
+
+    def after_by_hand(self, weights: Sequence[torch.Tensor]) -> None:
+        """The program has made an update itself, and these are the weights after it."""
+        probe, self._rate = self._rate, None
+        trial = probe.settle(weights) if probe is not None else None
+        if probe is not None and trial is not None:
+            made_at = self._wires.passes.hand.made_at
+            frames = user_frames(sys._getframe(1))
+            trip = self._wires.trip(
+                Notice.RATE, Consequence.APPLIED, probe.observed, made_at, frames, built=made_at, evidence=trial
+            )
+            self._wires.telling.cause = next(iter(self._wires.tell(trip)), None)
+
+    def _tell(self, optimizer: Optimizer, notice: Notice, evidence: Any) -> list[Finding]:
+        trip = self._wires.trip(
+            notice,
+            Consequence.APPLIED,
+            self._wires.current_loss,
+            user_stack(sys._getframe(1)),
+            user_frames(sys._getframe(1)),
+            optimizer=optimizer,
+            built=self._host.built_at(optimizer),
+            evidence=evidence,
+        )
+        return self._wires.tell(trip)
