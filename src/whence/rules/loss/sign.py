@@ -57,11 +57,9 @@ def sign(study: Study) -> Finding | None:
     known = earnings_lowered(study) or ranked_wrongly(study) or divergence_raised(study)
     if known is not None:
         return known
-    for loss, call in study.loss_calls():
-        pair = _pair(study, call)
-        if pair is None or loss.number is None or not math.isfinite(loss.number):
+    for loss, call, (prediction, target) in _pairs(study):
+        if loss.number is None or not math.isfinite(loss.number):
             continue
-        prediction, target = pair
         if call.name in SUBTRACTIONS and not _is_even(study, loss, call):
             # A ratio of probabilities, or a part of a sum, with no target in it.
             continue
@@ -106,6 +104,18 @@ def _term(study: Study, loss: Loss, call: Call) -> Call:
 def _trains_all(study: Study) -> bool:
     weights = [each for each in study.now.held.values() if each.requires_grad and each.is_leaf]
     return bool(weights) and all(id(each) in study.entry.weights for each in weights)
+
+
+def _pairs(study: Study) -> list[tuple[Loss, Call, tuple[Value, Value]]]:
+    """Where predictions meet their targets, the nearest to the loss first. What is left over from one (`1 - p`) is none beside it."""
+    found = [(loss, call, pair) for loss, call in study.loss_calls() if (pair := _pair(study, call)) is not None]
+    met = {each for _, _, pair in found for each in pair}
+    return [each for each in found if not any(_left_from(value) in met for value in each[2])]
+
+
+def _left_from(value: Value) -> Value | None:
+    call = value.call
+    return call.operands[0] if call is not None and call.name in SUBTRACTIONS and len(call.operands) == 1 else None
 
 
 def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
