@@ -14,6 +14,7 @@ from whence.ledgers.alike import Alike, made_alike, without_dropout
 from whence.ledgers.study import Study
 from whence.source.sites import Site
 from whence.source.spots import Spot
+from whence.tape.finite import all_finite
 from whence.tape.operations import NORMS, OVER_TIME
 from whence.tape.replay import Run, is_weight, leaving_no_trace
 from whence.tape.scopes import Scope
@@ -248,6 +249,12 @@ def _grown(study: Study, first: float, last: float, through: str, calls: list[Ca
     return Growth(first / last, first, through, Spot.of_site(max(places, key=places.count)))
 
 
+def _is_sound(study: Study) -> bool:
+    """Whether losses are finite, and the weights as well: a loss may select what they have no part in."""
+    weights = [each for each in study.now.held.values() if each.requires_grad and each.is_leaf]
+    return all(each.number is None or math.isfinite(each.number) for each in study.losses) and all_finite(weights)
+
+
 class UnitLedger:
     """Filled by looks at a few recorded passes, some steps apart."""
 
@@ -269,7 +276,7 @@ class UnitLedger:
 
     def look(self, study: Study) -> None:
         """One replay without a graph, of which little is kept: units are looked at as they are made."""
-        if any(each.number is not None and not math.isfinite(each.number) for each in study.losses):
+        if not _is_sound(study):
             # Nothing fires on NaN, and it is told already.
             return
         self.last = study.step
