@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -17,6 +17,8 @@ from whence.ledgers.repeats import RepeatLedger
 from whence.source.sites import Site
 from whence.tape.tape import node_of, storage_of
 
+RAW = "_raw_saved_"
+UNTOLD = object()
 FEWEST = 6
 SAMPLED = 24
 MOST_NODES = 4_000
@@ -173,20 +175,28 @@ def _has_outlived_its_weights(tensor: torch.Tensor) -> bool:
         if node is None or id(node) in seen:
             continue
         seen.add(id(node))
-        given, refused = 0, 0
-        for name in _saved_by(node):
-            try:
-                given += isinstance(getattr(node, name), torch.Tensor)
-            except RuntimeError:
-                refused += 1
-        if given and refused:
+        refused = [each is None for each in _saved_by(node)]
+        if any(refused) and not all(refused):
             return True
         pending += [below for below, _ in node.next_functions]
     return False
 
 
-def _saved_by(node: Any) -> list[str]:
-    return [name for name in dir(type(node)) if name.startswith("_saved_")]
+def _saved_by(node: Any) -> Iterator[torch.Tensor | None]:
+    """The tensors that a node keeps, None for one that it refuses. Those that a hook unpacks are left alone: the hook is the program's, or
+    computes a checkpointed part again. Where torch does not tell of hooks, none are asked for."""
+    for name in dir(type(node)):
+        if not name.startswith(RAW):
+            continue
+        try:
+            if getattr(getattr(node, name), "unpack_hook", UNTOLD) is not None:
+                continue
+            saved = getattr(node, name.removeprefix("_raw"), None)
+        except RuntimeError:
+            yield None
+        else:
+            if isinstance(saved, torch.Tensor):
+                yield saved
 
 
 def _ends(container: Any) -> tuple[weakref.ref[torch.Tensor], ...]:
@@ -232,13 +242,8 @@ def graph_size(tensor: torch.Tensor, storages: set[int] | None = None) -> tuple[
             continue
         nodes += 1
         size += 512
-        for name in _saved_by(node):
-            try:
-                saved = getattr(node, name)
-            except RuntimeError:
-                # Freed by backward.
-                continue
-            if isinstance(saved, torch.Tensor) and not saved.is_leaf and storage_of(saved) not in storages:
+        for saved in _saved_by(node):
+            if saved is not None and not saved.is_leaf and storage_of(saved) not in storages:
                 storages.add(storage_of(saved))
                 size += saved.numel() * saved.element_size()
         for below, _ in node.next_functions:

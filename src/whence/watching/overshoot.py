@@ -40,12 +40,18 @@ def before_last_update(optimizer: Optimizer) -> list[tuple[torch.Tensor, torch.T
         and {"step", "exp_avg", "exp_avg_sq"} <= (state := optimizer.state.get(weight, {})).keys()
     ]
     last = max((float(state["step"]) for _, _, state in kept), default=0.0)
-    return [(weight, _without(weight, group, state)) for weight, group, state in kept if float(state["step"]) == last]
+    made = [(weight, group, state) for weight, group, state in kept if float(state["step"]) == last]
+    # Newer AdamWs are Adams that say so in their groups.
+    is_adamw = isinstance(optimizer, AdamW)
+    return [
+        (each, _without(each, group, state, is_decoupled=group.get("decoupled_weight_decay", is_adamw)))
+        for each, group, state in made
+    ]
 
 
-def _without(weight: torch.Tensor, group: dict[str, Any], state: dict[str, Any]) -> torch.Tensor:
+def _without(weight: torch.Tensor, group: dict[str, Any], state: dict[str, Any], *, is_decoupled: bool) -> torch.Tensor:
     rate, (mean, square), count = float(group["lr"]), group["betas"], float(state["step"])
     spread = state.get("max_exp_avg_sq", state["exp_avg_sq"]).sqrt() / (1 - square**count) ** 0.5 + group["eps"]
     move = state["exp_avg"] / spread * (rate / (1 - mean**count))
     before: torch.Tensor = weight.detach() + move
-    return before / (1 - rate * group["weight_decay"]) if group.get("decoupled_weight_decay") else before
+    return before / (1 - rate * group["weight_decay"]) if is_decoupled else before

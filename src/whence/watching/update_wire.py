@@ -111,7 +111,7 @@ class UpdateWire:
             self._told_update = True
             self._tell(optimizer, Notice.UPDATE, update)
             telling.mark_lost(weights)
-        elif self._looks_back.is_due(course, optimizer) and self._host.keeps_rate(optimizer):
+        elif self._host.keeps_rate(optimizer) and self._looks_back.is_due(course, optimizer):
             self._look_back(optimizer)
         if update is None and course.jumped and telling.cause is None and course.explodes():
             if self._host.tests_rates(optimizer):

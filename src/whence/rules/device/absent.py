@@ -17,6 +17,7 @@ from whence.rules.telling import tell
 from whence.source.definitions import name_in
 from whence.source.edits import diff_of, replace_node
 from whence.source.files import program_files
+from whence.source.handlers import Fate
 from whence.source.sites import Site, frames_in
 from whence.source.spots import Spot
 from whence.source.text import last_name, parent_of, text_of, tree_of
@@ -53,7 +54,7 @@ def absent_device(failed: FailedCall) -> Finding | None:
         else f'Choose by what is there, device = "{device.type}" if {_question(device)} else "cpu", and move with .to(device) '
         f"everywhere. To train on {device.type}, run where it is: torch's build, its driver and what is visible must all have it.",
         patch=None if is_one_of_several or _is_read(failed) else _patch(spot, device, constants),
-        severity=Severity.INFO if any(map(_has_another_ready, failed.frames)) else Severity.ERROR,
+        severity=Severity.INFO if _goes_on_without(failed) else Severity.ERROR,
     )
 
 
@@ -84,17 +85,35 @@ def _is_read(failed: FailedCall) -> bool:
     return any(each.f_globals.get("__name__") == serialization.__name__ for each in frames)
 
 
+def _goes_on_without(failed: FailedCall) -> bool:
+    """Whether the program only tries: a handler names a device that is there, or what failed is all that its `try` was to do."""
+    if failed.fate is Fate.UNCAUGHT:
+        return False
+    return any(map(_has_another_ready, failed.frames)) or any(map(_was_to_do_no_more, failed.frames[:1]))
+
+
 def _has_another_ready(frame: FrameType) -> bool:
     """Whether a handler around what is running names a device that is there."""
-    walker: ast.AST | None = Site.of(frame).node()
-    while walker is not None:
-        for handler in walker.handlers if isinstance(walker, ast.Try) else ():
-            words = (each.value for each in ast.walk(handler) if isinstance(each, ast.Constant))
-            devices = (_named(each) for each in words if isinstance(each, str))
-            if any(each is not None and _is_there(each) for each in devices):
-                return True
-        walker = parent_of(walker)
+    for attempt, _ in _attempts_around(frame):
+        words = (each.value for one in attempt.handlers for each in ast.walk(one) if isinstance(each, ast.Constant))
+        devices = (_named(each) for each in words if isinstance(each, str))
+        if any(each is not None and _is_there(each) for each in devices):
+            return True
     return False
+
+
+def _was_to_do_no_more(frame: FrameType) -> bool:
+    attempt, running = next(_attempts_around(frame), (None, None))
+    return attempt is not None and attempt.body[-1] is running
+
+
+def _attempts_around(frame: FrameType) -> Iterator[tuple[ast.Try, ast.AST]]:
+    """Each `try` around what is running, and the statement of its body that is."""
+    child: ast.AST | None = Site.of(frame).node()
+    while child is not None and (walker := parent_of(child)) is not None:
+        if isinstance(walker, ast.Try) and child in walker.body:
+            yield walker, child
+        child = walker
 
 
 def _named(text: str) -> torch.device | None:

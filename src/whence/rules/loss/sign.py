@@ -14,8 +14,8 @@ How it is detected
 How to fix it
     A minus, or one minus the score.
 When it stays silent
-    Where a perfect prediction lowers the loss; objectives without a target; losses that go through weights which another optimizer
-    trains (one of two adversaries); differences whose sign matters; sums with a term that has another aim; targets that were drawn in the
+    Where a perfect prediction lowers the loss; objectives without a target; optimizers that maximise; losses that go through weights which another
+    optimizer trains (one of two adversaries); differences whose sign matters; sums with a term that has another aim; targets that were drawn in the
     same step or from what was computed, as actions are. It is a note, but for divergences and losses without end.
 Cost
     One more replay of a few recorded steps.
@@ -52,7 +52,7 @@ NEARLY_SURE = 0.999
 
 @study_rule("loss/sign", Rank.GENERAL)
 def sign(study: Study) -> Finding | None:
-    if study.step < 1 or not _trains_all(study):
+    if study.step < 1 or not _trains_all(study) or any(each.get("maximize") for each in study.optimizer.param_groups):
         return None
     known = earnings_lowered(study) or ranked_wrongly(study) or divergence_raised(study)
     if known is not None:

@@ -17,6 +17,7 @@ MOST_COUNTED = 5000
 EXACT = 1e-7
 RISEN = 1.05
 STEADY = 0.7
+HALF = 0.5
 GROWN, FALLEN = 1.1, 0.75
 """The last metrics against the first."""
 
@@ -30,11 +31,11 @@ def goes_the_other_way(audit: Audit, story: Schedule) -> str:
     if min(rising[2:]) <= min(rising[:2]) or not _rise(rising) or _has_risen(audit.losses):
         return ""
     end = sum(metrics[-RECORDS:]) / RECORDS
-    # Where a model learns by heart, a loss of the validation may rise from the first epoch on, and a score fall by a little. A share of
-    # right answers is no loss, and what falls so far is no score.
+    # Where a model learns by heart, a loss of the validation or a share of wrong answers may rise from the first epoch on, and a score
+    # fall by a little. What is right more often than not is no share of wrong answers, and what falls so far is no score.
     if story.mode == "min":
-        return "max" if end > GROWN * metrics[0] and is_share(metrics) else ""
-    return "min" if 0 < end < FALLEN * metrics[0] and min(metrics) > 0 and not is_share(metrics) else ""
+        return "max" if end > max(GROWN * metrics[0], HALF * _whole(metrics)) and _are_shares(metrics) else ""
+    return "min" if 0 < end < FALLEN * metrics[0] and min(metrics) > 0 and not _are_shares(metrics) else ""
 
 
 def _rise(numbers: Sequence[float]) -> bool:
@@ -50,12 +51,16 @@ def _has_risen(losses: Sequence[float]) -> bool:
     return third == 0 or sum(known[-third:]) > RISEN * sum(known[:third])
 
 
-def is_share(numbers: Sequence[float]) -> bool:
+def _whole(numbers: Sequence[float]) -> float:
+    return 1.0 if max(numbers) <= 1 else 100.0
+
+
+def _are_shares(numbers: Sequence[float]) -> bool:
     """Whether they are shares, or percentages, of one whole number: so many of so many."""
     few = sorted({each for each in numbers if each not in (0.0, 1.0, 100.0)})[:8]
     if len(few) < RECORDS or not all(0 <= each <= 100 for each in few):
         return False
-    shares = few if few[-1] <= 1 else [each / 100 for each in few]
+    shares = [each / _whole(numbers) for each in few]
     return any(
         all(abs(each * count - round(each * count)) <= EXACT * count for each in shares)
         for count in range(2, MOST_COUNTED)

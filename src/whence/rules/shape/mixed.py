@@ -24,7 +24,7 @@ def samples_mixed(study: Study) -> Finding | None:
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         rows = after[0] if after else 0
-        if rows < 2 or before == after or before[1:2] != (rows,) or not call.outputs[0].requires_grad:
+        if rows < 2 or before[:1] == (rows,) or before[1:2] != (rows,) or not call.outputs[0].requires_grad:
             continue
         source = _source(study, call.operands[0], rows)
         others = _others(study, call, source) if source is not None else None
