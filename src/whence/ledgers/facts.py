@@ -23,6 +23,11 @@ def all_weights_of(optimizer: Optimizer) -> Iterator[torch.Tensor]:
         yield from group["params"]
 
 
+def memory_of(tensors: Iterable[torch.Tensor]) -> Iterator[int]:
+    """By which those are known that stand for the same numbers: in wrappers the objects are others."""
+    return (known for each in tensors if (known := storage_of(each)))
+
+
 def _mode(args: Any, kwargs: Any, _result: Any) -> Facts:
     return args[0], (), {"training": bool(args[1] if len(args) > 1 else kwargs.get("mode", True))}
 
@@ -70,7 +75,7 @@ def _restore(args: Any, _kwargs: Any, _result: Any) -> Facts:
 
 def _load(args: Any, kwargs: Any, result: Any) -> Facts:
     module, state = args[0], args[1] if len(args) > 1 else kwargs.get("state_dict", {})
-    own = {storage_of(each) for each in (*nn.Module.parameters(module), *nn.Module.buffers(module))} - {0}
+    own = set(memory_of((*nn.Module.parameters(module), *nn.Module.buffers(module))))
     given = [each for each in state.values() if isinstance(each, torch.Tensor)]
     shared = sum(storage_of(each) in own for each in given)
     unexpected = tuple(getattr(result, "unexpected_keys", ()))

@@ -22,7 +22,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import BatchLedger, Epoch
 from whence.ledgers.changes import ChangeLedger
 from whence.ledgers.draws import DrawLedger
-from whence.ledgers.facts import FACTS, all_weights_of
+from whence.ledgers.facts import FACTS, all_weights_of, memory_of
 from whence.ledgers.files import FileLedger
 from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
@@ -125,6 +125,7 @@ class Auditor:
             and before.stateful
         )
         self.built.append(entry)
+        self._note_loaded(entry, optimizer)
         del self.built[:-256]
 
     def has_newcomer(self) -> bool:
@@ -142,6 +143,7 @@ class Auditor:
             detail["steps"] = sum(detail["made"].values())
         if kind is Kind.LOAD:
             self.files.loaded()
+            detail["owners"] = self._owners_of(subject)
         if kind is Kind.READ:
             self.files.read(detail["states"], self.host.roots())
         self.loop.note(kind, self.host.step, stack, subject, written, **detail)
@@ -231,6 +233,7 @@ class Auditor:
         if len(optimizer.param_groups) != entry.groups:
             entry.groups = len(optimizer.param_groups)
             entry.weights |= {id(each) for each in all_weights_of(optimizer)}
+            self._note_loaded(entry, optimizer)
         rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
         if isinstance(rate, float | int) and (rate != entry.climb.rate or entry.climb.factor != 1.0):
             entry.climb.note(rate)
@@ -318,7 +321,23 @@ class Auditor:
         if known is None:
             known = _entered(optimizer, ())
             self.built.append(known)
+            self._note_loaded(known, optimizer)
         return known
+
+    def _owners_of(self, module: nn.Module) -> list[OptimizerEntry]:
+        own = set(memory_of(nn.Module.parameters(module)))
+        there = ((each, one) for each in self.built if (one := each.optimizer) is not None)
+        return [each for each, one in there if not own.isdisjoint(memory_of(all_weights_of(one)))]
+
+    def _note_loaded(self, entry: OptimizerEntry, optimizer: Optimizer) -> None:
+        """While both are there: of what is gone, the identities belong to others."""
+        own = set(memory_of(all_weights_of(optimizer)))
+        for event in self.loop.events:
+            module = event.subject() if event.kind is Kind.LOAD and event.subject is not None else None
+            if module is None or entry in event.detail["owners"]:
+                continue
+            if not own.isdisjoint(memory_of(nn.Module.parameters(module))):
+                event.detail["owners"].append(entry)
 
     def _study(
         self,

@@ -15,12 +15,12 @@ from whence.ledgers.facts import chosen_rate, plan_in
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.ledgers.schedules import Schedule
 from whence.rules.checkpoint.edits import Unloaded, loaded_as_well
+from whence.rules.checkpoint.going_on import is_gone_on_from
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.blocks import Stack, target_of
-from whence.source.definitions import own_nodes
 from whence.source.files import program_files
-from whence.source.text import function_node, parent_of, tree_of
+from whence.source.text import parent_of, tree_of
 
 ID = "checkpoint/incomplete-resume"
 ENOUGH = 3
@@ -53,15 +53,17 @@ def incomplete_resume(audit: Audit) -> Finding | None:
         Adam begins anew with empty moments: the first steps after the resume are large and badly estimated, and the loss jumps. A
         schedule begins at its first rate, a GradScaler at its first scale.
     How it is detected
-        A file that was read has an optimizer's state and an epoch or step in it, a model loaded its weights, and an optimizer with state
-        goes on stepping without having loaded anything; or the same schedule as in the file begins at 0, or a scaler at another scale,
+        A file that was read has an optimizer's state and an epoch or step in it, a model loaded its weights, and an optimizer of these
+        weights, with state, goes on stepping without having loaded anything; or the same schedule as in the file begins at 0, or a scaler at another scale,
         after the optimizer has its state back. Everything of the file that is not used is named, also a count that the program never
         asks for. Where load_state_dict raises, the groups of the state against the optimizer's.
     How to fix it
         optimizer.load_state_dict(checkpoint["optimizer"]), and the scheduler's and the scaler's likewise; go on with the epoch after the
         saved one.
     When it stays silent
-        Files of weights alone, fine-tuning from them, also from a whole checkpoint at another rate, optimizers that have no state, schedules with other settings than the saved one; programs that catch the refusal and begin anew.
+        Files of weights alone, fine-tuning from them, also from a whole checkpoint at another rate, unless the saved epoch or step bounds
+        the loop; models that are loaded and not trained; optimizers that have no state, schedules with other settings than the saved one;
+        programs that catch the refusal and begin anew.
     Cost
         A look at what torch.load gives.
     """
@@ -129,12 +131,14 @@ def _weights_loaded(read: Event, later: list[Event]) -> Event | None:
 
 def _optimizers(audit: Audit, read: Event, load: Event) -> Iterator[Lost]:
     before = load.detail["made"]
-    since = {each: made for each in audit.built if (made := each.steps - before.get(each, 0)) > 0}
+    # Others train something else with the help of what was loaded: a student with a teacher.
+    since = {each: made for each in load.detail["owners"] if (made := each.steps - before.get(each, 0)) > 0}
     stepping = [each for each in since if each.stateful]
     if sum(since.values()) < ENOUGH or not stepping:
         return
-    goes_on = any(_is_taken_up(key, (*read.stack, *load.stack)) for key in read.detail["progress"])
-    if not goes_on and not any(_has_rate(each, read.detail["rate"]) for each in stepping):
+    steps = [each.stack for each in audit.loop.events if each.kind is Kind.STEP and each.detail["entry"] in stepping]
+    has_rate = any(_has_rate(each, read.detail["rate"]) for each in stepping)
+    if not has_rate and not is_gone_on_from(read.detail["progress"], read.stack, steps):
         # Another rate: a training of its own, which takes its first weights from there.
         return
     sites = {each.stack[0] for each in stepping if each.stack}
@@ -219,12 +223,6 @@ def _counts(read: Event, load: Event, lost: Sequence[Lost]) -> Iterator[Lost]:
     if any(each.owner == "optimizer" for each in lost) and not asked:
         for key in read.detail["progress"]:
             yield Lost(key, "", f"its {key}", "")
-
-
-def _is_taken_up(key: str, way: Stack) -> bool:
-    """Whether a function that leads to the reading or the loading asks for it."""
-    scopes = [scope for site in way if (scope := function_node(site)) is not None]
-    return any(_is_asked_for(key, own_nodes(scope)) for scope in scopes)
 
 
 def _is_asked_for(key: str, nodes: Iterable[ast.AST]) -> bool:
