@@ -24,7 +24,7 @@ def windows(series):
 
 torch.manual_seed(0)
 loader = DataLoader(TensorDataset(*windows(tides(600))), batch_size=64, shuffle=True)
-model = nn.Sequential(nn.Conv1d(1, 8, 5, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(80, 1), nn.Flatten(0))
+model = nn.Sequential(nn.Conv1d(1, 8, 4, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(88, 1), nn.Flatten(0))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 for epoch in range(3):
     for past, coming in loader:

@@ -12,14 +12,17 @@ from whence.data.leaves import leaves_of
 from whence.data.summary import Summary
 from whence.ledgers.loop import OptimizerEntry
 from whence.ledgers.marks import marks_of_rows
+from whence.ledgers.study import Study
 from whence.lineage.datasets.epochs import Standing
 from whence.lineage.datasets.habits import Habits
 from whence.lineage.datasets.pairing import Parting
 from whence.lineage.datasets.stretches import Buffer
-from whence.lineage.datasets.windows import Within
+from whence.lineage.datasets.windows import SHORTEST, Within
+from whence.lineage.dependence import reach
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.tape.batches import Batch, LoaderInfo
+from whence.tape.batches import Batch, BatchLeaf, LoaderInfo
+from whence.tape.tape import Value
 
 MOST_LOADERS = 16
 EPOCHS_NOTED = 3
@@ -27,6 +30,8 @@ BATCHES_NOTED = 64
 BATCHES_SUMMARISED = 6
 MOST_LABELS = 4096
 MOST_ELEMENTS = 1_000_000
+AXES_OF_WINDOWS = (2, 3)
+"""Samples, time, and what there is at each time. Pictures have more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -95,6 +100,8 @@ class LoaderEntry:
     within: Within | None = None
     """How its windows have their targets in them, where it is made of plain tensors."""
     was_slid: bool = False
+    reached: dict[str, torch.Tensor] = field(default_factory=dict)
+    """For leaves that may be windows: how much the loss depends on each place of a sample, in one recorded pass."""
     was_compared: bool = False
     """Whether a sheet beside its files was held against its labels."""
     was_ended: bool = False
@@ -128,6 +135,15 @@ class BatchLedger:
                 # Some programs build a loader for every epoch.
                 del self.entries[next(iter(self.entries))]
         return entry
+
+    def look(self, study: Study) -> None:
+        """Note which places of the windows in a batch a loss depends on."""
+        for value in {each for call in study.calls for each in call.operands}:
+            leaf = value.leaf if _may_be_windows(value) else None
+            entry = self.entries.get(id(leaf.batch.info)) if isinstance(leaf, BatchLeaf) else None
+            if isinstance(leaf, BatchLeaf) and entry is not None and leaf.path not in entry.reached:
+                found = _reached(study, value)
+                entry.reached |= {leaf.path: found} if found is not None and bool(found.any()) else {}
 
     def trained(self) -> list[LoaderEntry]:
         return [each for each in self.entries.values() if each.info.trained]
@@ -235,4 +251,26 @@ def _marks(leaves: list[torch.Tensor]) -> list[float]:
         if len(leaf) == size:
             total += marks_of_rows(leaf.detach().reshape(size, -1), shift=7.3 * number)
     found: list[float] = total.tolist()
+    return found
+
+
+def _may_be_windows(value: Value) -> bool:
+    axes = len(value.shape)
+    return value.dtype.is_floating_point and axes in AXES_OF_WINDOWS and max(value.shape[1:]) >= SHORTEST
+
+
+def _reached(study: Study, leaf: Value) -> torch.Tensor | None:
+    """How much a loss depends on each place of a sample; none on a place that is the same in all of them, as one that was hidden."""
+    if any(each is leaf or each.storage == leaf.storage for call in study.calls for each in call.changed):
+        # A gradient would be that of what was written.
+        return None
+    given = study.content(leaf)
+    found: torch.Tensor | None = None
+    for loss in study.losses if given is not None else ():
+        run = study.again(loss.value, leaf, gradients=True, towards={leaf})
+        size = reach(run, loss.value, (), leaf) if run is not None else None
+        if size is not None and given is not None:
+            varies = (given != given[:1]).any(0)
+            here = (size.mean(0) * varies).float().cpu()
+            found = here if found is None else found + here
     return found

@@ -1,6 +1,6 @@
 """Windows that slide over a series, and a target that lies within its own window: a few neighbours are fetched and compared.
 
-Runs the program's code: only ever in a child process.
+Runs the program's code: only ever in a child process, but for rows of plain tensors.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ class Within:
     target: str
     place: int
     length: int
+    shape: tuple[int, ...]
+    """Of the window of one sample."""
+    at: tuple[int, ...]
+    """Where in that the target is, each of its numbers counted along all axes."""
     first: int
     targets: torch.Tensor
     """Of that sample and its neighbours, one after the other."""
@@ -64,23 +68,42 @@ def target_within(dataset: Any) -> Within | None:
         return None
     columns = {name: [each[name] for each in parts] for name in parts[0]}
     for window, given in columns.items():
-        inputs = _along_time(given)
-        for target, wanted in columns.items() if inputs is not None else ():
-            place = _place_of(wanted, inputs) if inputs is not None and target != window else None
-            if place is not None and inputs is not None:
-                spot = _line_that_takes(dataset, first, wanted[0])
-                targets = torch.cat([each.reshape(-1) for each in wanted])
-                return Within(spot, window, target, place, len(inputs[0]), first, targets)
+        axis = _axis_of_time(given)
+        for target, wanted in columns.items() if axis is not None else ():
+            found = (
+                _place_of(wanted, [_rows(each, axis) for each in given])
+                if axis is not None and target != window
+                else None
+            )
+            if found is not None and axis is not None:
+                (place, column), shape = found, given[0].shape
+                at = _rows(torch.arange(shape.numel()).reshape(shape), axis)[place : place + wanted[0].numel(), column]
+                return Within(
+                    spot=_line_that_takes(dataset, first, wanted[0]),
+                    window=window,
+                    target=target,
+                    place=place,
+                    length=shape[axis],
+                    shape=tuple(shape),
+                    at=tuple(at.tolist()),
+                    first=first,
+                    targets=torch.cat([each.reshape(-1) for each in wanted]),
+                )
     return None
 
 
-def _along_time(windows: list[torch.Tensor]) -> list[torch.Tensor] | None:
-    """Windows with the axis first along which they slide; convolutions have it last."""
+def _axis_of_time(windows: list[torch.Tensor]) -> int | None:
+    """The axis along which windows slide; for convolutions it is the last one."""
     for axis in range(windows[0].dim()):
         turned = [each.movedim(axis, 0) for each in windows if axis < each.dim()]
         if len(turned) == len(windows) and _slide(turned):
-            return turned
+            return axis
     return None
+
+
+def _rows(window: torch.Tensor, axis: int) -> torch.Tensor:
+    """What there is at each point of time."""
+    return window.movedim(axis, 0).reshape(window.shape[axis], -1)
 
 
 def _slide(windows: list[torch.Tensor]) -> bool:
@@ -91,8 +114,9 @@ def _slide(windows: list[torch.Tensor]) -> bool:
     return any(all(torch.equal(one[step:], other[:-step]) for one, other in pairwise(windows)) for step in steps)
 
 
-def _place_of(targets: list[torch.Tensor], windows: list[torch.Tensor]) -> int | None:
-    """Where each target stands in its window, if that is the same place for all, and they are numbers that do not occur by chance."""
+def _place_of(targets: list[torch.Tensor], windows: list[torch.Tensor]) -> tuple[int, int] | None:
+    """Where each target stands in its window, and in which column, if that is the same for all, and they are numbers that do not
+    occur by chance."""
     flat = [each.reshape(-1) for each in targets]
     numbers = torch.cat(flat)
     if (
@@ -103,10 +127,9 @@ def _place_of(targets: list[torch.Tensor], windows: list[torch.Tensor]) -> int |
         return None
     if any(len(each) != len(flat[0]) for each in flat):
         return None
-    rows = [each.reshape(len(each), -1) for each in windows]
-    for column, place in _places(flat[0], rows[0]):
-        if all(torch.equal(row[place : place + len(one), column], one) for row, one in zip(rows, flat, strict=True)):
-            return place
+    for column, place in _places(flat[0], windows[0]):
+        if all(torch.equal(row[place : place + len(one), column], one) for row, one in zip(windows, flat, strict=True)):
+            return place, column
     return None
 
 

@@ -10,6 +10,8 @@ from contextlib import suppress
 from itertools import chain
 from types import FrameType
 
+import torch
+
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
@@ -45,16 +47,14 @@ from whence.source.definitions import own_nodes, parameter_names
 from whence.source.sites import Site, variables
 from whence.source.spots import Spot
 from whence.source.text import enclosing, function_node, last_name, statement_of, tree_of
-from whence.tape.batches import BatchLeaf
 
 ENOUGH_STEPS = 6
 ENOUGH_SAMPLES = 16
 DEEPEST = 8
 PATIENCE = 5.0
 MOST_SEEN = 64
-CUTS = frozenset(
-    {"__getitem__", "narrow", "split", "chunk", "select", "unbind", "index_select", "tensor_split", "unfold"}
-)
+FAIR_SHARE = 0.25
+"""Of what the other numbers of a window do to the loss. A mean of all of them, taken before one is hidden, does less."""
 
 
 @audit_rule("data/misaligned", Rank.CALL)
@@ -73,14 +73,15 @@ def misaligned(audit: Audit) -> Finding | None:
         is put together again from its samples, in a child process, and their parts are looked for in it. In memory, what was
         done before training is done again, in a child process: the inputs are rows of a table that has other labels for them, or the
         keys that both were made of (groups, entries of a dict) are the same and come in another order. Where that shows nothing, the program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
-        slide over one series, and in all of them the target stands at the same place of the input, of which the steps cut nothing off.
+        slide over one series, and in all of them the target stands at the same place of the input; a
+        replay shows that the loss depends on that place.
     How to fix it
         Sort both listings in the same way, or find one name from the other. Sort and filter pairs; index both with one permutation.
     When it stays silent
         Files whose names do not correspond at all, samples from a single file. Labels alone that are put in a random order: that is
         an experiment that some make on purpose. Sequences that are not labels.
     Cost
-        A child process and a few samples, once in a run; another, of a few seconds at most, where the labels cannot be told from the
+        A child process and a few samples, once in a run; a replay of a recorded step; another child process, of a few seconds at most, where the labels cannot be told from the
         inputs by a straight line.
     """
     for entry in audit.batches.trained():
@@ -174,7 +175,7 @@ def _collated(audit: Audit, entry: LoaderEntry) -> Finding | None:
 def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
     """A target that lies within its own window: what is to be told is shown."""
     within = audit.within_of(entry)
-    if within is None or not _is_used_whole(audit, entry, within.window):
+    if within is None or not _is_shown(entry, within):
         return None
     return tell_silent(
         audit,
@@ -190,7 +191,7 @@ def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
         what="windows that slide over a series, each with a target of its own",
         why="A model that is shown the answer learns to copy it. What it is worth shows only when the answer is not there.",
         fix=f"Take what follows the window: number {within.length}, counted from where it begins.",
-        counterfactual="neighbouring samples were fetched and compared, in a child process: it is so in all of them",
+        counterfactual="neighbouring samples were compared: it is so in all of them; in a replay the loss depends on that number",
     )
 
 
@@ -202,15 +203,15 @@ def _made(audit: Audit, within: Within) -> Spot | None:
         return None
 
 
-def _is_used_whole(audit: Audit, entry: LoaderEntry, part: str) -> bool:
-    """Whether the steps that were recorded use all of a window: some have it with its target, and cut that off later on."""
-    leaves = [
-        (call, each.leaf)
-        for call in audit.tape.calls
-        for each in call.operands
-        if isinstance(each.leaf, BatchLeaf) and each.leaf.batch.info is entry.info and each.leaf.path == f"[{part}]"
-    ]
-    return bool(leaves) and not any(call.name in CUTS for call, _ in leaves)
+def _is_shown(entry: LoaderEntry, within: Within) -> bool:
+    """Whether the loss depends on the target where it stands in the window: many steps hide it there themselves, or cut it off."""
+    reached = entry.reached.get(f"[{within.window}]")
+    if reached is None or tuple(reached.shape) != within.shape:
+        return False
+    others = torch.ones(reached.numel(), dtype=torch.bool)
+    others[list(within.at)] = False
+    by_target, by_others = reached.reshape(-1)[~others], reached.reshape(-1)[others]
+    return float(by_target.min()) > FAIR_SHARE * float(by_others.mean())
 
 
 def _part(name: str) -> str:
