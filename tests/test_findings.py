@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from forking import plain_run, whence_run
 
 from cases import BROKEN, copied
+from whence.finding import Confidence, Finding, Origin, Severity, Symptom
+
+
+@pytest.mark.parametrize(
+    ("confidence", "loudest"),
+    [(Confidence.PROVEN, "error"), (Confidence.LIKELY, "warning"), (Confidence.HINT, "info")],
+)
+def test_what_is_not_proven_is_never_an_error(confidence: Confidence, loudest: str) -> None:
+    origin = Origin("train.py", 1, "x", "f", None, None, "program", 0)
+    symptom = Symptom("train.py", 1, "x", 0, "")
+    proven = Finding("shape/mismatch", Severity.ERROR, Confidence.PROVEN, "", origin, symptom, "", "")
+    assert replace(proven, confidence=confidence).severity == loudest
+    assert replace(proven, severity=Severity.INFO, confidence=confidence).severity == "info"
 
 
 def test_promotion_is_a_note_at_the_line_where_the_types_meet(tmp_path: Path) -> None:

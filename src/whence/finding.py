@@ -23,6 +23,10 @@ class Confidence(StrEnum):
     PROVEN = "proven"
 
 
+LOUDEST = {Confidence.HINT: Severity.INFO, Confidence.LIKELY: Severity.WARNING, Confidence.PROVEN: Severity.ERROR}
+"""How loud a finding may be, by what is known of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """The expression within its source line that is meant: columns counted as Python's compiler does, in UTF-8 bytes from 0."""
@@ -114,6 +118,12 @@ class Finding:
     span: Span | None = None
     operands: tuple[Operand, ...] = ()
     table: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # What is not proven is no error, and what is only a hint is a note, whatever a rule says.
+        loudest = LOUDEST[self.confidence]
+        if self.severity.rank > loudest.rank:
+            object.__setattr__(self, "severity", loudest)
 
     def as_json(self) -> dict[str, Any]:
         document = asdict(self)

@@ -108,7 +108,7 @@ def _files(audit: Audit, entry: LoaderEntry) -> Finding | None:
         symptom=entry.info.built,
         step=audit.step,
         phase="data",
-        severity=Severity.ERROR,
+        severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
         verdict=f"{os.path.basename(one)} is paired with {os.path.basename(other)} of the other folder",
         what=f"in {len(wrong)} of {len(pairs)} samples the names of the two files do not match",

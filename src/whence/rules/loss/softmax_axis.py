@@ -82,7 +82,7 @@ def softmax_axis(study: Study) -> Finding | None:
                 symptom=symptom,
                 call=call,
                 step=study.step,
-                severity=Severity.ERROR,
+                severity=Severity.WARNING,
                 confidence=Confidence.LIKELY,
                 verdict=f"{call.name} over the batch: dim={axis} of {shape_text(given.shape)}",
                 what="its shares add up to one over the samples, not over the numbers of a sample",
