@@ -119,6 +119,16 @@ class LoopLedger:
     def __init__(self) -> None:
         self.events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._seen: dict[int, tuple[int, int]] = {}
+        self._held: list[Event] | None = None
+
+    def hold(self) -> None:
+        """A backward is under way: what hooks do with the gradients that it has completed comes after it in the story."""
+        self._held = []
+
+    def release(self) -> list[Event]:
+        """What was held: its place is behind the backward's own event."""
+        held, self._held = self._held or [], None
+        return held
 
     def note(
         self,
@@ -131,7 +141,7 @@ class LoopLedger:
     ) -> Event:
         ref = weakref.ref(subject) if subject is not None else None
         event = Event(kind, step, stack, ref, frozenset(written), detail)
-        self.events.append(event)
+        (self.events if self._held is None else self._held).append(event)
         return event
 
     def freshly_written(self, weights: Iterable[torch.Tensor]) -> frozenset[int]:

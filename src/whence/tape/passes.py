@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -18,7 +19,7 @@ import torch
 from whence.tape.batches import Batch, BatchLeaf, leaves_of
 from whence.tape.hand import Hand, copied
 from whence.tape.handles import Handle, handles_in
-from whence.tape.slices import BACKWARDS, is_random, may_draw, needed_calls
+from whence.tape.slices import BACKWARDS, is_final, is_random, is_within_backward, may_draw, needed_calls
 from whence.tape.tape import Call, Tape, Value, flatten
 
 MOST_DELIVERIES = 16
@@ -27,6 +28,7 @@ MOST_SCORES = 8
 ENOUGH_ALIKE = 4
 """Recorded passes of one structure after which another one like them tells nothing new."""
 LARGEST_COPY = 64 * 2**20
+MOST_USED = 256 * 2**20
 MOST_MARKS = 500
 
 
@@ -53,6 +55,10 @@ class Pass:
     """Contents of leaves that the recorded pass changed in place, from before it did."""
     copies: dict[int, torch.Tensor] = field(default_factory=dict)
     """The same for a pass that is not recorded, of those that earlier passes changed, by the tensor's identity."""
+    used: dict[int, torch.Tensor] = field(default_factory=dict)
+    """Gradients that optimizers have used within backward, and may have cleared there, by the weights' identity."""
+    is_gone: bool = False
+    """They were too large to be kept, and so were the weights that they have changed."""
     held: dict[Value, torch.Tensor] = field(default_factory=dict)
     """What the recorded pass was given from outside, kept alive while it lasts."""
     late: bool = False
@@ -115,6 +121,8 @@ class PassBook:
         """Of outermost modules in a pass, if that was always the same number."""
         self.hand = Hand()
         self._after_backward: torch.Tensor | None = None
+        self._running: Call | None = None
+        """The last backward that has begun: it comes on the tape when it has ended."""
         self.watched = False
         """Whether recorded passes change tensors from outside, such as running statistics."""
         self._changed: list[Value] = []
@@ -229,6 +237,8 @@ class PassBook:
     def note_operands(self, call: Call, tensors: list[torch.Tensor]) -> None:
         """A call is about to run: keep what it was given from outside, and copy what it may be about to change."""
         now = self.current
+        if is_final(call):
+            self._running = call
         if call.phase in ("data", "optimizer", "backward"):
             return
         changes = changes_something(call.name)
@@ -239,6 +249,20 @@ class PassBook:
                 is_weight = tensor.requires_grad and tensor.is_leaf
                 if changes and value not in now.before and not is_weight and _bytes(tensor) < LARGEST_COPY:
                     now.before[value] = tensor.detach().clone()
+
+    def note_update(self, weights: Sequence[torch.Tensor]) -> None:
+        """An optimizer steps while backward is under way: keep what it uses, and what it is about to change."""
+        now = self.current
+        if not now.recorded or now.is_gone:
+            return
+        now.is_gone = 2 * sum(map(_bytes, (*now.used.values(), *weights))) > MOST_USED
+        if now.is_gone:
+            now.used = {}
+            return
+        for weight in weights:
+            if weight.grad is not None:
+                now.used[id(weight)] = weight.grad.detach().clone()
+                now.before.setdefault(self.tape.value_of(weight), weight.detach().clone())
 
     def note_handles(self, frames: list[FrameType]) -> None:
         """Backward begins: remember which variables hold what the pass was given, for passes that are not recorded."""
@@ -261,7 +285,8 @@ class PassBook:
 
     def calls(self) -> list[Call]:
         """The calls of the pass under way that are on the tape."""
-        found: list[Call] = []
+        running = self._running if is_within_backward() else None
+        found = [running] if running is not None and running not in islice(reversed(self.tape.calls), 1) else []
         for call in reversed(self.tape.calls):
             if call.number < self.current.first:
                 break

@@ -91,7 +91,7 @@ def plan_for(
         return tensor
 
     def is_given(value: Value) -> bool:
-        if now.is_leaf(value):
+        if now.is_leaf(value) or value in now.before:
             return True
         # A weight is taken as it stands, also if the program has changed it in this pass. The first pass has the whole
         # beginning of the program in it: there everything is taken as it stands that hangs on no graph.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import torch
+
 from whence.tape.tape import Call, CustomFunction, Value, flatten
 
 BACKWARDS = ("backward", "grad")
@@ -20,6 +22,11 @@ def is_final(call: Call) -> bool:
     """Whether a call computes gradients that are to be used. With create_graph a gradient is part of a loss to come."""
     given = call.kwargs.get("create_graph", call.args[4] if call.name == "grad" and len(call.args) > 4 else False)
     return call.name == "backward" or (call.name == "grad" and not given)
+
+
+def is_within_backward() -> bool:
+    """Whether autograd is running in this thread: what runs now is a hook, or the backward of a Function."""
+    return torch._C._current_graph_task_id() >= 0
 
 
 def is_random(call: Call) -> bool:

@@ -26,7 +26,7 @@ from whence.ledgers.facts import FACTS, all_weights_of, memory_of
 from whence.ledgers.files import FileLedger
 from whence.ledgers.inputs import InputLedger
 from whence.ledgers.labels import LabelLedger
-from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
+from whence.ledgers.loop import Event, Kind, LoopLedger, OptimizerEntry
 from whence.ledgers.memory import MemoryLedger
 from whence.ledgers.mixing import ask_for_buffer
 from whence.ledgers.orders import ask_why
@@ -40,6 +40,7 @@ from whence.ledgers.wrapped import loose_leaves
 from whence.rules.rule import audit_rules, study_rules
 from whence.source.sites import Site, user_frames, user_stack
 from whence.tape.batches import LoaderInfo, is_from_a_signal
+from whence.tape.finite import weights_of
 from whence.tape.passes import PassBook
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Tape, Value
@@ -112,6 +113,8 @@ class Auditor:
         self._leaf_losses: list[tuple[Value, tuple[Site, ...]]] = []
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._by_hand: ByHand | None = None
+        self._within: tuple[Optimizer, OptimizerEntry, tuple[Site, ...]] | None = None
+        """The first step that was made within the backward under way."""
 
     # what happens in the loop
 
@@ -188,14 +191,27 @@ class Auditor:
             for leaf in loose_leaves(each, owned)
         ]
 
-    def backward_ended(self) -> None:
-        if self.host.step >= LEDGER_STEPS:
-            return
+    def backward_ended(self, noted: bool) -> None:
+        """`noted` if it has given weights their gradients, and the order of the loop is of interest."""
+        held, within = self.loop.release(), self._within
+        self._within = None
+        if noted and self.host.step < LEDGER_STEPS:
+            self._note_backward(held)
+        for event in held:
+            self.loop.events.append(event)
+            if within is not None and event.kind is Kind.STEP:
+                self._study_within(*within)
+                within = None
+        if within is not None:
+            self._study_within(*within)
+
+    def _note_backward(self, held: Iterable[Event]) -> None:
         if not any(each.kind is Kind.BACKWARD for each in self.loop.events):
             for weight in self._owned():
                 self.weights.know(weight)
-        written = self.loop.freshly_written(self._owned())
-        stack = user_stack(sys._getframe(2))
+        used = (each.written for each in held if each.kind is Kind.STEP)
+        written = self.loop.freshly_written(self._owned()).union(*used)
+        stack = user_stack(sys._getframe(3))
         kept, now = self._kept, {id(each): _mark(each) for each in self._owned()}
         # Backward adds in place to what is there already.
         added = frozenset(
@@ -241,7 +257,8 @@ class Auditor:
                 entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
         return entry
 
-    def step_began(self, optimizer: Optimizer) -> None:
+    def step_began(self, optimizer: Optimizer, within: bool = False) -> None:
+        """`within` a backward: the pass is looked at when that has ended."""
         entry = self.count_step(optimizer)
         now = self.passes.current
         is_early = self.host.step < LEDGER_STEPS
@@ -253,14 +270,22 @@ class Auditor:
         if is_early:
             self._look_for_rounds(stack)
             used = frozenset(id(each) for each in all_weights_of(optimizer) if each.grad is not None)
-            self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry)
+            self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry, within=within)
         self._look_before(optimizer, entry)
         if now.recorded and self.files.is_open:
             own = self.files.begun(all_weights_of(optimizer), now.held.values(), self.host.roots())
             if own is not None:
                 self.loop.note(Kind.BEGUN, self.host.step, stack, trained=own[0], others=own[1])
-        if now.recorded and now.backwards:
+        if within:
+            self.passes.note_update(weights_of(optimizer))
+            self._within = self._within or (optimizer, entry, stack)
+        elif now.recorded and now.backwards:
             self._study(optimizer, entry, stack)
+
+    def _study_within(self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]) -> None:
+        now = self.passes.current
+        if now.recorded and now.backwards and not now.is_gone:
+            self._study(optimizer, entry, stack, now.used)
 
     def tests_rates(self, optimizer: Optimizer) -> bool:
         """Whether a range test is under way."""
@@ -350,7 +375,7 @@ class Auditor:
             each.is_meta for each in all_weights_of(optimizer)
         ):
             return
-        calls = tuple(self.passes.calls())
+        calls = tuple(call for call in self.passes.calls() if call.phase != "optimizer")
         held = self.passes.current.held.values()
         weights = frozenset(id(each) for each in held if each.requires_grad and each.is_leaf)
         structure = hash((weights, *((call.name, call.site, _mode_of(call)) for call in calls)))
@@ -438,7 +463,7 @@ class Auditor:
 
     # after some steps, and at the end
 
-    def step_ended(self, optimizer: Optimizer, steps: int) -> None:
+    def updated(self, optimizer: Optimizer) -> None:
         entry = self._entry(optimizer)
         # Of a step that torch.compile runs only the end is told.
         entry.steps = entry.steps or 1
@@ -446,6 +471,9 @@ class Auditor:
         entry.version = _version(optimizer)
         if self._before:
             self._look_after(optimizer)
+
+    def step_ended(self, optimizer: Optimizer, steps: int) -> None:
+        self.updated(optimizer)
         if steps in AUDITS and steps != self._audited:
             self._audited = steps
             self.audit(user_stack(sys._getframe(2)), user_frames(sys._getframe(2)), final=False)

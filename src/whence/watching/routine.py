@@ -8,6 +8,7 @@ does every other look: the step goes the long way then, at whose end the routine
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
@@ -19,6 +20,7 @@ from whence.tape.batches import LoaderBook
 from whence.tape.beats import Beats
 from whence.tape.finite import are_finite
 from whence.tape.passes import PassBook
+from whence.tape.slices import is_within_backward
 from whence.watching.auditing import AUDITS, Auditor
 from whence.watching.pacing import Pace
 from whence.watching.tripwires import Tripwires
@@ -33,13 +35,17 @@ class Routine:
         self, loaders: LoaderBook, passes: PassBook, beats: Beats, tripwires: Tripwires, auditor: Auditor, pace: Pace
     ) -> None:
         self.on = False
+        self.within = False
+        """Whether optimizers step within backward."""
+        self._stepped: int | None = None
+        """The number of the step that they have begun in the one under way."""
         self._loaders = loaders
         self._passes = passes
         self._beats = beats
         self._tripwires = tripwires
         self._auditor = auditor
         self._pace = pace
-        self._optimizers: list[weakref.ref[Optimizer]] = []
+        self._optimizers: dict[weakref.ref[Optimizer], None] = {}
 
     def judge(self) -> None:
         """A step has gone the long way: may the next one go the short one?"""
@@ -50,7 +56,7 @@ class Routine:
             and not self._auditor.rounds.open
         )
         if self.on:
-            self._optimizers = [weakref.ref(each) for each in self._tripwires.stepping()]
+            self._optimizers = {weakref.ref(each): None for each in self._tripwires.stepping()}
 
     def entered(self, module: nn.Module, args: tuple[Any, ...]) -> bool:
         """An outermost module, in training."""
@@ -83,13 +89,20 @@ class Routine:
 
     def backward_ended(self) -> bool:
         self._beats.is_running = False
-        return self._are_gradients_finite()
+        if self._stepped is None:
+            return self._are_gradients_finite(self._optimizers)
+        self._step_over(self._stepped)
+        self._stepped = None
+        return True
 
     def step_began(self, optimizer: Optimizer) -> bool:
-        if weakref.ref(optimizer) not in self._optimizers or not self._are_gradients_finite():
+        ref = weakref.ref(optimizer)
+        within = self.within and is_within_backward()
+        if ref not in self._optimizers or not self._are_gradients_finite((ref,) if within else self._optimizers):
             return False
-        self._beats.is_running = False
-        self._tripwires.portions.stepped()
+        self._beats.is_running = within
+        if self._stepped is None:
+            self._tripwires.portions.stepped()
         self._auditor.count_step(optimizer)
         return True
 
@@ -98,16 +111,22 @@ class Routine:
         if steps in AUDITS or self._pace.has_new_loss or (watched and not self._tripwires.statistics.are_healthy()):
             return False
         self._beats.stepped(optimizer, frame)
+        if self.within and is_within_backward():
+            self._stepped = steps
+        else:
+            self._step_over(steps)
+        return True
+
+    def _step_over(self, steps: int) -> None:
         self._passes.renew(steps)
         self._tripwires.used()
         if steps % SOME_STEPS == 0 and self._pace.modules.on:
             self._pace.judge_hooks(SOME_STEPS)
-        return True
 
-    def _are_gradients_finite(self) -> bool:
+    def _are_gradients_finite(self, optimizers: Iterable[weakref.ref[Optimizer]]) -> bool:
         """Those of all optimizers: before the first of them changes anything it may be another's that are not."""
         slopes: list[torch.Tensor] = []
-        for ref in self._optimizers:
+        for ref in optimizers:
             known = ref()
             for group in known.param_groups if known is not None else ():
                 # A comprehension is a call of its own, and each call is dear here, where caches are cold.

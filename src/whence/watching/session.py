@@ -120,7 +120,8 @@ class Session:
         self.calls = CallSensor(self.call_listener)
         self._module_listener = modules = ModuleListener(self)
         loaders, loop = LoaderListener(self, self.calls), LoopListener(self)
-        self.optimizers = OptimizerSensor(OptimizerListener(self, loop))
+        optimizers = OptimizerListener(self, loop)
+        self.optimizers = OptimizerSensor(optimizers)
         self.module_sensor = ModuleSensor(modules)
         self.order = OrderSensor(loop)
         self.loader_sensor = LoaderSensor(loaders)
@@ -132,7 +133,7 @@ class Session:
         self.sensors = (
             self.module_sensor,
             self.loader_sensor,
-            BackwardSensor(BackwardListener(self)),
+            BackwardSensor(BackwardListener(self, optimizers)),
             CompileSensor(CompileListener(self, modules)),
             self.optimizers,
             self.loop_sensor,

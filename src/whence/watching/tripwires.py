@@ -416,36 +416,31 @@ class Tripwires:
 
     # the gradients
 
-    def step_began(self, optimizer: Optimizer) -> None:
-        """An optimizer is about to use its gradients."""
+    def step_began(self, optimizer: Optimizer, within: bool = False) -> None:
+        """An optimizer is about to use its gradients; `within` a backward, which has yet to complete those of others."""
         self.update.enter(optimizer)
         weights = weights_of(optimizer)
         fine = all_finite([each.grad for each in weights])
         self.update.expect(fine)
         if fine:
-            if self.host.optimizer_count() > 1:
+            if self.host.optimizer_count() > 1 and not within:
                 self._look_at_others(optimizer)
             self.update.before(optimizer, weights)
-            if self._bad_loss is not None and self._diagnosed is None and self._pending is None:
-                loss, stack = self._bad_loss
-                self._bad_loss = None
-                self.tell(
-                    self.trip(
-                        Notice.LOSS,
-                        Consequence.REPORTED,
-                        loss,
-                        stack,
-                        user_frames(sys._getframe(1)),
-                        optimizer=optimizer,
-                        built=self.host.built_at(optimizer),
-                    )
-                )
+            if not within:
+                self.gradients_fine(optimizer, user_frames(sys._getframe(1)))
             return
         found_inf = getattr(optimizer, "found_inf", None)
         if isinstance(found_inf, torch.Tensor) and bool(found_inf):
             # A fused optimizer under a GradScaler skips this step by itself.
             return
         self._apply(optimizer, [each for each in weights if trouble_in(each.grad)])
+
+    def gradients_fine(self, optimizer: Optimizer, frames: list[FrameType]) -> None:
+        """All that an update uses are finite. Was the loss?"""
+        if self._bad_loss is not None and self._diagnosed is None and self._pending is None:
+            bad, self._bad_loss = self._bad_loss, None
+            more: dict[str, Any] = {"optimizer": optimizer, "built": self.host.built_at(optimizer)}
+            self.tell(self.trip(Notice.LOSS, Consequence.REPORTED, *bad, frames, **more))
 
     def _look_at_others(self, optimizer: Optimizer) -> None:
         """Before the first of several optimizers changes anything: the gradients that the others will use."""

@@ -19,7 +19,7 @@ from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.edits import diff_of
 from whence.source.sites import Site, variables
-from whence.source.statements import line_before
+from whence.source.statements import line_after, line_before
 from whence.source.text import enclosing, function_node
 from whence.tape.replay import plan_for, replay
 
@@ -64,6 +64,9 @@ def missing_zero_grad(study: Study) -> Finding | None:
     seen = share is None and study.plan is None and _adds_each_time(study, story)
     if (share is None and not seen) or backward.site is None:
         return None
+    step = story[steps[-1]]
+    if step.detail.get("within") and step.site is not None:
+        return _left_by_hook(study, step.site, backward.site, share)
     partial = _clears_others(study, backwards[0])
     mistaken = _clears_in_vain(study, backward) if partial is None else None
     whose = f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
@@ -91,7 +94,34 @@ def missing_zero_grad(study: Study) -> Finding | None:
         else "Call optimizer.zero_grad() before backward, in every step."
         if study.entry.stack
         else "Clear the gradients before backward, in every step: the model's zero_grad(), or grad = None for each weight.",
-        patch=_inserted(backward.site, _clearing(study, story[steps[-1]], backward.site)) if partial is None else None,
+        patch=_inserted(backward.site, _clearing(study, step, backward.site)) if partial is None else None,
+        replay="bit-identical" if share is not None else None,
+        counterfactual="with the gradients cleared, the same step gives other gradients" if share is not None else None,
+    )
+
+
+def _left_by_hook(study: Study, step: Site, backward: Site, share: float | None) -> Finding | None:
+    """It steps within backward, as soon as a gradient is complete: who clears before backward has nothing to step with."""
+    match step.statement():
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="step"))) as statement:
+            patch = diff_of(line_after(step.filename, statement, f"{ast.unparse(owner)}.zero_grad()"))
+        case _:
+            patch = None
+    return tell_silent(
+        study,
+        "optimizer/missing-zero-grad",
+        spot=spot_at(step),
+        symptom=spot_at(backward),
+        step=study.step,
+        op="step",
+        phase="backward",
+        verdict="the hook steps and does not clear the gradient: each update uses the sum of all gradients so far",
+        what=f"what is left of earlier steps is {share:.2g} times this step's own gradient"
+        if share is not None
+        else "each backward adds to gradients that an update has used already",
+        why="backward adds to .grad, and nothing cleared it after the step that was made within the last backward.",
+        fix="Clear the gradient in the hook, after the step: zero_grad(), or grad = None.",
+        patch=patch,
         replay="bit-identical" if share is not None else None,
         counterfactual="with the gradients cleared, the same step gives other gradients" if share is not None else None,
     )
@@ -213,10 +243,10 @@ def _carried(study: Study, optimizer: Optimizer) -> float | None:
     there, alone = 0.0, 0.0
     for group in optimizer.param_groups:
         for weight in group["params"]:
-            own = fresh.get(id(weight))
-            if own is None or weight.grad is None or (own.shape, own.layout) != (weight.grad.shape, weight.grad.layout):
+            own, used = fresh.get(id(weight)), study.gradient_of(weight)
+            if own is None or used is None or (own.shape, own.layout) != (used.shape, used.layout):
                 continue
-            there += _squared(weight.grad - own)
+            there += _squared(used - own)
             alone += _squared(own)
     if alone == 0.0 or there <= 1e-6 * alone:
         return None

@@ -13,6 +13,7 @@ from whence.source.sites import frames_outside, sites_in, user_frames, user_stac
 from whence.tape.batches import is_from_a_signal
 from whence.watching.listeners.calls import EVALUATION
 from whence.watching.listeners.listener import Listener, transforming
+from whence.watching.listeners.optimizers import OptimizerListener
 
 if TYPE_CHECKING:
     from whence.watching.session import Session
@@ -22,8 +23,9 @@ KEPT_LOOKS = frozenset({3, 6, 12, 24})
 
 
 class BackwardListener(Listener):
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, optimizers: OptimizerListener) -> None:
         super().__init__(session)
+        self._optimizers = optimizers
         self._has_ended_a_pass = False
         self._kept = 0
         """Gradients that were computed with a graph of their own before that."""
@@ -35,7 +37,7 @@ class BackwardListener(Listener):
             return False
         if session.routine.on and session.routine.backward_began(losses, keeps_graph, frame):
             # Gradients that are added to before they are used are looked at in between.
-            return session.tripwires.portions.more_to_come
+            return session.tripwires.portions.more_to_come or session.routine.within
         session.explainer.beats.backward_began(frame, keeps_graph)
         if not self._has_ended_a_pass:
             self._has_ended_a_pass = True
@@ -49,6 +51,7 @@ class BackwardListener(Listener):
             session.tripwires.backward_began(losses)
             if session.calls.on:
                 session.auditor.backward_began(losses)
+            session.auditor.loop.hold()
         if losses:
             session.pace.note_loss(losses[0])
         session.phases.append("backward")
@@ -92,6 +95,7 @@ class BackwardListener(Listener):
             session.phases.pop()
         session.passes.backward_ended()
         if raised:
+            session.auditor.backward_ended(noted=False)
             return
         if inputs or not session.optimizers.count:
             with session.looking():
@@ -100,9 +104,8 @@ class BackwardListener(Listener):
         elif session.tripwires.portions.more_to_come and EVALUATION not in session.phases:
             with session.looking():
                 session.tripwires.portion_added()
-        if session.order.on:
-            with session.looking():
-                if session.passes.hand.on and not session.optimizers.count:
-                    session.audited(session.auditor.before_update_by_hand, inputs, gradients)
-                if not inputs:
-                    session.auditor.backward_ended()
+        with session.looking():
+            if session.order.on and session.passes.hand.on and not session.optimizers.count:
+                session.audited(session.auditor.before_update_by_hand, inputs, gradients)
+            session.audited(session.auditor.backward_ended, session.order.on and not inputs)
+        self._optimizers.backward_ended()

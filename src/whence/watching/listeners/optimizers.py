@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from torch.optim import Optimizer
 
-from whence.source.sites import Site, user_stack
+from whence.source.sites import Site, user_frames, user_stack
 from whence.tape.finite import weights_of
+from whence.tape.slices import is_within_backward
 from whence.watching.listeners.calls import EVALUATION
 from whence.watching.listeners.listener import Listener
 from whence.watching.listeners.loop import LoopListener
@@ -22,6 +25,8 @@ class OptimizerListener(Listener):
     def __init__(self, session: Session, loop: LoopListener) -> None:
         super().__init__(session)
         self._loop = loop
+        self._within: tuple[weakref.ref[Optimizer], int] | None = None
+        """The last step that was made within the backward under way, and how many there are with it."""
 
     def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
         session = self.session
@@ -42,7 +47,8 @@ class OptimizerListener(Listener):
             return
         if session.routine.on and not evaluates and session.routine.step_began(optimizer):
             return
-        session.tripwires.portions.stepped()
+        if self._within is None:
+            session.tripwires.portions.stepped()
         if not evaluates:
             self._before_update(optimizer)
         elif not evaluates_once(optimizer):
@@ -60,11 +66,12 @@ class OptimizerListener(Listener):
                 # Built before the watch began.
                 session.passes.hand.on = False
                 session.auditor.forget_hand()
-            session.tripwires.step_began(optimizer)
+            within = is_within_backward()
+            session.tripwires.step_began(optimizer, within)
             if session.pace.is_settled():
-                session.auditor.step_began(optimizer)
+                session.auditor.step_began(optimizer, within)
             else:
-                session.audited(session.auditor.step_began, optimizer)
+                session.audited(session.auditor.step_began, optimizer, within)
 
     def evaluation_began(self, optimizer: Optimizer) -> None:
         session = self.session
@@ -103,7 +110,25 @@ class OptimizerListener(Listener):
         while session.phases:
             if session.phases.pop() == "optimizer":
                 break
-        self._end_step(optimizer, steps)
+        if not is_within_backward():
+            self._end_step(optimizer, steps)
+            return
+        with session.looking():
+            session.tripwires.step_ended(optimizer)
+            session.auditor.updated(optimizer)
+        self._within = weakref.ref(optimizer), steps
+
+    def backward_ended(self) -> None:
+        """The steps that were made within it are one, which is over now."""
+        within, self._within = self._within, None
+        optimizer = within[0]() if within is not None else None
+        if within is None or optimizer is None:
+            return
+        session = self.session
+        session.routine.within = True
+        with session.looking():
+            session.tripwires.gradients_fine(optimizer, user_frames(sys._getframe(1)))
+        self._end_step(optimizer, within[1])
 
     def _note_update(self, optimizer: Optimizer, frame: FrameType | None) -> None:
         """An optimizer of torch's own is one entry of the tape: it changed its weights."""
