@@ -91,7 +91,7 @@ class Audit(Scene):
         habits = self.habits_of(entry)
         if habits is None and not entry.was_slid and type(innermost(entry.info.dataset)) is TensorDataset:
             entry.was_slid, entry.within = True, target_within(entry.info.dataset)
-        return habits.within if habits is not None else entry.within
+        return entry.shown
 
     def parting_of(self, entry: LoaderEntry) -> Parting | None:
         """Whether a collate function of the program's leaves together what belongs together: tried once, in a child process."""

@@ -17,7 +17,7 @@ from whence.lineage.datasets.epochs import Standing
 from whence.lineage.datasets.habits import Habits
 from whence.lineage.datasets.pairing import Parting
 from whence.lineage.datasets.stretches import Buffer
-from whence.lineage.datasets.windows import SHORTEST, Within
+from whence.lineage.datasets.windows import Within
 from whence.lineage.dependence import reach
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -30,7 +30,6 @@ BATCHES_NOTED = 64
 BATCHES_SUMMARISED = 6
 MOST_LABELS = 4096
 MOST_ELEMENTS = 1_000_000
-AXES_OF_WINDOWS = (2, 3)
 """Samples, time, and what there is at each time. Pictures have more."""
 
 
@@ -100,8 +99,8 @@ class LoaderEntry:
     within: Within | None = None
     """How its windows have their targets in them, where it is made of plain tensors."""
     was_slid: bool = False
-    reached: dict[str, torch.Tensor] = field(default_factory=dict)
-    """For leaves that may be windows: how much the loss depends on each place of a sample, in one recorded pass."""
+    reached: torch.Tensor | None = None
+    """How much the loss depends on each place of such a window, in one recorded pass after they were found."""
     was_compared: bool = False
     """Whether a sheet beside its files was held against its labels."""
     was_ended: bool = False
@@ -116,6 +115,11 @@ class LoaderEntry:
     mixer: type | None = None
     """The class of what has that."""
     was_stirred: bool = False
+
+    @property
+    def shown(self) -> Within | None:
+        """Targets that were found within its windows."""
+        return self.habits.within if self.habits is not None else self.within
 
 
 class BatchLedger:
@@ -137,13 +141,14 @@ class BatchLedger:
         return entry
 
     def look(self, study: Study) -> None:
-        """Note which places of the windows in a batch a loss depends on."""
-        for value in {each for call in study.calls for each in call.operands}:
-            leaf = value.leaf if _may_be_windows(value) else None
-            entry = self.entries.get(id(leaf.batch.info)) if isinstance(leaf, BatchLeaf) else None
-            if isinstance(leaf, BatchLeaf) and entry is not None and leaf.path not in entry.reached:
-                found = _reached(study, value)
-                entry.reached |= {leaf.path: found} if found is not None and bool(found.any()) else {}
+        """Where windows have their targets in them: which places of one a loss depends on."""
+        asked = {f"[{entry.shown.window}]": entry for entry in self.entries.values() if entry.shown is not None}
+        for value in {each for call in study.calls for each in call.operands} if asked else ():
+            leaf = value.leaf if value.dtype.is_floating_point else None
+            entry = asked.get(leaf.path) if isinstance(leaf, BatchLeaf) else None
+            if isinstance(leaf, BatchLeaf) and entry is not None and entry.info is leaf.batch.info:
+                found = _reached(study, value) if entry.reached is None else None
+                entry.reached = found if found is not None and bool(found.any()) else entry.reached
 
     def trained(self) -> list[LoaderEntry]:
         return [each for each in self.entries.values() if each.info.trained]
@@ -252,11 +257,6 @@ def _marks(leaves: list[torch.Tensor]) -> list[float]:
             total += marks_of_rows(leaf.detach().reshape(size, -1), shift=7.3 * number)
     found: list[float] = total.tolist()
     return found
-
-
-def _may_be_windows(value: Value) -> bool:
-    axes = len(value.shape)
-    return value.dtype.is_floating_point and axes in AXES_OF_WINDOWS and max(value.shape[1:]) >= SHORTEST
 
 
 def _reached(study: Study, leaf: Value) -> torch.Tensor | None:

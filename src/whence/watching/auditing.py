@@ -385,13 +385,13 @@ class Auditor:
         study = self._study_of(calls, optimizer, entry, stack)
         study.given = given
         if self.host.step in AUDITS:
-            self.units.look(study)
+            # They replay, as rules do: where that fails, it is noted as theirs is.
+            self._tell([("gradient/dead-units", self.units.look), ("data/misaligned", self.batches.look)], study)
         if seen <= STUDIES_OF_ONE_KIND:
             self._studies += 1
             self.weights.enter(_used(calls), self.host.step, study.gradient_of)
             self._name_unowned()
-            # It replays, as rules do: where it fails, that is noted as theirs is.
-            self._tell([("data/misaligned", self.batches.look), *study_rules()], study)
+            self._tell(study_rules(), study)
         del study
         give_back_after(calls)
 

@@ -205,7 +205,7 @@ def _made(audit: Audit, within: Within) -> Spot | None:
 
 def _is_shown(entry: LoaderEntry, within: Within) -> bool:
     """Whether the loss depends on the target where it stands in the window: many steps hide it there themselves, or cut it off."""
-    reached = entry.reached.get(f"[{within.window}]")
+    reached = entry.reached
     if reached is None or tuple(reached.shape) != within.shape:
         return False
     others = torch.ones(reached.numel(), dtype=torch.bool)

@@ -40,7 +40,8 @@ def missing_zero_grad(study: Study) -> Finding | None:
         When backward begins again after a step, the gradients that the step has used are still there, and the step run again
         from cleared ones gives others. A step that is too large to be run again: if this is so after each update.
         It is told at the backward; where the program clears others just before it, at the line that does so. In a closure that an
-        optimizer calls several times a step: gradients of one call are there at the first backward of the next.
+        optimizer calls several times a step: gradients of one call are there at the first backward of the next. Where a hook steps
+        within backward, at its step.
     How to fix it
         optimizer.zero_grad() before backward, in each step.
     When it stays silent
