@@ -95,6 +95,8 @@ class Hand:
         """The first call of the tape after the last backward began."""
         self.made_at: tuple[Site, ...] = ()
         """Where the last update was seen to be made."""
+        self.within = False
+        """Hooks make updates while backward is under way, and may have cleared the gradients when it has ended."""
         self.before = Before()
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Any]] = {}
         self._given: list[weakref.ref[torch.Tensor]] = []

@@ -251,7 +251,7 @@ class PassBook:
                     now.before[value] = tensor.detach().clone()
 
     def note_update(self, weights: Sequence[torch.Tensor]) -> None:
-        """An optimizer steps while backward is under way: keep what it uses, and what it is about to change."""
+        """Weights are changed while backward is under way: keep them as they were, and the gradients that are there."""
         now = self.current
         if not now.recorded or now.is_gone:
             return
@@ -260,9 +260,9 @@ class PassBook:
             now.used = {}
             return
         for weight in weights:
+            now.before.setdefault(self.tape.value_of(weight), weight.detach().clone())
             if weight.grad is not None:
                 now.used[id(weight)] = weight.grad.detach().clone()
-                now.before.setdefault(self.tape.value_of(weight), weight.detach().clone())
 
     def note_handles(self, frames: list[FrameType]) -> None:
         """Backward begins: remember which variables hold what the pass was given, for passes that are not recorded."""

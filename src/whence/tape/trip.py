@@ -146,6 +146,8 @@ class Trip(Scene):
     """Where gradients are about to be computed from what is not finite: all that they are computed from."""
     in_update: bool = False
     """The birth is in what the program has made of gradients, and weights are not finite because of it."""
+    unseen: bool = False
+    """Hooks update the weights within backward: gradients of steps that were not recorded were gone before they could be looked at."""
     optimizer: Any = None
     built: tuple[Site, ...] = ()
     """Where the optimizer was built."""

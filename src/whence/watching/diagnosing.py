@@ -92,6 +92,7 @@ class Diagnoser:
             stack=stack,
             now=self.passes.current,
             observed=observed,
+            unseen=self.passes.hand.within,
             **more,
         )
 

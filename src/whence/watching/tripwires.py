@@ -279,6 +279,8 @@ class Tripwires:
                     self._prepared = self.diagnoser.prepare(loss, user_frames(sys._getframe(1)))
         if now.recorded:
             self.passes.note_handles(user_frames(sys._getframe(1)))
+            if self.passes.hand.within:
+                self.passes.note_update(self.passes.hand.weights())
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
         """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
@@ -302,8 +304,12 @@ class Tripwires:
                 self._suspect(bad, [each for each in gradients if each is not None and trouble_in(each)])
         elif not inputs and not self.update.stepping() and not self.host.optimizer_count():
             weights = self._leaves()
-            if not all_finite([each.grad for each in weights]):
-                bad = [each for each in weights if trouble_in(each.grad)]
+            hand = self.passes.hand
+            hand.within = hand.within or (hand.on and hand.has_moved())
+            # What hooks have used within backward they may have cleared as well.
+            spoilt = hand.within and self.passes.current.recorded and not all_finite(weights)
+            if spoilt or not all_finite([each.grad for each in weights]):
+                bad = [each for each in weights if trouble_in(each.grad) or trouble_in(each)]
                 self._suspect(bad, gradients_of(bad))
         lost = [each for each in self.passes.hand.weights() if trouble_in(each)] if self._bad_loss is not None else []
         if self._bad_loss is not None and self._diagnosed is None and self.passes.hand.on and lost:

@@ -170,9 +170,15 @@ def _found_later(trip: Trip) -> Finding | None:
         trip,
         "nonfinite/update",
         spot=Spot.of_site(site) if site is not None else None,
-        verdict=f"{name} was not finite any more before this step, although every gradient was",
-        why="The gradients of all steps before were looked at and finite: the update itself, or code that writes weights, did it.",
-        fix="Look at what the update divides by and at its types; print the weights around `step()`.",
+        verdict=f"{name} was not finite any more before this step"
+        + (", although every gradient was" if not trip.unseen else ""),
+        why="A hook updates the weights within backward, and has used and cleared the gradients of the step before when that ends: "
+        "either these were not finite, or the update itself was not."
+        if trip.unseen
+        else "The gradients of all steps before were looked at and finite: the update itself, or code that writes weights, did it.",
+        fix="Look at what the update divides by and at its types; print the weights around `step()`."
+        if not trip.unseen
+        else "Print in the hook whether the gradient is finite: torch.isfinite(weight.grad).all().",
         phase="optimizer",
         confidence=Confidence.LIKELY,
     )
