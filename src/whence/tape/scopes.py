@@ -137,21 +137,33 @@ class ModuleBook:
     def _built(self) -> list[nn.Module]:
         return [module for ref in list(self._known.values()) if (module := ref()) is not None]
 
+    def tops(self) -> list[nn.Module]:
+        """The same, or the model that they are parts of: a training step may call its parts, and never the model itself."""
+        parents = self._parents()
+        found = (self._above(each, parents)[0] for each in self.roots())
+        return list({id(each): each for each in found}.values())
+
     def path_of(self, module: nn.Module) -> str:
         """The module's dotted name below the outermost model that has it, with the model's class in front."""
-        parents = {
+        outermost, names = self._above(module, self._parents())
+        return ".".join([type(outermost).__name__, *names])
+
+    def _parents(self) -> dict[int, tuple[nn.Module, str]]:
+        return {
             id(child): (parent, name)
             for root in self._built
             for parent in (root.modules() if id(root) in self._root_ids else (root,))
             for name, child in parent._modules.items()
             if child is not None
         }
+
+    def _above(self, module: nn.Module, parents: dict[int, tuple[nn.Module, str]]) -> tuple[nn.Module, list[str]]:
+        """The outermost model that has a module, and the names on the way down to it."""
         names: list[str] = []
-        outermost = module
-        while id(outermost) in parents and len(names) < 100:
-            outermost, name = parents[id(outermost)]
+        while id(module) in parents and len(names) < 100:
+            module, name = parents[id(module)]
             names.insert(0, name)
-        return ".".join([type(outermost).__name__, *names])
+        return module, names
 
     def owner_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
         """The module that registers a tensor as its own parameter or buffer, and the name it has there."""

@@ -69,6 +69,7 @@ class Host(Protocol):
     def prepared(self) -> float: ...
     def datasets(self) -> list[Any]: ...
     def roots(self) -> list[nn.Module]: ...
+    def tops(self) -> list[nn.Module]: ...
     def name_of(self, weight: torch.Tensor) -> str: ...
 
 
@@ -499,7 +500,7 @@ class Auditor:
 
     def look_at_memory(self, step: int, frames: list[FrameType]) -> None:
         sites = [site for call in list(self.passes.tape.calls)[-100:] for site in call.stack]
-        self.memory.look(step, frames, sites, self.host.datasets(), self.host.roots())
+        self.memory.look(step, frames, sites, self.host.datasets(), self.host.tops())
 
     def _audit_of(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> Audit:
         return Audit(

@@ -249,6 +249,9 @@ class Session:
     def roots(self) -> list[nn.Module]:
         return self.modules.roots()
 
+    def tops(self) -> list[nn.Module]:
+        return self.modules.tops()
+
     def name_of(self, weight: torch.Tensor) -> str:
         return self.modules.name_of(weight)
 
