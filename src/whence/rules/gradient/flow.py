@@ -311,34 +311,45 @@ def _nothing_reached(study: Study) -> Finding | None:
     if study.entry.steps < 2 or not study.losses or not own or any(study.gradient_of(each) is not None for each in own):
         return None
     known = {id(each) for each in own}
-    if "gradient/fake-leaf" in study.told or known & _graph_leaves(study):
+    if "gradient/fake-leaf" in study.told or known & _graph_leaves(each.value for each in study.losses):
         return None
+    cut = next(_cuts_in(study, known), None)
+    if cut is None:
+        return None
+    return tell_silent(
+        study,
+        "gradient/detached",
+        spot=spot_at(cut.site),
+        symptom=spot_at(study.stack[0] if study.stack else None),
+        step=study.step,
+        call=cut,
+        verdict=f"no weight of this {study.entry.kind} gets a gradient: {_reason(cut)}",
+        what=f"{study.entry.kind} steps, and none of its {len(own)} weights has a gradient",
+        why="The loss that backward was called on is computed from them only through a result that has no graph.",
+        fix="Take the cut away here. In the step of another optimizer it may be right.",
+        patch=_uncut(cut),
+    )
+
+
+def _cuts_in(study: Study, weights: set[int]) -> Iterator[Call]:
+    """What stands between these weights and the losses of the pass; they may have been used in the one before."""
     for first in study.calls:
         if first.phase not in ("forward", "program"):
             continue
-        weight = next((value.tensor for value in first.operands if id(value.tensor) in known), None)
+        weight = next((value.tensor for value in first.operands if id(value.tensor) in weights), None)
         cut = _cut_after(study.calls, first, weight) if weight is not None else None
-        if cut is None or cut.site is None or not cut.grad_mode:
-            continue
-        return tell_silent(
-            study,
-            "gradient/detached",
-            spot=Spot.of_site(cut.site),
-            symptom=spot_at(study.stack[0] if study.stack else None),
-            step=study.step,
-            call=cut,
-            verdict=f"no weight of this {study.entry.kind} gets a gradient: {_reason(cut)}",
-            what=f"{study.entry.kind} steps, and none of its {len(own)} weights has a gradient",
-            why="The loss that backward was called on is computed from them only through a result that has no graph.",
-            fix="Take the cut away here. In the step of another optimizer it may be right.",
-            patch=_uncut(cut),
-        )
-    return None
+        if cut is not None and cut.site is not None and cut.grad_mode:
+            yield cut
+    for _, call in study.loss_calls():
+        given = [each for each in call.operands if each.requires_grad]
+        cuts = given and call.grad_mode and not any(each.requires_grad for each in call.outputs)
+        if cuts and call.site is not None and weights & _graph_leaves(given):
+            yield call
 
 
-def _graph_leaves(study: Study) -> set[int]:
-    """The weights that hang on the losses' graphs."""
-    pending, seen, found = [each.value for each in study.losses], set[int](), set[int]()
+def _graph_leaves(values: Iterable[Value]) -> set[int]:
+    """The weights that hang on the graphs of these."""
+    pending, seen, found = list(values), set[int](), set[int]()
     while pending:
         value = pending.pop()
         if id(value) in seen or not value.requires_grad:

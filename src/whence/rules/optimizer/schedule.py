@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from itertools import pairwise
 
 from whence.finding import Confidence, Finding, Severity
@@ -236,6 +237,12 @@ def _ahead(audit: Audit, story: Schedule) -> Finding | None:
     )
 
 
+def _is_stepped_by_trainer(story: Schedule) -> bool:
+    """The program's own line calls a library's loop, not the scheduler."""
+    node = story.stepped[0].node() if story.stepped else None
+    return isinstance(node, ast.Call) and not (isinstance(node.func, ast.Attribute) and "step" in node.func.attr)
+
+
 def _tell(
     audit: Audit,
     story: Schedule,
@@ -249,7 +256,10 @@ def _tell(
     severity: Severity = Severity.WARNING,
 ) -> Finding | None:
     places = [spot_at(stack[0] if stack else None) for stack in (story.stepped, story.built)]
-    spot, other = reversed(places) if is_built_wrong else places
+    by_trainer = _is_stepped_by_trainer(story)
+    spot, other = reversed(places) if is_built_wrong or by_trainer else places
+    if by_trainer and not is_built_wrong:
+        fix = 'A trainer steps it: tell it when (Lightning: "interval": "step" beside the scheduler), or count what the trainer counts.'
     return tell_silent(
         audit,
         "optimizer/schedule",
