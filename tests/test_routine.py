@@ -70,7 +70,7 @@ def test_most_steps_go_the_short_way_and_are_counted(tmp_path: Path) -> None:
             loop.step()
         assert loop.goes_on
         assert loop.session.step == before + 20
-        assert loop.session.auditor.built[-1].steps == loop.session.step
+        assert loop.session.auditor.optimizers.entries[-1].steps == loop.session.step
 
     in_fork(body, tmp_path)
 

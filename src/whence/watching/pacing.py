@@ -18,7 +18,8 @@ from whence.tape.batches import Form
 from whence.tape.passes import PassBook, structure_of
 from whence.tape.scopes import Scope
 from whence.tape.tape import Tape
-from whence.watching.auditing import AUDITS, LEDGER_STEPS
+from whence.watching.auditing import LEDGER_STEPS
+from whence.watching.studying import AUDITS
 
 RECORDED_STEPS = 3
 MOST_SIGNATURES = 24

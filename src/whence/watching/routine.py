@@ -21,8 +21,9 @@ from whence.tape.beats import Beats
 from whence.tape.finite import are_finite
 from whence.tape.passes import PassBook
 from whence.tape.slices import is_within_backward
-from whence.watching.auditing import AUDITS, Auditor
+from whence.watching.auditing import Auditor
 from whence.watching.pacing import Pace
+from whence.watching.studying import AUDITS
 from whence.watching.tripwires import Tripwires
 
 SOME_STEPS = 8
@@ -103,7 +104,7 @@ class Routine:
         self._beats.is_running = within
         if self._stepped is None:
             self._tripwires.portions.stepped()
-        self._auditor.count_step(optimizer)
+        self._auditor.optimizers.count_step(optimizer)
         return True
 
     def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool:

@@ -52,7 +52,7 @@ from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Tape
 from whence.tape.trip import RateTrial
 from whence.watching.aside import Aside, AsStep, Unread, Unseen, recording
-from whence.watching.auditing import AUDITS, Auditor
+from whence.watching.auditing import Auditor
 from whence.watching.diagnosing import Diagnoser
 from whence.watching.explaining import Explainer
 from whence.watching.functional import FunctionalSteps
@@ -69,6 +69,7 @@ from whence.watching.reenacting import Reenactor
 from whence.watching.routine import Routine
 from whence.watching.stepping import HandSteps
 from whence.watching.stopping import Stop
+from whence.watching.studying import AUDITS
 from whence.watching.tripwires import Tripwires
 
 T = TypeVar("T")
@@ -235,7 +236,7 @@ class Session:
         return self.pace.recording()
 
     def has_newcomer(self) -> bool:
-        return self.auditor.has_newcomer()
+        return self.auditor.optimizers.has_newcomer()
 
     def losses(self) -> Sequence[float]:
         return self.tripwires.course.losses
@@ -274,16 +275,16 @@ class Session:
         return self.optimizers.count
 
     def tests_rates(self, optimizer: Optimizer) -> bool:
-        return self.auditor.tests_rates(optimizer)
+        return self.auditor.optimizers.tests_rates(optimizer)
 
     def schedule_of(self, optimizer: Optimizer) -> Schedule | None:
         return self.auditor.schedules.of(weakref.ref(optimizer))
 
     def keeps_rate(self, optimizer: Optimizer) -> bool:
-        return self.auditor.keeps_rate(optimizer)
+        return self.auditor.optimizers.keeps_rate(optimizer)
 
     def overshot(self, optimizer: Optimizer, trial: RateTrial | None) -> None:
-        self.auditor.overshot(optimizer, trial)
+        self.auditor.optimizers.overshot(optimizer, trial)
 
     def known_optimizers(self) -> list[Optimizer]:
         return self.optimizers.known()

@@ -95,7 +95,7 @@ class BackwardListener(Listener):
             session.phases.pop()
         session.passes.backward_ended()
         if raised:
-            session.auditor.backward_ended(noted=False)
+            session.auditor.backward_failed()
             return
         if inputs or not session.optimizers.count:
             with session.looking():
@@ -106,6 +106,6 @@ class BackwardListener(Listener):
                 session.tripwires.portion_added()
         with session.looking():
             if session.order.on and session.passes.hand.on and not session.optimizers.count:
-                session.audited(session.auditor.before_update_by_hand, inputs, gradients)
+                session.audited(session.auditor.studies.before_update_by_hand, inputs, gradients)
             session.audited(session.auditor.backward_ended, session.order.on and not inputs)
         self._optimizers.backward_ended()

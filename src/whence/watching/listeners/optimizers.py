@@ -32,8 +32,8 @@ class OptimizerListener(Listener):
         session = self.session
         if not session.is_looking:
             session.passes.hand.on = session.routine.on = False
-            session.auditor.forget_hand()
-            session.auditor.optimizer_built(optimizer, stack)
+            session.auditor.studies.forget_hand()
+            session.auditor.optimizers.built(optimizer, stack)
             sizes = tuple(len(group["params"]) for group in optimizer.param_groups)
             session.explainer.builds.note(optimizer, stack, sizes)
 
@@ -52,7 +52,7 @@ class OptimizerListener(Listener):
         if not evaluates:
             self._before_update(optimizer)
         elif not evaluates_once(optimizer):
-            session.auditor.evaluates(optimizer)
+            session.auditor.optimizers.entry_of(optimizer).evaluates = True
         session.phases.append("optimizer")
         if session.calls.on:
             session.calls.only_failures = is_torchs(optimizer)
@@ -65,7 +65,7 @@ class OptimizerListener(Listener):
             if session.passes.hand.on:
                 # Built before the watch began.
                 session.passes.hand.on = False
-                session.auditor.forget_hand()
+                session.auditor.studies.forget_hand()
             within = is_within_backward()
             session.tripwires.step_began(optimizer, within)
             if session.pace.is_settled():

@@ -1,0 +1,157 @@
+"""The ledger of optimizers: which were built, over what, and how often each has stepped."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from whence.ledgers.facts import all_weights_of, memory_of
+from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
+from whence.source.sites import Site
+from whence.tape.trip import RateTrial
+
+MOST = 256
+CLIMBS = 6
+
+
+class OptimizerLedger:
+    """Bounded; keeps none alive."""
+
+    def __init__(self, loop: LoopLedger) -> None:
+        self.entries: list[OptimizerEntry] = []
+        self._loop = loop
+
+    def built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
+        before = next((each for each in reversed(self.entries) if each.stack[:1] == stack[:1] and each.steps), None)
+        entry = self.enter(optimizer, stack)
+        self._note_loaded(entry, optimizer)
+        entry.untouched = (
+            before is not None
+            and before.weights == entry.weights
+            and before.version == entry.version
+            and before.stateful
+        )
+        del self.entries[:-MOST]
+
+    def entry_of(self, optimizer: Optimizer) -> OptimizerEntry:
+        """One is made for an optimizer that was built before the watch began."""
+        known = next((each for each in reversed(self.entries) if each.ref() is optimizer), None)
+        if known is None:
+            known = self.enter(optimizer, ())
+            self._note_loaded(known, optimizer)
+        return known
+
+    def enter(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> OptimizerEntry:
+        weights = frozenset(id(each) for each in all_weights_of(optimizer))
+        kind, groups = type(optimizer).__name__, len(optimizer.param_groups)
+        entry = OptimizerEntry(weakref.ref(optimizer), kind, stack, weights, groups)
+        entry.version = _version(optimizer)
+        entry.settings = tuple(_settings(optimizer))
+        self.entries.append(entry)
+        return entry
+
+    def leave_out(self, optimizer: Optimizer) -> None:
+        self.entries = [each for each in self.entries if each.ref() is not optimizer]
+
+    # steps
+
+    def count_step(self, optimizer: Optimizer) -> OptimizerEntry:
+        entries = self.entries
+        entry = entries[-1] if entries and entries[-1].ref() is optimizer else self.entry_of(optimizer)
+        entry.steps += 1
+        if len(optimizer.param_groups) != entry.groups:
+            entry.groups = len(optimizer.param_groups)
+            entry.weights |= {id(each) for each in all_weights_of(optimizer)}
+            self._note_loaded(entry, optimizer)
+        rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
+        if isinstance(rate, float | int) and (rate != entry.climb.rate or entry.climb.factor != 1.0):
+            entry.climb.note(rate)
+            if rate not in entry.rates:
+                entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
+        return entry
+
+    def updated(self, optimizer: Optimizer) -> None:
+        """A step has ended. Of one that torch.compile runs only that is told."""
+        entry = self.entry_of(optimizer)
+        entry.steps = entry.steps or 1
+        entry.stateful = entry.stateful or _is_stateful(optimizer)
+        entry.version = _version(optimizer)
+
+    def has_newcomer(self) -> bool:
+        """One has made one step only: a second one is worth waiting for."""
+        return any(each.steps == 1 and each.optimizer is not None for each in self.entries)
+
+    def updates_of(self, optimizer: Optimizer) -> int:
+        """How often it has stepped; a wrapper, as accelerate's, has the groups of the one that steps."""
+        groups = optimizer.param_groups
+        return max(
+            (each.steps for each in self.entries if (one := each.optimizer) is not None and one.param_groups is groups),
+            default=0,
+        )
+
+    # rates
+
+    def tests_rates(self, optimizer: Optimizer) -> bool:
+        """Whether a range test is under way."""
+        return self.entry_of(optimizer).climb.times >= CLIMBS
+
+    def keeps_rate(self, optimizer: Optimizer) -> bool:
+        """Whether it has stepped with one rate only, which is the one it has, and is the only one that steps."""
+        stepping = [each for each in self.entries if each.steps]
+        rate = optimizer.param_groups[0]["lr"]
+        return stepping == [self.entry_of(optimizer)] and stepping[0].rates == (rate, rate)
+
+    def overshot(self, optimizer: Optimizer, trial: RateTrial | None) -> None:
+        entry = self.entry_of(optimizer)
+        entry.overshot = entry.overshot or trial
+
+    # weights
+
+    def owned(self) -> frozenset[int]:
+        """All weights that any of them has had, by identity."""
+        return frozenset[int]().union(*(each.weights for each in self.entries))
+
+    def weights(self) -> Iterator[torch.Tensor]:
+        known = {id(each): each for entry in self.entries if (one := entry.optimizer) for each in all_weights_of(one)}
+        return (each for each in known.values() if not each.is_meta)
+
+    def age(self) -> int:
+        """A number that moves on when weights change. Torch counts changes in place, but not those that fused optimizers make."""
+        return sum(each._version for each in self.weights()) + sum(each.steps for each in self.entries)
+
+    def owners_of(self, module: nn.Module) -> list[OptimizerEntry]:
+        own = set(memory_of(nn.Module.parameters(module)))
+        there = ((each, one) for each in self.entries if (one := each.optimizer) is not None)
+        return [each for each, one in there if not own.isdisjoint(memory_of(all_weights_of(one)))]
+
+    def _note_loaded(self, entry: OptimizerEntry, optimizer: Optimizer) -> None:
+        """While both are there: of what is gone, the identities belong to others."""
+        own = set(memory_of(all_weights_of(optimizer)))
+        for event in self._loop.events:
+            module = event.subject() if event.kind is Kind.LOAD and event.subject is not None else None
+            if module is None or entry in event.detail["owners"]:
+                continue
+            if not own.isdisjoint(memory_of(nn.Module.parameters(module))):
+                event.detail["owners"].append(entry)
+
+
+def _settings(optimizer: Optimizer) -> Iterator[str]:
+    for name in ("momentum", "betas", "weight_decay"):
+        value = optimizer.defaults.get(name)
+        if isinstance(value, tuple) or (isinstance(value, float | int) and value):
+            yield f"{name}={value}"
+
+
+def _version(optimizer: Optimizer) -> int:
+    first = next(all_weights_of(optimizer), None)
+    return first._version if first is not None else -1
+
+
+def _is_stateful(optimizer: Optimizer) -> bool:
+    """Whether it keeps moments or momentum."""
+    state = next(iter(optimizer.state.values()), None)
+    return isinstance(state, dict) and any(isinstance(each, torch.Tensor) and each.dim() for each in state.values())
