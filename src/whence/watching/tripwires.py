@@ -7,7 +7,6 @@ bad point, and a gradient that nobody uses have none.
 
 from __future__ import annotations
 
-import math
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -24,19 +23,20 @@ from whence.ledgers.schedules import Schedule
 from whence.lineage.live import LiveBirth, live_birth
 from whence.lineage.refusing import tensors_in_library, tensors_refused
 from whence.repro import Repro
-from whence.source.sites import Site, user_frames, user_stack, variables
+from whence.source.sites import Site, user_frames, user_stack
 from whence.tape.finite import all_finite, gradients_of, weights_of
 from whence.tape.handles import handles_in
 from whence.tape.passes import PassBook
 from whence.tape.portions import Portions
 from whence.tape.replay import Plan, trouble_in
-from whence.tape.tape import Call, Value, flatten
+from whence.tape.tape import Value, flatten
 from whence.tape.trip import Consequence, Notice, RateTrial, Trip
 from whence.watching.course import Course
 from whence.watching.diagnosing import Diagnoser
 from whence.watching.scales import Scales
+from whence.watching.skip_wire import SkipWire
 from whence.watching.statistics import Statistics
-from whence.watching.telling import Telling, as_known, as_skipped
+from whence.watching.telling import Telling, as_skipped
 from whence.watching.update_wire import UpdateWire
 from whence.watching.updates import is_torchs
 
@@ -95,37 +95,32 @@ class Tripwires:
         self._live: LiveBirth | None = None
         self._prepared: Sequence[tuple[Value, Plan]] = ()
         """What is known of a bad loss's step at the moment of its backward."""
-        self._diagnosed: list[Finding] | None = None
+        self.diagnosed: list[Finding] | None = None
         self._pending: Bad | None = None
         self._weights: list[weakref.ref[torch.Tensor]] = []
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
         self._got_over_it = False
         """Whether there were losses that are finite after the one that is not."""
-        self._scales = Scales()
+        self.scales = Scales()
         self.update = UpdateWire(self, host)
+        self.skips = SkipWire(self, host)
         self.portions = Portions()
         self._thrown_away = 0
         self.statistics = Statistics(passes, diagnoser.modules)
         self._is_aside = False
         self._used_loss: torch.Tensor | None = None
         """In a child process: the loss of a pass that is over."""
-        self._held: list[Finding] | None = None
-        """What the program's own check has brought up in this pass."""
-        self._read: list[Finding] | None = None
-        """The same in a program that has not trained."""
-        self._left_out: list[Finding] = []
-        """Data that the program's own check leaves out, before a step went well."""
         self.manner = ""
         """How the step under way differs from the program's."""
 
     @property
     def asked(self) -> bool:
-        return self._held is not None
+        return self.skips.held is not None
 
     def forget(self) -> None:
         """Let go of everything of the program's."""
-        self._bad_loss = self.current_loss = self._diagnosed = self._pending = self._held = self._read = None
-        self._left_out = []
+        self._bad_loss = self.current_loss = self.diagnosed = self._pending = None
+        self.skips.forget()
         self.update.forget()
         self._live = None
         self._prepared = ()
@@ -137,7 +132,7 @@ class Tripwires:
         self._is_aside, self._used_loss = True, None
         self.telling.begin_anew()
         self.update.begin_anew()
-        self._scales.told = False
+        self.scales.told = False
 
     @property
     def loss(self) -> torch.Tensor | None:
@@ -146,8 +141,8 @@ class Tripwires:
 
     def left_over(self, trip: Trip) -> list[Finding]:
         """What is not finite in a pass that goes no further, and that nobody has used: for the one that it stands for."""
-        if self._pending is not None or self._held is not None:
-            return self._pending.findings if self._pending is not None else self._held or []
+        if self._pending is not None or self.skips.held is not None:
+            return self._pending.findings if self._pending is not None else self.skips.held or []
         if self._bad_loss is not None:
             more = {
                 "weights": trip.weights,
@@ -168,8 +163,8 @@ class Tripwires:
             and not self.course.jumped
             and self._pending is None
             and self._bad_loss is None
-            and self._held is None
-            and self._diagnosed is None
+            and self.skips.held is None
+            and self.diagnosed is None
             and self.course.is_usual()
             and not self.statistics.are_lost
         )
@@ -182,18 +177,18 @@ class Tripwires:
         self._settle(everything=False, spoilt=spoilt)
         told = self._look_at_statistics()
         bad, self._bad_loss = self._bad_loss, None
-        held, self._held = self._held, None
+        held, self.skips.held = self.skips.held, None
         if told or self.statistics.are_lost:
             pass
         elif held is not None and not self.passes.current.backwards:
-            self._say_skipped(self.telling.milder(as_skipped, held))
-        elif bad is not None and self._diagnosed is None:
-            self._skipped(*bad)
+            self.skips.pass_over(held)
+        elif bad is not None and self.diagnosed is None:
+            self.skips.skipped(*bad)
         elif self.passes.current.trained and not self.passes.current.backwards:
-            self._abandoned(Consequence.SKIPPED, user_frames(sys._getframe(1)))
+            self.skips.abandoned(Consequence.SKIPPED, user_frames(sys._getframe(1)))
         if self._is_aside and self.current_loss is not None:
             self._used_loss = self.current_loss
-        self.current_loss = self._diagnosed = self._live = None
+        self.current_loss = self.diagnosed = self._live = None
         self._prepared = ()
         self.passes.begin(self.host.step, self.host.recording(), late)
 
@@ -209,32 +204,29 @@ class Tripwires:
 
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""
-        self._say_left_out()
+        self.skips.say_left_out()
         if self._pending is not None and self._pending.is_functional:
             found, self._pending = self.telling.milder(as_skipped, self._pending.findings), None
             self.host.say(found)
             return found
         self._settle()
         bad, self._bad_loss = self._bad_loss, None
-        if self._held is not None and not self.passes.current.backwards:
-            self.host.say(self._held)
-            return self._held
-        if bad is not None and self._diagnosed is None:
+        held = self.skips.held
+        if held is not None and not self.passes.current.backwards:
+            self.host.say(held)
+            return held
+        if bad is not None and self.diagnosed is None:
             # A program without modules and optimizers is one long pass: it has not stopped there if it had good losses since.
             consequence = Consequence.REPORTED if self._got_over_it else Consequence.ENDED
             return self.tell(self.trip(Notice.LOSS, consequence, bad[0], bad[1], frames, exception=exception))
         now = self.passes.current
         # Where hooks are off nobody has seen whether it trained.
-        if (now.trained or isinstance(exception, Exception)) and not now.backwards and self._diagnosed is None:
-            found = self._abandoned(Consequence.ENDED, frames, exception)
+        if (now.trained or isinstance(exception, Exception)) and not now.backwards and self.diagnosed is None:
+            found = self.skips.abandoned(Consequence.ENDED, frames, exception)
             if found:
                 return found
         if not self.trained:
-            found = self._untrained(frames)
-            if not found and self._read:
-                found = self.telling.milder(as_skipped, self._read)
-                self.host.say(found)
-            return found
+            return self._untrained(frames) or self.skips.say_read()
         return []
 
     # the loss
@@ -284,7 +276,7 @@ class Tripwires:
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
         """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
-        if self._diagnosed is None:
+        if self.diagnosed is None:
             self._look_after_backward(inputs, gradients)
         hand = self.passes.hand
         if hand.on and self._bad_loss is None and self._pending is None:
@@ -312,7 +304,7 @@ class Tripwires:
                 bad = [each for each in weights if trouble_in(each.grad) or trouble_in(each)]
                 self._suspect(bad, gradients_of(bad))
         lost = [each for each in self.passes.hand.weights() if trouble_in(each)] if self._bad_loss is not None else []
-        if self._bad_loss is not None and self._diagnosed is None and self.passes.hand.on and lost:
+        if self._bad_loss is not None and self.diagnosed is None and self.passes.hand.on and lost:
             # Whatever the gradients are: the update before has spoilt the weights, and what it was made of may still be there.
             bad_loss, self._bad_loss = self._bad_loss, None
             self.tell(self.trip(Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))))
@@ -320,7 +312,7 @@ class Tripwires:
 
     def portion_added(self) -> None:
         """More will be added to the gradients before an optimizer uses them: now it is known which backward has spoilt them."""
-        if self._pending is not None or self._diagnosed is not None or self._thrown_away >= MOST_THROWN_AWAY:
+        if self._pending is not None or self.diagnosed is not None or self._thrown_away >= MOST_THROWN_AWAY:
             return
         for optimizer in self.host.known_optimizers():
             weights = weights_of(optimizer)
@@ -368,8 +360,8 @@ class Tripwires:
                 user_frames(sys._getframe(1)),
                 weights=self.telling.names(weights),
             )
-        self._diagnosed = self.telling.ask(trip)
-        self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights], waits_for)
+        self.diagnosed = self.telling.ask(trip)
+        self._pending = Bad(self.diagnosed, [weakref.ref(each) for each in weights], waits_for)
 
     def _used_by(self, waits_for: weakref.ref[Optimizer] | None) -> dict[str, Any]:
         optimizer = waits_for() if waits_for is not None else None
@@ -400,7 +392,7 @@ class Tripwires:
         """What was found out about results that are not finite. It is told if the next step has them in its weights."""
         self.telling.asked_elsewhere()
         if findings:
-            self._diagnosed, self._pending = findings, Bad(findings, is_functional=True)
+            self.diagnosed, self._pending = findings, Bad(findings, is_functional=True)
         self.diagnoser.repros.update(zip(findings, repros, strict=True))
 
     def spoilt(self, tensor: torch.Tensor, given: Sequence[torch.Tensor]) -> list[Finding]:
@@ -443,14 +435,14 @@ class Tripwires:
 
     def gradients_fine(self, optimizer: Optimizer, frames: list[FrameType]) -> None:
         """All that an update uses are finite. Was the loss?"""
-        if self._bad_loss is not None and self._diagnosed is None and self._pending is None:
+        if self._bad_loss is not None and self.diagnosed is None and self._pending is None:
             bad, self._bad_loss = self._bad_loss, None
             more: dict[str, Any] = {"optimizer": optimizer, "built": self.host.built_at(optimizer)}
             self.tell(self.trip(Notice.LOSS, Consequence.REPORTED, *bad, frames, **more))
 
     def _look_at_others(self, optimizer: Optimizer) -> None:
         """Before the first of several optimizers changes anything: the gradients that the others will use."""
-        if self._diagnosed is not None or not self.passes.current.backwards:
+        if self.diagnosed is not None or not self.passes.current.backwards:
             return
         for other in self.host.known_optimizers():
             if other is not optimizer:
@@ -462,8 +454,8 @@ class Tripwires:
 
     def _apply(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
         pending, self._pending = self._pending, None
-        if pending is None and self._held:
-            pending = Bad(self._held)
+        if pending is None and self.skips.held:
+            pending = Bad(self.skips.held)
         if pending is not None and pending.findings and is_torchs(optimizer):
             self.host.say(pending.findings)
             self.telling.mark_lost(weights)
@@ -489,12 +481,12 @@ class Tripwires:
             self.telling.mark_lost(weights)
         else:
             # Somebody's own optimizer may know what to do with it.
-            self._diagnosed = self.telling.ask(trip)
-            self._pending = Bad(self._diagnosed, [weakref.ref(each) for each in weights])
+            self.diagnosed = self.telling.ask(trip)
+            self._pending = Bad(self.diagnosed, [weakref.ref(each) for each in weights])
 
     def scale_ends(self, scaler: GradScaler, stack: tuple[Site, ...]) -> None:
         """A GradScaler that has skipped a step is about to halve its scale."""
-        fall = self._scales.fall_of(scaler)
+        fall = self.scales.fall_of(scaler)
         if fall is None:
             return
         weights = [each for one in self.host.known_optimizers() for each in weights_of(one) if trouble_in(each.grad)]
@@ -503,7 +495,7 @@ class Tripwires:
         )
         more = {"weights": self.telling.names(weights), "bad_gradients": gradients_of(weights), "evidence": fall}
         trip = self.trip(notice, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(1)), **more)
-        self._scales.told = bool(self.tell(trip))
+        self.scales.told = bool(self.tell(trip))
 
     def step_ended(self, optimizer: Optimizer) -> None:
         self._settle(everything=False)
@@ -515,76 +507,6 @@ class Tripwires:
         if not all_finite([each.grad for each in weights]) and self._pending is None:
             bad = [each for each in weights if trouble_in(each.grad)]
             self._suspect(bad, gradients_of(bad))
-
-    # steps that did not end
-
-    def _skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
-        # Gradients that are still there may yet be used, with those of later backwards.
-        kept = [each.grad for one in self.host.known_optimizers() for each in weights_of(one)]
-        are_kept = any(each is not None for each in kept) and all_finite(kept)
-        consequence = Consequence.REPORTED if are_kept and not self._scales.are_used else Consequence.SKIPPED
-        trip = self.trip(Notice.LOSS, consequence, loss, stack, user_frames(sys._getframe(2)))
-        self._diagnosed = self.telling.ask(trip)
-        if self._scales.are_used or are_kept:
-            # A GradScaler leaves out what overflows, and says nothing of it.
-            self.host.say(self._diagnosed)
-        else:
-            self._say_skipped(self._diagnosed)
-
-    def _say_skipped(self, findings: list[Finding]) -> None:
-        """A program that looks for bad data and leaves them out knows of them, unless nothing else is left to train on."""
-        known = [each for each in findings if each.rule == "data/nonfinite"]
-        self.host.say([each for each in findings if each not in known])
-        self._left_out += known
-        if self._has_trained_well():
-            self._say_left_out()
-
-    def _say_left_out(self) -> None:
-        left_out, self._left_out = self._left_out, []
-        self.host.say(self.telling.milder(as_known, left_out) if self._has_trained_well() else left_out[:1])
-
-    def _has_trained_well(self) -> bool:
-        return any(math.isfinite(each) for each in self.course.losses)
-
-    def _abandoned(
-        self, consequence: Consequence, frames: list[FrameType], exception: BaseException | None = None
-    ) -> list[Finding]:
-        """A forward pass with gradients on, and no backward: did the program find its loss wanting?"""
-        for frame in frames:
-            for thing in variables(frame).values():
-                if isinstance(thing, torch.Tensor) and thing.requires_grad and thing.numel() == 1 and trouble_in(thing):
-                    stack = (Site.of(frame), *user_stack(frame.f_back))
-                    if not self.passes.current.recorded:
-                        self._live = live_birth(thing)
-                    trip = self.trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception)
-                    if consequence is not Consequence.SKIPPED:
-                        return self.tell(trip)
-                    self._diagnosed = self.telling.ask(trip)
-                    self._say_skipped(self._diagnosed)
-                    return self._diagnosed
-        now = self.passes.current
-        if consequence is Consequence.ENDED and now.trained and not now.recorded:
-            # Nothing of it is left to look at; the step itself can still be run.
-            return self.tell(self.trip(Notice.LOSS, consequence, None, (), frames, exception=exception))
-        return []
-
-    # the program's own check
-
-    def value_read(self, call: Call) -> None:
-        """The program reads a number, or asks whether it is finite: the answer is no. What it makes of that shows later."""
-        value = call.operands[0] if call.operands else None
-        tensor = value.tensor if value is not None else None
-        if tensor is None or tensor.numel() > 4096 or self._diagnosed is not None or not trouble_in(tensor):
-            return
-        trained = tensor.requires_grad and tensor.numel() == 1 and not self.passes.current.backwards
-        if not trained and (self.trained or self._read is not None or trouble_in(tensor) != "nan"):
-            return
-        frames = user_frames(sys._getframe(1))
-        trip = self.trip(Notice.LOSS, Consequence.ENDED, tensor, call.stack, frames)
-        if trained:
-            self._diagnosed = self._held = self.telling.ask(trip)
-        else:
-            self._read = self.telling.ask(trip)
 
     # validators
 
@@ -602,7 +524,7 @@ class Tripwires:
         for tensor in tensors:
             if trouble_in(tensor):
                 trip = self.trip(Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception)
-                found = self._diagnosed = self.telling.ask(trip)
+                found = self.diagnosed = self.telling.ask(trip)
                 if found:
                     return found
         return []
@@ -641,6 +563,7 @@ class Tripwires:
             more.setdefault("built", self.passes.hand.made_at)
         if isinstance(optimizer := more.get("optimizer"), Optimizer):
             more["schedule"] = self.host.schedule_of(optimizer)
+        more.setdefault("live", self._live if notice is Notice.LOSS else None)
         return self.diagnoser.trip(
             notice,
             consequence,
@@ -648,7 +571,6 @@ class Tripwires:
             stack=stack,
             frames=frames,
             observed=observed,
-            live=self._live if notice is Notice.LOSS else None,
             prepared=self._prepared if notice is Notice.LOSS else (),
             manner=self.manner,
             losses=tuple(self.course.losses),
@@ -658,9 +580,9 @@ class Tripwires:
 
     def tell(self, trip: Trip) -> list[Finding]:
         if self.update.test_exploded and trip.optimizer is not None and self.host.tests_rates(trip.optimizer):
-            self._diagnosed = []
+            self.diagnosed = []
             return []
-        found = self._diagnosed = self.telling.ask(trip)
+        found = self.diagnosed = self.telling.ask(trip)
         self.host.say(found)
         return found
 

@@ -95,7 +95,7 @@ class CallListener(Listener):
                 session.auditor.draws.note(call)
         if call.name in READINGS and call.phase != "optimizer":
             with session.looking():
-                session.tripwires.value_read(call)
+                session.tripwires.skips.value_read(call)
 
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
         # What fails within a fetch is explained when the fetch has failed, with the samples at hand.
