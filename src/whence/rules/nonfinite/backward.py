@@ -280,54 +280,16 @@ def backward(trip: Trip) -> Finding | None:
         return None
     if (fallen := fell_without_end(trip)) is not None:
         return fallen
+    if (made := _made_before(found)) is not None:
+        return _tell_made_before(trip, *made)
     call, birth = found.call, found.birth
     inside = line_inside(trip, call)
     op, spot = inside[:2] if inside is not None else (call.name, Spot.of_site(call.site) if call.site else None)
-    guard = _guard(found)
-    rows = None
-    if birth.gradient.dim():
-        bad = ~torch.isfinite(birth.gradient)
-        rows = blamed_rows(trip, bad, _finite_again)
     where = number_text(found.element) if found.element is not None else "its operand"
-    verdict = f"the derivative of {op} at {where} is {trouble_text(birth.trouble)}"
-    if (value := _hidden(found, op, where)) is not None:
-        verdict = f"{value}, hidden from the loss and not from the gradient"
-    if (made := _made_before(found)) is not None:
-        return _tell_made_before(trip, *made)
+    story = _story(trip, found, op, where)
     if inside is not None:
-        verdict = f"the backward of {call.name} gave {trouble_text(birth.trouble)} in {op}"
-    chain: tuple[Hop, ...] = ()
-    why = f"The loss is finite; the gradient is {trouble_text(birth.trouble)} at {place_text(birth.index)} of the operand of {op}."
-    what = "divisor" if op in DIVISIONS and found.element == 0 else f"operand of {op}"
-    fix = f"Keep the {what} off that point before the call: add an epsilon inside, or clamp it."
-    if found.element == -math.inf and "logsumexp" in op:
-        fix = FINITE_MASK
-    if guard is not None and guard.site is not None:
-        hidden = Spot.of_site(guard.site)
-        chain = (hidden.hop(f"{guard.name} hides that element from the loss, not from the gradient"),)
-        why += f" {guard.name} throws the element away afterwards, so its gradient is 0; 0 times Inf is NaN."
-        fix = (
-            f"Put a harmless number in before {op} (`safe = torch.where(ok, x, 1.0)`), then select: "
-            f"`torch.where(ok, {op}(safe), ...)`. A mask after {op} does not stop the gradient."
-        )
-    elif (largest := _overflowing(birth)) is not None:
-        verdict = f"the gradient overflowed on its way back through {op}"
-        why = f"The loss is finite; the gradient that comes back to {op} reaches {number_text(largest)}, and what it hands on is {trouble_text(birth.trouble)}."
-        fix = "The gradient grows from call to call on its way back: a smaller or orthogonal initialisation of what it is multiplied by, a normalisation between, or a shorter way (`detach`)."
-    elif (swollen := _swollen(found)) is not None:
-        factor, largest = swollen
-        name = operand_name(call, factor, trip.modules)
-        verdict = f"the gradient overflowed on its way back through {op}: {name} reaches {number_text(largest)}"
-        why = f"The loss is finite; backward multiplies by {name} here, and the products are beyond {str(birth.gradient.dtype).removeprefix('torch.')}."
-        fix = f"Bring {name} to an ordinary size where it is made."
-        if math.isinf(largest):
-            trail = trace(factor, NotFinite(trip.tape), trip)
-            spot, chain = trail.spot or spot, (*trail.hops, *chain)
-            verdict = f"{op} is given NaN or Inf, hidden from the loss and not from the gradient"
-            why = f"The loss is finite, as it does not depend on what {op} gave there; backward multiplies by {name} all the same."
-            fix = "Mend it where it is made. It may be memory that was never written, or a number that grew too large."
-    elif found.incoming == 0 and birth.trouble == "nan":
-        why += f" What comes after {op} has a slope of 0 there; 0 times Inf is NaN."
+        story.verdict = f"the backward of {call.name} gave {trouble_text(birth.trouble)} in {op}"
+    rows = blamed_rows(trip, ~torch.isfinite(birth.gradient), _finite_again) if birth.gradient.dim() else None
     counterfactual = _counterfactual(found)
     if rows is not None:
         cured = f"{rows.text()} all gradients are finite"
@@ -338,22 +300,91 @@ def backward(trip: Trip) -> Finding | None:
         operands = (Operand(operand_name(call, found.operand, trip.modules), shown),)
     earlier = found.operand.call if found.operand is not None else None
     if earlier is not None and earlier.site is not None:
-        chain = (Spot.of_site(earlier.site).hop(f"{earlier.name} gave {where} there"), *chain)
+        story.chain = (Spot.of_site(earlier.site).hop(f"{earlier.name} gave {where} there"), *story.chain)
     return tell_trip(
         trip,
         "nonfinite/backward",
-        spot=spot,
-        verdict=verdict,
-        why=why,
-        fix=fix,
+        spot=story.spot or spot,
+        verdict=story.verdict,
+        why=story.why,
+        fix=story.fix,
         op=op,
         phase="backward",
         module=module_path(trip, call),
         sample=rows.sample() if rows is not None else None,
-        chain=chain,
+        chain=story.chain,
         operands=operands,
         patch=_patched(found) if inside is None else kept_off_zero(spot) if inside.by_zero else None,
         counterfactual=counterfactual,
+    )
+
+
+@dataclass(slots=True)
+class _Story:
+    """How a derivative came to be bad."""
+
+    verdict: str
+    why: str
+    fix: str
+    chain: tuple[Hop, ...] = ()
+    spot: Spot | None = None
+    """Where it began, if that is not the call itself."""
+
+
+def _story(trip: Trip, found: Derivative, op: str, where: str) -> _Story:
+    birth, trouble = found.birth, trouble_text(found.birth.trouble)
+    value = _hidden(found, op, where)
+    verdict = f"the derivative of {op} at {where} is {trouble}"
+    if value is not None:
+        verdict = f"{value}, hidden from the loss and not from the gradient"
+    why = f"The loss is finite; the gradient is {trouble} at {place_text(birth.index)} of the operand of {op}."
+    guard = _guard(found)
+    if guard is not None and guard.site is not None:
+        return _hidden_by(guard, Spot.of_site(guard.site), op, verdict, why)
+    if (largest := _overflowing(birth)) is not None:
+        return _Story(
+            f"the gradient overflowed on its way back through {op}",
+            f"The loss is finite; the gradient that comes back to {op} reaches {number_text(largest)}, and what it hands on is {trouble}.",
+            "The gradient grows from call to call on its way back: a smaller or orthogonal initialisation of what it is multiplied by, "
+            "a normalisation between, or a shorter way (`detach`).",
+        )
+    if (swollen := _swollen(found)) is not None:
+        return _multiplied(trip, found, op, *swollen)
+    if found.incoming == 0 and birth.trouble == "nan":
+        why += f" What comes after {op} has a slope of 0 there; 0 times Inf is NaN."
+    what = "divisor" if op in DIVISIONS and found.element == 0 else f"operand of {op}"
+    fix = f"Keep the {what} off that point before the call: add an epsilon inside, or clamp it."
+    return _Story(verdict, why, FINITE_MASK if found.element == -math.inf and "logsumexp" in op else fix)
+
+
+def _hidden_by(guard: Call, spot: Spot, op: str, verdict: str, why: str) -> _Story:
+    """The program selects after the call, which is too late for its gradient."""
+    return _Story(
+        verdict,
+        f"{why} {guard.name} throws the element away afterwards, so its gradient is 0; 0 times Inf is NaN.",
+        f"Put a harmless number in before {op} (`safe = torch.where(ok, x, 1.0)`), then select: "
+        f"`torch.where(ok, {op}(safe), ...)`. A mask after {op} does not stop the gradient.",
+        (spot.hop(f"{guard.name} hides that element from the loss, not from the gradient"),),
+    )
+
+
+def _multiplied(trip: Trip, found: Derivative, op: str, factor: Value, largest: float) -> _Story:
+    """Backward multiplies by an operand that is far too large, or not finite itself."""
+    name = operand_name(found.call, factor, trip.modules)
+    if math.isinf(largest):
+        trail = trace(factor, NotFinite(trip.tape), trip)
+        return _Story(
+            f"{op} is given NaN or Inf, hidden from the loss and not from the gradient",
+            f"The loss is finite, as it does not depend on what {op} gave there; backward multiplies by {name} all the same.",
+            "Mend it where it is made. It may be memory that was never written, or a number that grew too large.",
+            trail.hops,
+            trail.spot,
+        )
+    dtype = str(found.birth.gradient.dtype).removeprefix("torch.")
+    return _Story(
+        f"the gradient overflowed on its way back through {op}: {name} reaches {number_text(largest)}",
+        f"The loss is finite; backward multiplies by {name} here, and the products are beyond {dtype}.",
+        f"Bring {name} to an ordinary size where it is made.",
     )
 
 

@@ -43,7 +43,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
     """A parameter gets gradients and no optimizer owns it.
 
     What happened
-        Weights take part in the loss and get gradients in every step, and no optimizer has them: layers in a plain list or dict that
+        Weights take part in the loss and get gradients, and no optimizer has them: layers in a plain list or dict that
         `parameters()` does not see, a part that was forgotten when the optimizer was built.
     Why it matters
         They stay as they were initialised. The rest learns around random weights.
@@ -106,7 +106,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
         if len(names) > 1
         else f"{some} gets gradients and no optimizer has it",
         what=f"after {audit.step} steps {'they are' if len(names) > 1 else 'it is'} bit for bit as initialised",
-        why="They take part in the loss and have gradients in every step, but were not given to an optimizer.",
+        why="They take part in the loss and have gradients, but were not given to an optimizer.",
         fix="Give them to the optimizer; if they are to stay as they are, say so with requires_grad_(False).",
         patch=given_as_well(audit, stepping, [each.weight for each in lost]) if left_out == built else None,
     )
@@ -176,7 +176,7 @@ def _unowned(audit: Audit) -> list[WeightEntry]:
         entry
         for entry in audit.weights.entries()
         if (weight := entry.weight) is not None
-        and entry.gradients == entry.passes > 0
+        and 2 * entry.gradients > entry.passes
         and entry.training
         and weight.requires_grad
         and not audit.was_loaded(entry)
