@@ -29,14 +29,15 @@ from typing import Any
 
 import torch
 
-from whence.finding import Confidence, Finding, Operand
+from whence.finding import Confidence, Finding
 from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
+from whence.rules.loss.across import along_another_axis
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import COMPARISONS, DISTANCES, ELEMENTWISE, ORDERS, SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, call_rule, study_rule
-from whence.rules.source_operands import operand_nodes
-from whence.rules.telling import describe, shape_text, tell_call, tell_silent
+from whence.rules.source_operands import operand_nodes, operands_of_study
+from whence.rules.telling import shape_text, tell_call, tell_silent
 from whence.source.edits import Edit, diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.source.text import statement_of
@@ -79,7 +80,7 @@ def broadcast(study: Study) -> Finding | None:
             "This is smallest when every prediction is the mean of all targets.",
             fix=_fix(call, wide, narrow),
             confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
-            operands=_operands(call, (wide, narrow), study),
+            operands=operands_of_study(call, (wide, narrow), study),
             patch=_patch(meetings),
             replay="bit-identical" if before is not None else None,
             counterfactual=f"with both {shape_text(narrow.shape)} the loss of the same batch is {number}"
@@ -87,7 +88,7 @@ def broadcast(study: Study) -> Finding | None:
             else None,
         )
     metrics = map(_told_as_metric, filter(_may_be_of_the_loss, study.calls))
-    return _table_as_target(study) or next(filter(None, metrics), None)
+    return _table_as_target(study) or along_another_axis(study) or next(filter(None, metrics), None)
 
 
 def _table_as_target(study: Study) -> Finding | None:
@@ -132,7 +133,7 @@ def _tell_table(study: Study, loss: Loss, call: Call, made: Call, *, odd: Value,
         "is a table. The loss is smallest when every prediction is the mean over all samples.",
         fix=f"Give both the shape of the prediction, {shape_text(right.shape)}: {way} on the one that is {shape_text(odd.shape)}.",
         confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
-        operands=_operands(made, (odd, right), study),
+        operands=operands_of_study(made, (odd, right), study),
         chain=met,
         counterfactual=f"with both {shape_text(right.shape)} the loss of the same batch is {number}"
         if number
@@ -245,17 +246,6 @@ def _brought_together(meetings: dict[Call, tuple[Value, Value]], call: Call, arg
         return thing.reshape(right.shape) if same else thing
 
     return map_leaves(mend, args), map_leaves(mend, kwargs)
-
-
-def _operands(call: Call, pair: tuple[Value, Value], study: Study) -> tuple[Operand, ...]:
-    nodes = operand_nodes(call)
-    found = []
-    for value in pair:
-        position = call.operands.index(value)
-        name = ast.unparse(nodes[position]) if position < len(nodes) else f"operand {position + 1}"
-        content = study.content(value)
-        found.append(Operand(name, describe(content if content is not None else value)))
-    return tuple(found)
 
 
 def _patch(meetings: dict[Call, tuple[Value, Value]]) -> str | None:

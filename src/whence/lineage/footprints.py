@@ -1,0 +1,130 @@
+"""Where one row of the data goes: what changes in a pass that is run again with that row replaced by another one's.
+
+Sizes do not tell which axis of a value the samples are on: other axes may be as long. What changes with one sample does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from whence.ledgers.study import Study
+from whence.tape.batches import BatchLeaf
+from whence.tape.operations import NORMS
+from whence.tape.replay import Run, is_weight
+from whence.tape.slices import is_random
+from whence.tape.tape import Call, Value, flatten
+
+Axes = frozenset[int]
+PICKS = frozenset({"__getitem__", "index_select"})
+
+
+def footprints(study: Study, rows: int, *values: Value) -> dict[Value, Axes]:
+    """The axes on which each value has each row of the data at a place of its own; empty if they do not all depend on the same data.
+
+    Rows belong together if one batch brought them, or one and the same index picked them.
+    """
+    for sources in _groups(study, rows, *values):
+        last = _traced(study, sources, rows - 1, values)
+        first = _traced(study, sources, 0, values) if len(last) == len(values) else {}
+        if len(first) == len(values):
+            return {each: axes & first[each] for each, axes in last.items()}
+    return {}
+
+
+def _groups(study: Study, rows: int, *values: Value) -> Iterator[list[Value]]:
+    """Data with so many rows that the values were made from, those together whose rows belong together."""
+    groups: dict[Any, list[Value]] = {}
+    for call in dict.fromkeys(each for value in values for each in study.path(value)):
+        for operand in (*call.operands, *call.outputs):
+            key = _key(operand, rows)
+            if key is not None and operand not in groups.setdefault(key, []):
+                groups[key].append(operand)
+    yield from groups.values()
+
+
+def _key(value: Value, rows: int) -> Any:
+    """What the rows of a value are known by, if they are rows of the data; None if not."""
+    if value.shape[:1] != (rows,) or is_weight(value):
+        return None
+    if isinstance(value.leaf, BatchLeaf):
+        indices = value.leaf.batch.indices
+        return id(value.leaf.batch) if indices is None or len(indices) == rows else None
+    call = value.call
+    if call is None or call.inner or value not in call.results:
+        return None
+    if call.name in PICKS and not call.operands[0].requires_grad:
+        return _picked_by(call, rows)
+    # Numbers that were drawn belong to nothing but what is made from them.
+    return id(value) if is_random(call) and not any(each.requires_grad for each in call.operands) else None
+
+
+def _picked_by(call: Call, rows: int) -> Any:
+    index = next((each for each in call.operands[1:] if each.shape == (rows,)), None)
+    if index is not None:
+        return id(index)
+    first = next(flatten(call.args[1:]), None)
+    return (first.start, first.stop) if isinstance(first, slice) and first.start is not None else None
+
+
+def _traced(study: Study, sources: Sequence[Value], row: int, values: Sequence[Value]) -> dict[Value, Axes]:
+    norms = [each for value in values for each in study.path(value) if each.name in NORMS]
+    made = dict.fromkeys((*values, *(each.results[0] for each in norms if each.results)))
+    before = study.again(*made, *sources)
+    if before is None:
+        return {}
+    others = {each: _with_row_of_another(_content(study, before, each), row) for each in sources}
+    given = {each: other for each, other in others.items() if other is not None}
+
+    def amend(call: Call, run: Run) -> None:
+        for each in call.outputs:
+            if each in given:
+                run.contents[each] = given[each].clone()
+        if call.name in NORMS and call.results:
+            # The statistics of a batch are made from all its samples: that is no meeting.
+            _keep_rows_apart(call.results[0], row, before, run)
+
+    after = study.again(*made, substitute=given, amend=amend)
+    if after is None:
+        return {}
+    found = ((each, _axes(before.contents.get(each), after.contents.get(each), row)) for each in values)
+    return {each: axes for each, axes in found if axes is not None}
+
+
+def _content(study: Study, run: Run, value: Value) -> torch.Tensor | None:
+    return run.contents[value] if value in run.contents else study.content(value)
+
+
+def _with_row_of_another(content: torch.Tensor | None, row: int) -> torch.Tensor | None:
+    if content is None or content.layout is not torch.strided or content.is_meta:
+        return None
+    changed = content.detach().clone()
+    other = next((each for each in range(len(content)) if not torch.equal(content[each], content[row])), None)
+    if other is not None:
+        changed[row] = content[other].detach()
+    return changed
+
+
+def _keep_rows_apart(value: Value, row: int, before: Run, run: Run) -> None:
+    old, new = before.contents.get(value), run.contents.get(value)
+    if old is not None and new is not None and old.shape == new.shape and old.dim() and row < len(old):
+        kept = old.detach().clone()
+        kept[row] = new.detach()[row]
+        run.contents[value] = kept
+
+
+def _axes(before: torch.Tensor | None, after: torch.Tensor | None, row: int) -> Axes | None:
+    """The axes on which nothing but this place changed; None if nothing changed at all."""
+    if before is None or after is None or before.shape != after.shape:
+        return None
+    changed = (before != after) & ~(before.isnan() & after.isnan())
+    if not bool(changed.any()):
+        return None
+    return frozenset(axis for axis in range(changed.dim()) if _only_at(changed, axis, row))
+
+
+def _only_at(changed: torch.Tensor, axis: int, row: int) -> bool:
+    places = changed.movedim(axis, 0).flatten(1).any(1) if changed.dim() > 1 else changed
+    return torch.nonzero(places).flatten().tolist() == [row]

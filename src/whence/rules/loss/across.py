@@ -1,0 +1,108 @@
+"""Numbers of one sample that lie along another axis of the rest, as that axis is as long as the batch. Sizes do not tell."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import torch
+
+from whence.finding import Confidence, Finding
+from whence.ledgers.study import Loss, Study
+from whence.lineage.footprints import footprints
+from whence.rules.nonfinite.telling import number_text
+from whence.rules.operations import COMPARISONS, ELEMENTWISE, SAME_SHAPE_LOSSES
+from whence.rules.source_operands import operand_nodes, operands_of_study
+from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.spots import Spot
+from whence.tape.tape import Call, Value, map_leaves
+
+MEETING = ELEMENTWISE | COMPARISONS | SAME_SHAPE_LOSSES
+ONLY_THE_FIRST = frozenset({0})
+
+
+def along_another_axis(study: Study) -> Finding | None:
+    """(16, 1) against (16, 16, 16): what belongs to a sample is given to a row of every sample."""
+    for loss, call in study.loss_calls():
+        if call.name not in MEETING or call.inner or call.site is None or not call.operands:
+            continue
+        for wide, narrow in _as_long(call):
+            if ("along", call.stack) in study.asked:
+                break
+            axes = footprints(study, narrow.shape[0], wide, narrow)
+            if axes and axes[wide] == axes[narrow] == ONLY_THE_FIRST:
+                found = _tell(study, loss, call, wide=wide, narrow=narrow)
+                if found is not None:
+                    return found
+            study.asked.add(("along", call.stack))
+    return None
+
+
+def _as_long(call: Call) -> Iterator[tuple[Value, Value]]:
+    """Operands that both begin with as many rows, where those of the one come to lie along another axis of the other."""
+    for one, other in combinations(dict.fromkeys(call.operands), 2):
+        wide, narrow = (one, other) if len(one.shape) > len(other.shape) else (other, one)
+        missing = len(wide.shape) - len(narrow.shape)
+        rows = narrow.shape[0] if narrow.shape else 0
+        if missing and rows > 1 and wide.shape[0] == wide.shape[missing] == rows:
+            yield wide, narrow
+
+
+def _tell(study: Study, loss: Loss, call: Call, *, wide: Value, narrow: Value) -> Finding | None:
+    assert call.site is not None
+    rows, missing = narrow.shape[0], len(wide.shape) - len(narrow.shape)
+    right = (rows, *(1,) * missing, *narrow.shape[1:])
+    before = study.content(loss.value)
+    after = study.again(loss.value, alter=partial(_reshaped, call, narrow, right))
+    mended = after.contents.get(loss.value) if after is not None else None
+    if before is None or mended is None or mended.numel() != 1 or torch.allclose(before, mended, rtol=1e-5):
+        # Where both are only added up it does not matter which is added to which.
+        return None
+    number = number_text(float(mended.detach()))
+    return tell_silent(
+        study,
+        "loss/broadcast",
+        spot=Spot.of_site(call.site),
+        symptom=spot_at(loss.call.site),
+        call=call,
+        step=study.step,
+        verdict=f"{shape_text(narrow.shape)} holds one row for each sample and lies along axis {missing} of {shape_text(wide.shape)}, "
+        "whose samples are on axis 0",
+        what="each sample is met by the numbers of all samples",
+        why=f"Axes line up from the right. Axis {missing} happens to be as long as the batch, {rows}, so that nothing raises; "
+        "with any other batch size it would.",
+        fix=f"Give it the axes that it lacks: {shape_text(right)}.",
+        confidence=Confidence.PROVEN,
+        operands=operands_of_study(call, (wide, narrow), study),
+        patch=_patch(call, wide, narrow),
+        replay="bit-identical",
+        counterfactual=f"with another sample in a row of the batch both change at that row only; with {shape_text(right)} the loss of "
+        f"the same batch is {number}",
+    )
+
+
+def _reshaped(meeting: Call, narrow: Value, right: tuple[int, ...], call: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    if call is not meeting:
+        return args, kwargs
+
+    def mend(thing: Any) -> Any:
+        same = isinstance(thing, torch.Tensor) and tuple(thing.shape) == narrow.shape
+        return thing.reshape(right) if same else thing
+
+    return map_leaves(mend, args), map_leaves(mend, kwargs)
+
+
+def _patch(call: Call, wide: Value, narrow: Value) -> str | None:
+    nodes, position = operand_nodes(call), call.operands.index(narrow)
+    missing = len(wide.shape) - len(narrow.shape)
+    # If what follows the samples fits at several places, only its author knows which is meant.
+    elsewhere = [each for each in narrow.shape[1:] if each != 1]
+    if position >= len(nodes) or call.site is None or any(list(wide.shape).count(each) > 1 for each in elsewhere):
+        return None
+    node: ast.expr = nodes[position]
+    added = f"{in_parentheses(call.site.filename, node)}[:, {', '.join(['None'] * missing)}]"
+    return diff_of(replace_node(call.site.filename, node, added))
