@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from whence.ledgers.study import Study
+from whence.lineage.ancestry import ancestors
 from whence.tape.batches import BatchLeaf
 from whence.tape.operations import NORMS
 from whence.tape.replay import Run, is_weight
@@ -32,6 +33,13 @@ def footprints(study: Study, rows: int, *values: Value) -> dict[Value, Axes]:
         if len(first) == len(values):
             return {each: axes & first[each] for each, axes in last.items()}
     return {}
+
+
+def is_of_data(value: Value, rows: int) -> bool:
+    """Whether a value was made from so many rows of data."""
+    if _key(value, rows) is not None:
+        return True
+    return any(_key(each, rows) is not None for call in ancestors(value) for each in (*call.operands, *call.outputs))
 
 
 def _groups(study: Study, rows: int, *values: Value) -> Iterator[list[Value]]:

@@ -137,6 +137,8 @@ class Cut:
 
 
 CASTS: Final = frozenset({"long", "int", "short", "to", "type", "type_as", "char"})
+WRITES: Final = frozenset({"__setitem__", "copy_"})
+"""They cast what they write to the type that is there."""
 
 
 class CustomFunction:
@@ -262,10 +264,10 @@ class Tape:
         """What some values contained that may be gone, or changed, since."""
 
     def note_cut(self, call: Call) -> None:
-        """A call that went well: did it drop fractions?"""
+        """A call that went well: did it drop fractions? Of what is written into another tensor the last one is what is written."""
         if call.site is None or not call.outputs or not call.operands or call.outputs[0].dtype.is_floating_point:
             return
-        given = call.operands[0]
+        given = call.operands[-1 if call.name in WRITES else 0]
         tensor = given.tensor
         if tensor is None or not given.dtype.is_floating_point or tensor.is_meta or call.outputs[0].dtype is torch.bool:
             return

@@ -25,7 +25,7 @@ import torch
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
-from whence.lineage.fractions import cut_on, leaf_behind
+from whence.lineage.fractions import cut_on, cut_seen, leaf_behind
 from whence.lineage.properties import CONSTRUCTORS, HasDtype, IsWhole, Property
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import DISTANCES, SAME_NUMBERS
@@ -90,7 +90,7 @@ def _cut_behind(target: Value, study: Study, fewest: int) -> tuple[Trail, Spot, 
     kind = "whole numbers" if value.dtype.is_floating_point else dtype_name(value.dtype)
     if (cut := _cut_at(trail.spot, study)) is not None:
         return trail, trail.spot, cut, kind
-    found = cut_on(trail, leaf_behind(value, prop), study.frames)
+    found = cut_seen(trail, study.tape.cuts) or cut_on(trail, leaf_behind(value, prop), study.frames)
     if found is None:
         return None
     line, cut = found
