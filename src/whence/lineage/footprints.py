@@ -5,7 +5,8 @@ Sizes do not tell which axis of a value the samples are on: other axes may be as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,20 +20,41 @@ from whence.tape.slices import is_random
 from whence.tape.tape import Call, Value, flatten
 
 Axes = frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The places along each axis of a value that changed with a row of the data."""
+
+    row: int
+    along: list[list[int]]
+
+
 PICKS = frozenset({"__getitem__", "index_select"})
 
 
-def footprints(study: Study, rows: int, *values: Value) -> dict[Value, Axes]:
+def footprints(study: Study, rows: int, *values: Value, apart: Collection[Call] = ()) -> dict[Value, Axes]:
     """The axes on which each value has each row of the data at a place of its own; empty if they do not all depend on the same data.
 
-    Rows belong together if one batch brought them, or one and the same index picked them.
+    Rows belong together if one batch brought them, or one and the same index picked them. Rows do not meet in the calls that are to
+    keep them `apart`.
     """
     for sources in _groups(study, rows, *values):
-        last = _traced(study, sources, rows - 1, values)
-        first = _traced(study, sources, 0, values) if len(last) == len(values) else {}
+        last = _traced(study, sources, rows - 1, values, apart)
+        first = _traced(study, sources, 0, values, apart) if len(last) == len(values) else {}
         if len(first) == len(values):
-            return {each: axes & first[each] for each, axes in last.items()}
+            one, other = ({each: _axes(each, places) for each, places in found.items()} for found in (last, first))
+            return {each: axes & other[each] for each, axes in one.items()}
     return {}
+
+
+def is_chain(study: Study, rows: int, value: Value) -> bool:
+    """Whether each row of a value depends on the rows of the data before it, and on none behind it."""
+    for sources in _groups(study, rows, value):
+        last, first = (_traced(study, sources, row, [value], ()).get(value) for row in (rows - 1, 0))
+        if last is not None and first is not None:
+            return last.along[0] == [rows - 1] and first.along[0] == [*range(rows)]
+    return False
 
 
 def is_of_data(value: Value, rows: int) -> bool:
@@ -65,6 +87,9 @@ def _key(value: Value, rows: int) -> Any:
         return None
     if call.name in PICKS and not call.operands[0].requires_grad:
         return _picked_by(call, rows)
+    if call.name == "stack" and len(call.operands) == rows and not value.requires_grad:
+        # Put together by hand: what else was, may have been in another order.
+        return id(value)
     # Numbers that were drawn belong to nothing but what is made from them.
     return id(value) if is_random(call) and not any(each.requires_grad for each in call.operands) else None
 
@@ -77,8 +102,10 @@ def _picked_by(call: Call, rows: int) -> Any:
     return (first.start, first.stop) if isinstance(first, slice) and first.start is not None else None
 
 
-def _traced(study: Study, sources: Sequence[Value], row: int, values: Sequence[Value]) -> dict[Value, Axes]:
-    norms = [each for value in values for each in study.path(value) if each.name in NORMS]
+def _traced(
+    study: Study, sources: Sequence[Value], row: int, values: Sequence[Value], apart: Collection[Call]
+) -> dict[Value, Changed]:
+    norms = [each for value in values for each in study.path(value) if each.name in NORMS or each in apart]
     made = dict.fromkeys((*values, *(each.results[0] for each in norms if each.results)))
     before = study.again(*made, *sources)
     if before is None:
@@ -90,15 +117,15 @@ def _traced(study: Study, sources: Sequence[Value], row: int, values: Sequence[V
         for each in call.outputs:
             if each in given:
                 run.contents[each] = given[each].clone()
-        if call.name in NORMS and call.results:
+        if call in norms and call.results:
             # The statistics of a batch are made from all its samples: that is no meeting.
             _keep_rows_apart(call.results[0], row, before, run)
 
     after = study.again(*made, substitute=given, amend=amend)
     if after is None:
         return {}
-    found = ((each, _axes(before.contents.get(each), after.contents.get(each), row)) for each in values)
-    return {each: axes for each, axes in found if axes is not None}
+    found = ((each, _changed(before.contents.get(each), after.contents.get(each), row)) for each in values)
+    return {each: places for each, places in found if places is not None}
 
 
 def _content(study: Study, run: Run, value: Value) -> torch.Tensor | None:
@@ -123,16 +150,17 @@ def _keep_rows_apart(value: Value, row: int, before: Run, run: Run) -> None:
         run.contents[value] = kept
 
 
-def _axes(before: torch.Tensor | None, after: torch.Tensor | None, row: int) -> Axes | None:
-    """The axes on which nothing but this place changed; None if nothing changed at all."""
+def _changed(before: torch.Tensor | None, after: torch.Tensor | None, row: int) -> Changed | None:
+    """Where one is not like the other; None if there is no such place."""
     if before is None or after is None or before.shape != after.shape:
         return None
     changed = (before != after) & ~(before.isnan() & after.isnan())
     if not bool(changed.any()):
         return None
-    return frozenset(axis for axis in range(changed.dim()) if _only_at(changed, axis, row))
+    along = [changed.movedim(axis, 0).flatten(1).any(1) for axis in range(changed.dim())] if changed.dim() > 1 else [changed]
+    return Changed(row, [torch.nonzero(each).flatten().tolist() for each in along])
 
 
-def _only_at(changed: torch.Tensor, axis: int, row: int) -> bool:
-    places = changed.movedim(axis, 0).flatten(1).any(1) if changed.dim() > 1 else changed
-    return torch.nonzero(places).flatten().tolist() == [row]
+def _axes(value: Value, changed: Changed) -> Axes:
+    """The axes on which nothing but the place of the row changed."""
+    return frozenset(axis for axis in range(len(value.shape)) if changed.along[axis] == [changed.row])

@@ -34,7 +34,7 @@ from whence.lineage.dependence import by_element, one_to_one, part_at, reach
 from whence.rules.loss.attending import summed_instead
 from whence.rules.operations import LOSSES, RESHAPES
 from whence.rules.rule import Rank, study_rule
-from whence.rules.shape.silent import first_is_batch
+from whence.rules.shape.samples import first_is_batch
 from whence.rules.telling import place_of, shape_text, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
