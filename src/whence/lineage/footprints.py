@@ -157,7 +157,11 @@ def _changed(before: torch.Tensor | None, after: torch.Tensor | None, row: int) 
     changed = (before != after) & ~(before.isnan() & after.isnan())
     if not bool(changed.any()):
         return None
-    along = [changed.movedim(axis, 0).flatten(1).any(1) for axis in range(changed.dim())] if changed.dim() > 1 else [changed]
+    along = (
+        [changed.movedim(axis, 0).flatten(1).any(1) for axis in range(changed.dim())]
+        if changed.dim() > 1
+        else [changed]
+    )
     return Changed(row, [torch.nonzero(each).flatten().tolist() for each in along])
 
 

@@ -142,7 +142,9 @@ def _turned_around(study: Study) -> Finding | None:
 
 def _plain(value: Value) -> Value:
     """What a value was before it was moved or cast."""
-    while value.call is not None and value.call.name in SAME_NUMBERS and value.call.operands and not value.call.forgotten:
+    while (
+        value.call is not None and value.call.name in SAME_NUMBERS and value.call.operands and not value.call.forgotten
+    ):
         value = value.call.operands[0]
     return value
 

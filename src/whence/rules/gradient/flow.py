@@ -231,9 +231,7 @@ def _why(cut: Call) -> str:
 
 def _fix(cut: Call, leaves: bool) -> str:
     if cut.changed or cut.name == "data.__set__":
-        return (
-            "Compute with the tensor itself: torch.nn.functional.linear(x, w, b), or torch.func.functional_call(layer, {'weight': w}, x)."
-        )
+        return "Compute with the tensor itself: torch.nn.functional.linear(x, w, b), or torch.func.functional_call(layer, {'weight': w}, x)."
     if cut.name in WRAPS and not leaves:
         return "Use the tensor itself, which has its graph: what wraps it makes a copy without one."
     if cut.name in TO_NUMBERS:

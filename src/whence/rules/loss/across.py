@@ -85,7 +85,9 @@ def _tell(study: Study, loss: Loss, call: Call, *, wide: Value, narrow: Value) -
     )
 
 
-def _reshaped(meeting: Call, narrow: Value, right: tuple[int, ...], call: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _reshaped(
+    meeting: Call, narrow: Value, right: tuple[int, ...], call: Call, args: Any, kwargs: Any
+) -> tuple[Any, Any]:
     if call is not meeting:
         return args, kwargs
 

@@ -201,7 +201,9 @@ def _crossed(call: Call) -> tuple[Value, Value] | None:
     """Two operands whose batch axes do not line up: the one with more axes first."""
     for one, other in combinations(call.operands, 2):
         wide, narrow = (one, other) if len(one.shape) > len(other.shape) else (other, one)
-        if len(wide.shape) > len(narrow.shape) > 0 and (_is_as_large(wide, narrow) or _is_of_several(call, wide, narrow)):
+        if len(wide.shape) > len(narrow.shape) > 0 and (
+            _is_as_large(wide, narrow) or _is_of_several(call, wide, narrow)
+        ):
             grown = _grown(wide, narrow)
             if math.prod(grown) > wide.numel:
                 return wide, narrow

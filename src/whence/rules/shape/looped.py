@@ -56,4 +56,3 @@ def _taken_apart(joined: Call, rows: int) -> Call | None:
         if call.outputs and len(call.outputs[0].shape) == len(given.shape) - 1 and comes_in_no_order(given):
             return call
     return None
-
