@@ -5,21 +5,24 @@ Sizes do not tell which axis of a value the samples are on: other axes may be as
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import torch
 
 from whence.ledgers.study import Study
-from whence.lineage.ancestry import ancestors
-from whence.tape.batches import BatchLeaf
+from whence.tape.batches import Batch, BatchLeaf, leaves_of
 from whence.tape.operations import NORMS
 from whence.tape.replay import Run, is_weight
 from whence.tape.slices import is_random
 from whence.tape.tape import Call, Value, flatten
 
 Axes = frozenset[int]
+FIRST: Axes = frozenset({0})
+MOST = 50
+"""So many places are looked at to find rows side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,55 +36,95 @@ class Changed:
 PICKS = frozenset({"__getitem__", "index_select"})
 
 
-def footprints(study: Study, rows: int, *values: Value, apart: Collection[Call] = ()) -> dict[Value, Axes]:
+def footprints(study: Study, rows: int, *values: Value) -> dict[Value, Axes]:
     """The axes on which each value has each row of the data at a place of its own; empty if they do not all depend on the same data.
 
-    Rows belong together if one batch brought them, or one and the same index picked them. Rows do not meet in the calls that are to
-    keep them `apart`.
+    Rows belong together if one batch brought them, or one and the same index picked them.
     """
     for sources in _groups(study, rows, *values):
-        last = _traced(study, sources, rows - 1, values, apart)
-        first = _traced(study, sources, 0, values, apart) if len(last) == len(values) else {}
-        if len(first) == len(values):
-            one, other = ({each: _axes(each, places) for each, places in found.items()} for found in (last, first))
-            return {each: axes & other[each] for each, axes in one.items()}
+        found = _axes_of(study, sources, rows, values)
+        if len(found) == len(values):
+            return found
     return {}
+
+
+def stand_side_by_side(study: Study, rows: int, *, one: Value, other: Value, but: Call, end: Value) -> bool:
+    """Whether two values of data that came apart have their rows on the first axis, and belong together row by row: elsewhere on the way
+    to the `end`, without the call `but`, each row of the one stands beside that of the other."""
+    groups = _groups(study, rows, end)
+    mine = [each for each in groups if _axes_of(study, each, rows, [one]) == {one: FIRST}]
+    others = [each for each in groups if each not in mine and _axes_of(study, each, rows, [other]) == {other: FIRST}]
+    calls = [each for each in study.path(end) if each is not but and not each.inner and len(each.operands) > 1][:MOST]
+    pairs = [pair for each in calls for pair in permutations(each.operands, 2) if _have_rows(pair, rows)]
+    for left in mine if pairs and others else ():
+        first = _axes_of(study, left, rows, [pair[0] for pair in pairs])
+        for right in others:
+            second = _axes_of(study, right, rows, [pair[1] for pair in pairs if but not in study.path(pair[1])])
+            if any(first.get(pair[0]) == second.get(pair[1]) == FIRST for pair in pairs):
+                return True
+    return False
+
+
+def _have_rows(pair: tuple[Value, ...], rows: int) -> bool:
+    return len({len(each.shape) for each in pair}) == 1 and all(each.shape[:1] == (rows,) for each in pair)
 
 
 def is_chain(study: Study, rows: int, value: Value) -> bool:
     """Whether each row of a value depends on the rows of the data before it, and on none behind it."""
     for sources in _groups(study, rows, value):
-        last, first = (_traced(study, sources, row, [value], ()).get(value) for row in (rows - 1, 0))
+        last, first = (_traced(study, sources, row, [value]).get(value) for row in (rows - 1, 0))
         if last is not None and first is not None:
             return last.along[0] == [rows - 1] and first.along[0] == [*range(rows)]
     return False
 
 
-def is_of_data(value: Value, rows: int) -> bool:
+def are_samples(study: Study, value: Value) -> bool:
+    """Whether the first axis of a value is rows of data, once or several times over, as two views of each sample are."""
+    size = value.shape[0]
+    for rows in {each.shape[0] for each in _data(study, value) if each.shape and size % each.shape[0] == 0}:
+        for sources in _groups(study, rows, value) if rows > 1 else ():
+            found = _traced(study, sources, rows - 1, [value]).get(value)
+            if found is not None and found.along[0] == [*range(rows - 1, size, rows)]:
+                return True
+    return False
+
+
+def is_of_data(study: Study, value: Value, rows: int) -> bool:
     """Whether a value was made from so many rows of data."""
-    if _key(value, rows) is not None:
-        return True
-    return any(_key(each, rows) is not None for call in ancestors(value) for each in (*call.operands, *call.outputs))
+    return bool(_groups(study, rows, value))
 
 
-def _groups(study: Study, rows: int, *values: Value) -> Iterator[list[Value]]:
+def _axes_of(study: Study, sources: Sequence[Value], rows: int, values: Sequence[Value]) -> dict[Value, Axes]:
+    """Of those that depend on the sources. What only one row shows may be luck."""
+    last = _traced(study, sources, rows - 1, values)
+    first = _traced(study, sources, 0, values) if last else {}
+    return {each: _axes(each, places) & _axes(each, first[each]) for each, places in last.items() if each in first}
+
+
+def _groups(study: Study, rows: int, *values: Value) -> list[list[Value]]:
     """Data with so many rows that the values were made from, those together whose rows belong together."""
     groups: dict[Any, list[Value]] = {}
-    for call in dict.fromkeys(each for value in values for each in study.path(value)):
-        for operand in (*call.operands, *call.outputs):
-            key = _key(operand, rows)
-            if key is not None and operand not in groups.setdefault(key, []):
-                groups[key].append(operand)
-    yield from groups.values()
+    batches = {id(leaf): batch for batch, data in study.now.deliveries for _, leaf in leaves_of(data)}
+    for each in _data(study, *values):
+        key = _key(each, rows, batches)
+        if key is not None:
+            groups.setdefault(key, []).append(each)
+    return [*groups.values()]
 
 
-def _key(value: Value, rows: int) -> Any:
+def _data(study: Study, *values: Value) -> dict[Value, None]:
+    """All that values were made from in the pass, and these."""
+    calls = dict.fromkeys(each for value in values for each in study.path(value))
+    return dict.fromkeys((*(each for call in calls for each in (*call.operands, *call.outputs)), *values))
+
+
+def _key(value: Value, rows: int, batches: Mapping[int, Batch]) -> Any:
     """What the rows of a value are known by, if they are rows of the data; None if not."""
     if value.shape[:1] != (rows,) or is_weight(value):
         return None
-    if isinstance(value.leaf, BatchLeaf):
-        indices = value.leaf.batch.indices
-        return id(value.leaf.batch) if indices is None or len(indices) == rows else None
+    batch = value.leaf.batch if isinstance(value.leaf, BatchLeaf) else batches.get(id(value.tensor))
+    if batch is not None:
+        return id(batch) if batch.indices is None or len(batch.indices) == rows else None
     call = value.call
     if call is None or call.inner or value not in call.results:
         return None
@@ -102,10 +145,9 @@ def _picked_by(call: Call, rows: int) -> Any:
     return (first.start, first.stop) if isinstance(first, slice) and first.start is not None else None
 
 
-def _traced(
-    study: Study, sources: Sequence[Value], row: int, values: Sequence[Value], apart: Collection[Call]
-) -> dict[Value, Changed]:
-    norms = [each for value in values for each in study.path(value) if each.name in NORMS or each in apart]
+def _traced(study: Study, sources: Sequence[Value], row: int, values: Sequence[Value]) -> dict[Value, Changed]:
+    """What changes in each value, if anything does."""
+    norms = [each for value in values for each in study.path(value) if each.name in NORMS]
     made = dict.fromkeys((*values, *(each.results[0] for each in norms if each.results)))
     before = study.again(*made, *sources)
     if before is None:
@@ -124,7 +166,8 @@ def _traced(
     after = study.again(*made, substitute=given, amend=amend)
     if after is None:
         return {}
-    found = ((each, _changed(before.contents.get(each), after.contents.get(each), row)) for each in values)
+    pairs = ((each, _content(study, before, each), given.get(each, after.contents.get(each))) for each in values)
+    found = ((each, _changed(old, new, row)) for each, old, new in pairs)
     return {each: places for each, places in found if places is not None}
 
 

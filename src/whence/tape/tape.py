@@ -24,7 +24,7 @@ Arrival = tuple[Batch, Sequence[str], list[weakref.ref[torch.Tensor]]]
 OUT_OF_TORCH: Final = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"})
 
 # Calls that are of interest although they give no tensor.
-NOTABLE: Final = frozenset({"backward", "requires_grad_", "requires_grad.__set__"})
+NOTABLE: Final = frozenset({"backward", "requires_grad_", "requires_grad.__set__", "data.__set__"})
 
 
 @dataclass(eq=False, repr=False, slots=True)

@@ -21,7 +21,6 @@ Cost
 
 from __future__ import annotations
 
-import ast
 import math
 from functools import partial
 from itertools import combinations
@@ -55,7 +54,8 @@ def broadcast(study: Study) -> Finding | None:
         if pair is None or call.site is None or (pair[0].requires_grad == pair[1].requires_grad and not _is_loss(call)):
             continue
         wide, narrow = pair
-        if _is_meant(call, wide, narrow):
+        is_of_table = not _is_as_large(wide, narrow) and not is_of_data(study, narrow, narrow.shape[0])
+        if is_of_table or _is_meant(call, wide, narrow):
             continue
         meetings = _meetings(study.path(loss.value), wide, narrow)
         before = study.content(loss.value)
@@ -219,7 +219,7 @@ def _is_as_large(wide: Value, narrow: Value) -> bool:
 
 
 def _is_of_several(call: Call, wide: Value, narrow: Value) -> bool:
-    """(5, 32, 1) against targets (32,): the predictions of several models. Of a table of numbers that is no data the axis may be meant."""
+    """(5, 32, 1) against targets (32,): the predictions of several models. If they are no data, but a table of numbers, it may be meant."""
     rows = narrow.shape[0]
     return (
         call.name in DISTANCES
@@ -227,7 +227,6 @@ def _is_of_several(call: Call, wide: Value, narrow: Value) -> bool:
         and not narrow.requires_grad
         and wide.shape[1:] == (*narrow.shape, 1)
         and rows > 1
-        and is_of_data(narrow, rows)
     )
 
 

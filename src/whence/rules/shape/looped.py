@@ -11,6 +11,8 @@ from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.tape import Call
 
+CUMULATES = frozenset({"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"})
+SORTS = frozenset({"sort", "argsort", "topk", "msort"})
 TAKES_APART = frozenset({"unbind", "__iter__", "__getitem__", "select"})
 
 
@@ -41,6 +43,37 @@ def loop_over_samples(study: Study) -> Finding | None:
             why="A loop over a tensor goes along its first axis, and that is the batch here: what it carries on goes from sample to "
             "sample, and not from step to step.",
             fix="Go along the axis of time: for x_t in x.unbind(1), a state with a row for each sample, and stack(..., dim=1).",
+            replay="bit-identical",
+            counterfactual="with another first sample the results of all samples change; with another last one only its own does",
+        )
+    return None
+
+
+def added_up_over_samples(study: Study) -> Finding | None:
+    """`cumprod(..., dim=0)` of samples in no order, each of which has an axis of its own that could be meant."""
+    for loss, call in study.loss_calls():
+        given = call.operands[0] if call.operands else None
+        if call.name not in CUMULATES or call.inner or given is None or len(given.shape) < 2 or call.site is None:
+            continue
+        axis = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
+        others = [place for place, size in enumerate(given.shape) if place and size > 1]
+        if axis not in (0, -len(given.shape)) or given.shape[0] < 3 or not others or not comes_in_no_order(given):
+            continue
+        if any(each.name in SORTS for each in study.path(given)) or not is_chain(study, given.shape[0], call.results[0]):
+            continue
+        return tell_silent(
+            study,
+            "shape/batch-first",
+            spot=Spot.of_site(call.site),
+            symptom=spot_at(loss.call.site),
+            call=call,
+            step=study.step,
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+            verdict=f"{call.name} runs over the batch: dim=0 of {shape_text(given.shape)}",
+            what="what it gives for one sample depends on the samples before it",
+            why="The samples of a batch come in no order: what is added up from one to the next is a different thing in each epoch.",
+            fix="Use the axis of time: " + " or ".join(f"dim={each}, of size {given.shape[each]}" for each in others) + ".",
             replay="bit-identical",
             counterfactual="with another first sample the results of all samples change; with another last one only its own does",
         )

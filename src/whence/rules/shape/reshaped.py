@@ -21,8 +21,8 @@ from whence.lineage.trail import trace
 from whence.rules.operations import CONVOLUTIONS, RESHAPES
 from whence.rules.rule import audit_rule, study_rule
 from whence.rules.shape.mixed import samples_mixed
-from whence.rules.shape.pieces import pieces_across_rows
 from whence.rules.shape.permuting import moved_first, permuted
+from whence.rules.shape.pieces import pieces_across_rows
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.batches import leaves_of

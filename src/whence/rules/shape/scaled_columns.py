@@ -6,7 +6,7 @@ import ast
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
-from whence.lineage.footprints import footprints
+from whence.lineage.footprints import are_samples
 from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
@@ -31,7 +31,7 @@ def normalised_over_samples(study: Study) -> Finding | None:
             continue
         study.asked.add(("normalize", call.stack))
         user = _compares_rows(study, call)
-        if user is None or footprints(study, given.shape[0], given).get(given) != frozenset({0}):
+        if user is None or not are_samples(study, given):
             continue
         spot = place_of(call, study)
         return tell_silent(

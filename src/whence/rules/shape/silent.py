@@ -8,7 +8,7 @@ from whence.lineage.dependence import reach
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import study_rule
 from whence.rules.shape.batch import axis_named, size_taken
-from whence.rules.shape.looped import loop_over_samples
+from whence.rules.shape.looped import added_up_over_samples, loop_over_samples
 from whence.rules.shape.recurrent import batch_first_patch
 from whence.rules.shape.samples import first_is_batch
 from whence.rules.source_operands import is_written
@@ -123,7 +123,7 @@ def batch_first(study: Study) -> Finding | None:
     """The silent form: batch and time are swapped, and the layer runs over the batch."""
     found = _mixing(study, axes=3)
     if found is None:
-        return loop_over_samples(study)
+        return loop_over_samples(study) or added_up_over_samples(study)
     call, given = found
     layer = study.layer_of(call)
     stack = study.modules.built_at(layer) if layer is not None else ()
