@@ -8,8 +8,9 @@ How it is detected
     A loss that takes its target as a number was given integers, or real numbers without fractions. That is followed back to where they
     became whole: a cast that was seen to drop fractions; or a line in a dataset, a collate function or before training (`torch.tensor(...,
     dtype=torch.long)`, `.astype(int)`, `int(...)`, a number written into an integer array) that drops them when it runs again, in a child process.
+    Class labels that were seen to be blended by interpolate, and cut to whole numbers afterwards.
 How to fix it
-    Keep the targets float.
+    Keep the targets float. Resize labels with mode="nearest".
 When it stays silent
     Classes, counts and other targets that were whole numbers before the cast; numbers so large that a fraction is nothing beside them.
 Cost
@@ -29,6 +30,7 @@ from whence.lineage.ancestry import ancestors
 from whence.lineage.fractions import cut_on, cut_seen, leaf_behind
 from whence.lineage.properties import CONSTRUCTORS, HasDtype, IsWhole, Property
 from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.dtype.blended_labels import blended_labels
 from whence.rules.operations import DISTANCES, SAME_NUMBERS
 from whence.rules.rule import study_rule
 from whence.rules.telling import dtype_name, tell_silent
@@ -74,7 +76,7 @@ def truncated_target(study: Study) -> Finding | None:
             chain=trail.hops,
             patch=_patch(spot),
         )
-    return None
+    return blended_labels(study)
 
 
 def _cut_behind(target: Value, study: Study, fewest: int) -> tuple[Trail, Spot, Cut, str] | None:
