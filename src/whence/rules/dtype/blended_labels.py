@@ -38,7 +38,9 @@ def blended_labels(study: Study) -> Finding | None:
                 why="Class numbers have no order: half of class 1 and half of class 3 is not class 2. The edges of every region get "
                 "classes that are not there.",
                 fix='Resize labels with mode="nearest".',
-                chain=(Spot.of_site(cast.site).hop(f"{cast.name} drops the fractions"),) if cast.site is not None else (),
+                chain=(Spot.of_site(cast.site).hop(f"{cast.name} drops the fractions"),)
+                if cast.site is not None
+                else (),
                 patch=_nearest(blend.site),
             )
     return None

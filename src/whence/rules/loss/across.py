@@ -32,8 +32,14 @@ def along_another_axis(study: Study) -> Finding | None:
             if not _belong_together(study, loss, call, wide=wide, narrow=narrow):
                 continue
             # One number for each sample may be used more than once: to mend one place of several would be another mistake.
-            alike = [each for each in _alike(study, loss, call, wide, narrow) if _belong_together(study, loss, each[0], **each[1])]
-            found = _tell(study, loss, {call: (wide, narrow), **{each: (pair["wide"], pair["narrow"]) for each, pair in alike}})
+            alike = [
+                each
+                for each in _alike(study, loss, call, wide, narrow)
+                if _belong_together(study, loss, each[0], **each[1])
+            ]
+            found = _tell(
+                study, loss, {call: (wide, narrow), **{each: (pair["wide"], pair["narrow"]) for each, pair in alike}}
+            )
             if found is not None:
                 return found
     return None

@@ -86,8 +86,8 @@ def _products_of(study: Study, softmax: Call) -> Iterator[tuple[Product, str]]:
 def _product(call: Call) -> Product | None:
     if call.name == "einsum" and len(call.operands) == 2 and isinstance(call.args[0], str):
         given, arrow, made = call.args[0].replace(" ", "").partition("->")
-        sides = given.split(",")
-        return Product(*sides, made) if arrow and len(sides) == 2 and "." not in call.args[0] else None
+        left, comma, right = given.partition(",")
+        return Product(left, right, made) if arrow and comma and "." not in call.args[0] else None
     if call.name not in MATRICES or len(call.operands) != 2:
         return None
     ranks = [len(each.shape) for each in call.operands]

@@ -63,7 +63,7 @@ def broadcast(study: Study) -> Finding | None:
         mended = after.contents.get(loss.value) if after is not None else None
         if mended is not None and mended.dim():
             continue
-        grown = _grown(wide, narrow)
+        grown, compares = _grown(wide, narrow), call.name in DISTANCES | COMPARISONS
         spot = Spot.of_site(call.site)
         number = number_text(float(mended.detach())) if mended is not None else None
         return tell_silent(
@@ -73,12 +73,20 @@ def broadcast(study: Study) -> Finding | None:
             call=call,
             step=study.step,
             verdict=f"{shape_text(wide.shape)} and {shape_text(narrow.shape)} were broadcast to {shape_text(grown)}: "
-            "every prediction is compared with every target",
+            + (
+                "every prediction is compared with every target"
+                if compares
+                else "what is one sample's meets that of every other"
+            ),
             what="the loss is "
             + (number_text(float(before.detach())) if before is not None and before.dim() == 0 else "made from it"),
             symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
             why=f"Axes line up from the right, so that the {narrow.shape[0]} samples of one stand across those of the other. "
-            "This is smallest when every prediction is the mean of all targets.",
+            + (
+                "This is smallest when every prediction is the mean of all targets."
+                if compares
+                else "The result is a table of all pairs, and what is wanted is its diagonal."
+            ),
             fix=_fix(call, wide, narrow),
             confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
             operands=operands_of_study(call, (wide, narrow), study),

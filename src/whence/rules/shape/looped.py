@@ -59,7 +59,9 @@ def added_up_over_samples(study: Study) -> Finding | None:
         others = [place for place, size in enumerate(given.shape) if place and size > 1]
         if axis not in (0, -len(given.shape)) or given.shape[0] < 3 or not others or not comes_in_no_order(given):
             continue
-        if any(each.name in SORTS for each in study.path(given)) or not is_chain(study, given.shape[0], call.results[0]):
+        if any(each.name in SORTS for each in study.path(given)) or not is_chain(
+            study, given.shape[0], call.results[0]
+        ):
             continue
         return tell_silent(
             study,
@@ -73,7 +75,9 @@ def added_up_over_samples(study: Study) -> Finding | None:
             verdict=f"{call.name} runs over the batch: dim=0 of {shape_text(given.shape)}",
             what="what it gives for one sample depends on the samples before it",
             why="The samples of a batch come in no order: what is added up from one to the next is a different thing in each epoch.",
-            fix="Use the axis of time: " + " or ".join(f"dim={each}, of size {given.shape[each]}" for each in others) + ".",
+            fix="Use the axis of time: "
+            + " or ".join(f"dim={each}, of size {given.shape[each]}" for each in others)
+            + ".",
             replay="bit-identical",
             counterfactual="with another first sample the results of all samples change; with another last one only its own does",
         )
@@ -86,6 +90,7 @@ def _taken_apart(joined: Call, rows: int) -> Call | None:
         given = call.operands[0] if call.operands else None
         if call.name not in TAKES_APART or given is None or len(given.shape) < 3 or given.shape[0] != rows:
             continue
-        if call.outputs and len(call.outputs[0].shape) == len(given.shape) - 1 and comes_in_no_order(given):
+        is_one = call.outputs and len(call.outputs[0].shape) == len(given.shape) - 1
+        if is_one and given.shape[1] > 1 and comes_in_no_order(given):
             return call
     return None
