@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
@@ -23,6 +23,7 @@ from whence.lineage.rerunning import run_again
 from whence.lineage.tables import is_table
 from whence.lineage.trail import Trail
 from whence.source.definitions import attribute_definitions, find_definition, own_nodes, parameter_names
+from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import enclosing, last_name, parent_of, statement_at, statement_of, tree_of
 from whence.tape.batches import BatchLeaf
@@ -91,6 +92,17 @@ def cut_on(trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]) -> tup
     return next(((each, cut) for each, cut in zip(suspects, cuts, strict=False) if cut.lost), None)
 
 
+def cut_seen(trail: Trail, cuts: Mapping[Site, Cut]) -> tuple[Suspect, Cut] | None:
+    """The line on a trail that was seen to write fractions into whole numbers."""
+    lost = {(site.filename, site.f_lineno): cut for site, cut in cuts.items() if cut.lost}
+    for hop in dict.fromkeys(reversed(trail.hops)):
+        filename = os.path.abspath(hop.file)
+        statement = statement_at(filename, hop.line) if (filename, hop.line) in lost else None
+        if statement is not None and _is_written_to(statement):
+            return _writing(statement, filename), lost[filename, hop.line]
+    return None
+
+
 def leaf_behind(value: Value, prop: Property) -> BatchLeaf | None:
     """The tensor of a batch that numbers with a property were taken from."""
     for _ in range(LONGEST_WALK):
@@ -106,7 +118,7 @@ def leaf_behind(value: Value, prop: Property) -> BatchLeaf | None:
 def _suspects(trail: Trail) -> Iterator[Suspect]:
     """From the symptom back: what is called or written on the way, what is written into what was made at the birth, the birth itself."""
     words = frozenset(_words_on(trail))
-    for hop in reversed(trail.hops):
+    for hop in dict.fromkeys(reversed(trail.hops)):
         filename = os.path.abspath(hop.file)
         statement = statement_at(filename, hop.line)
         if statement is None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
+from whence.finding import Operand
+from whence.ledgers.study import Study
+from whence.rules.telling import describe
 from whence.source.operands import operands_of
 from whence.source.text import last_name
-from whence.tape.tape import Call
+from whence.tape.tape import Call, Value
 
 TENSORS = ("Tensor", "TensorBase", "_TensorBase")
 
@@ -19,6 +23,18 @@ def operand_nodes(call: Call) -> list[ast.expr]:
         return [*node.args]
     nodes = operands_of(node)
     return nodes[::-1] if call.name.startswith("__r") else nodes
+
+
+def operands_of_study(call: Call, values: Iterable[Value], study: Study) -> tuple[Operand, ...]:
+    """Some operands of a call as the source names them, with what they were."""
+    nodes = operand_nodes(call)
+    found = []
+    for value in values:
+        position = call.operands.index(value)
+        name = ast.unparse(nodes[position]) if position < len(nodes) else f"operand {position + 1}"
+        content = study.content(value)
+        found.append(Operand(name, describe(content if content is not None else value)))
+    return tuple(found)
 
 
 def is_written(call: Call) -> bool:

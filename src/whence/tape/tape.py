@@ -24,7 +24,7 @@ Arrival = tuple[Batch, Sequence[str], list[weakref.ref[torch.Tensor]]]
 OUT_OF_TORCH: Final = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"})
 
 # Calls that are of interest although they give no tensor.
-NOTABLE: Final = frozenset({"backward", "requires_grad_", "requires_grad.__set__"})
+NOTABLE: Final = frozenset({"backward", "requires_grad_", "requires_grad.__set__", "data.__set__"})
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -137,6 +137,9 @@ class Cut:
 
 
 CASTS: Final = frozenset({"long", "int", "short", "to", "type", "type_as", "char"})
+BLENDS: Final = frozenset({"interpolate", "grid_sample"})
+WRITES: Final = frozenset({"__setitem__", "copy_"})
+"""They cast what they write to the type that is there."""
 
 
 class CustomFunction:
@@ -258,14 +261,16 @@ class Tape:
         self._most_marks = MOST_MARKS
         self.cuts: dict[Site, Cut] = {}
         """What casts from real to whole numbers have lost, by where they stand."""
+        self.blends: dict[Site, float] = {}
+        """Where whole numbers were blended with their neighbours, and one number that came of it."""
         self.copies: dict[Value, torch.Tensor] = {}
         """What some values contained that may be gone, or changed, since."""
 
     def note_cut(self, call: Call) -> None:
-        """A call that went well: did it drop fractions?"""
+        """A call that went well: did it drop fractions? Of what is written into another tensor the last one is what is written."""
         if call.site is None or not call.outputs or not call.operands or call.outputs[0].dtype.is_floating_point:
             return
-        given = call.operands[0]
+        given = call.operands[-1 if call.name in WRITES else 0]
         tensor = given.tensor
         if tensor is None or not given.dtype.is_floating_point or tensor.is_meta or call.outputs[0].dtype is torch.bool:
             return
@@ -283,6 +288,15 @@ class Tape:
             cut.coarse += beyond.numel()
             cut.largest = max(cut.largest, float(beyond.abs().max()))
             cut.call = cut.call or call
+
+    def note_blend(self, call: Call) -> None:
+        """A call that resized something: did it make fractions of whole numbers?"""
+        given, made = (each[0].tensor if each else None for each in (call.operands, call.outputs))
+        if call.site is None or given is None or made is None or given.is_meta or not given.is_floating_point():
+            return
+        between = made.detach()[made.detach() != made.detach().trunc()]
+        if between.numel() and bool((given == given.trunc()).all()):
+            self.blends[call.site] = float(between[0])
 
     def value_of(self, tensor: torch.Tensor) -> Value:
         """The value that a live tensor stands for now; a leaf is made for one that the tape has not seen yet."""

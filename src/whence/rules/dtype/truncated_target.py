@@ -8,8 +8,9 @@ How it is detected
     A loss that takes its target as a number was given integers, or real numbers without fractions. That is followed back to where they
     became whole: a cast that was seen to drop fractions; or a line in a dataset, a collate function or before training (`torch.tensor(...,
     dtype=torch.long)`, `.astype(int)`, `int(...)`, a number written into an integer array) that drops them when it runs again, in a child process.
+    Class labels that were seen to be blended by interpolate, and cut to whole numbers afterwards.
 How to fix it
-    Keep the targets float.
+    Keep the targets float. Resize labels with mode="nearest".
 When it stays silent
     Classes, counts and other targets that were whole numbers before the cast; numbers so large that a fraction is nothing beside them.
 Cost
@@ -25,31 +26,37 @@ import torch
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
-from whence.lineage.fractions import cut_on, leaf_behind
+from whence.lineage.ancestry import ancestors
+from whence.lineage.fractions import cut_on, cut_seen, leaf_behind
 from whence.lineage.properties import CONSTRUCTORS, HasDtype, IsWhole, Property
 from whence.lineage.trail import Birth, Trail, trace
+from whence.rules.dtype.blended_labels import blended_labels
 from whence.rules.operations import DISTANCES, SAME_NUMBERS
 from whence.rules.rule import study_rule
 from whence.rules.telling import dtype_name, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
-from whence.tape.tape import CASTS, Cut, Value
+from whence.tape.tape import CASTS, WRITES, Cut, Value
 
 FEWEST = 8
 MOST = 4096
 WIDEST = 1000.0
+PRODUCTS = frozenset({"mul", "__mul__", "__rmul__"})
 
 
 @study_rule("dtype/truncated-target")
 def truncated_target(study: Study) -> Finding | None:
     for _, call in study.loss_calls():
-        if call.name not in DISTANCES or len(call.operands) < 2 or call.site is None:
+        if call.name not in DISTANCES | PRODUCTS or len(call.operands) < 2 or call.site is None:
             continue
         target = next((each for each in call.operands[:2] if not each.requires_grad), None)
         prediction = next((each for each in call.operands[:2] if each.requires_grad), None)
         if target is None or prediction is None or ("dtype/truncated-target", call.stack) in study.asked:
             continue
         study.asked.add(("dtype/truncated-target", call.stack))
+        if call.name in PRODUCTS and (target.dtype.is_floating_point or not _is_written_into(target, study)):
+            # The probabilities of a loss that is written by hand. Who casts a factor by name means a step.
+            continue
         found = _cut_behind(target, study, fewest=3 if "entropy" in call.name else 1)
         if found is None or not _matters(found[2]):
             continue
@@ -63,13 +70,13 @@ def truncated_target(study: Study) -> Finding | None:
             op=trail.op if spot == trail.spot else None,
             phase=trail.phase,
             verdict=f"real-valued targets were cut to {kind}: {cut.example:.4g} became {int(cut.example)}",
-            what=f"{call.name} compares predictions with whole numbers",
+            what=f"{call.name} {'multiplies' if call.name in PRODUCTS else 'compares'} predictions with whole numbers",
             why=f"{cut.lost / cut.seen:.0%} of what was cast has fractions, and a cast to an integer type drops them.",
             fix="Keep the targets float.",
             chain=trail.hops,
             patch=_patch(spot),
         )
-    return None
+    return blended_labels(study)
 
 
 def _cut_behind(target: Value, study: Study, fewest: int) -> tuple[Trail, Spot, Cut, str] | None:
@@ -90,7 +97,7 @@ def _cut_behind(target: Value, study: Study, fewest: int) -> tuple[Trail, Spot, 
     kind = "whole numbers" if value.dtype.is_floating_point else dtype_name(value.dtype)
     if (cut := _cut_at(trail.spot, study)) is not None:
         return trail, trail.spot, cut, kind
-    found = cut_on(trail, leaf_behind(value, prop), study.frames)
+    found = cut_seen(trail, study.tape.cuts) or cut_on(trail, leaf_behind(value, prop), study.frames)
     if found is None:
         return None
     line, cut = found
@@ -100,6 +107,12 @@ def _cut_behind(target: Value, study: Study, fewest: int) -> tuple[Trail, Spot, 
         last = max((number + 1 for number, each in enumerate(trail.hops) if (each.file, each.line) in known), default=0)
         return replace(trail, hops=(written, *trail.hops[last:])), line.made, cut, kind
     return trail, line.spot, cut, kind
+
+
+def _is_written_into(target: Value, study: Study) -> bool:
+    """Whether numbers with fractions were written into whole ones on the way to it."""
+    seen = (study.tape.cuts.get(call.site) for call in ancestors(target) if call.name in WRITES and call.site)
+    return any(cut is not None and cut.lost for cut in seen)
 
 
 def _made_from(value: Value) -> Value:

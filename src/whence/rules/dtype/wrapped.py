@@ -6,10 +6,11 @@ Why it matters
     Dark pixels become bright ones. Nothing raises, and the data look almost right.
 How it is detected
     Each addition or subtraction of uint8 (int8) tensors while calls are recorded is made again with more room, and compared.
+    ~ of uint8 zeros and ones, which gives 254 and 255, that a loss depends on as numbers.
 How to fix it
     Convert to float (or int16) before the arithmetic.
 When it stays silent
-    Results that fit; bit operations; a few elements that wrap (hashes and checksums wrap on purpose and are made of wider integers).
+    Results that fit; bit operations; labels that are counted down by one, so that 0 becomes 255, to be ignored; a few elements that wrap (hashes and checksums wrap on purpose and are made of wider integers).
 Cost
     None where there is no uint8 arithmetic.
 """
@@ -28,14 +29,18 @@ from whence.ledgers.study import Study
 from whence.lineage.arrays import Wrap, seen_before, sums_of_program
 from whence.lineage.datasets.shares import are_bytes, are_shares_of_bytes
 from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import call_rule, study_rule
-from whence.rules.telling import dtype_name, tell_call, tell_silent
+from whence.rules.telling import dtype_name, spot_at, tell_call, tell_silent
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
+from whence.source.text import text_of
 from whence.tape.batches import leaves_of
 from whence.tape.tape import Call, Value
 
 SIGNS = {"add": 1, "__add__": 1, "sub": -1, "__sub__": -1, "subtract": -1}
+INVERTS = frozenset({"__invert__", "bitwise_not"})
+BITWISE = INVERTS | SAME_NUMBERS | {"__and__", "__or__", "__xor__", "bitwise_and", "bitwise_or", "bitwise_xor", "bool"}
 NARROW = (torch.uint8, torch.int8)
 OTHER_END = "what is below 0 or above 255 comes out at the other end"
 ENOUGH = 0.01
@@ -57,6 +62,9 @@ def wrapped(call: Call) -> Finding | None:
     one, other = (each.tensor if isinstance(each, Value) else each for each in call.args[:2])
     result = call.outputs[0].tensor
     if not isinstance(one, torch.Tensor) or other is None or result is None or result.numel() == 0:
+        return None
+    if isinstance(other, int) and sign * other == -1:
+        # Classes that are counted from one: 0 becomes 255, which losses are told to ignore.
         return None
     wide = one.to(torch.int32) + sign * (other.to(torch.int32) if isinstance(other, torch.Tensor) else other)
     wrong = wide != result
@@ -81,6 +89,8 @@ def wrapped_before_training(study: Study) -> Finding | None:
     """Unsigned arithmetic wrapped around, in numpy, in what the program ran before. It is asked if a batch is made of bytes,
     and told if the batch is what came of it."""
     question = "dtype/uint8-wrap"
+    if (found_here := _turned_around(study)) is not None:
+        return found_here
     if question in study.asked or "dtype/uint8-wrap" in study.told or not study.now.deliveries:
         return None
     study.asked.add(question)
@@ -99,6 +109,51 @@ def wrapped_before_training(study: Study) -> Finding | None:
     if found is None or found.share < ENOUGH:
         return None
     return tell_wrapped(study, found, study.now.deliveries[0][0].info.built, OTHER_END)
+
+
+def _turned_around(study: Study) -> Finding | None:
+    """`~done` of zeros and ones that are bytes: 254 and 255, where 0 and 1 are meant. With & they still come out right."""
+    for loss, call in study.loss_calls():
+        if call.name in BITWISE or call.inner:
+            continue
+        for value in call.operands:
+            turned = _plain(value).call
+            if turned is None or turned.name not in INVERTS or turned.outputs[0].dtype is not torch.uint8:
+                continue
+            bits = study.content(turned.operands[0])
+            if bits is None or not bits.numel() or int(bits.max()) > 1 or turned.site is None:
+                continue
+            return tell_silent(
+                study,
+                "dtype/uint8-wrap",
+                spot=Spot.of_site(turned.site),
+                symptom=Spot.of_site(call.site) if call.site is not None else spot_at(loss.call.site),
+                call=turned,
+                step=study.step,
+                verdict="~ of zeros and ones in uint8 gives 255 and 254, not 1 and 0",
+                what=f"{call.name} takes them for numbers",
+                why="~ turns around all eight bits of a byte. Only of a bool it is the opposite.",
+                fix="Use 1 - x, or make it bool first: x.bool().",
+                patch=_opposite(Spot.of_site(turned.site)),
+                replay="bit-identical",
+            )
+    return None
+
+
+def _plain(value: Value) -> Value:
+    """What a value was before it was moved or cast."""
+    while (
+        value.call is not None and value.call.name in SAME_NUMBERS and value.call.operands and not value.call.forgotten
+    ):
+        value = value.call.operands[0]
+    return value
+
+
+def _opposite(spot: Spot) -> str | None:
+    node = spot.node()
+    if not isinstance(node, ast.UnaryOp) or not isinstance(node.op, ast.Invert):
+        return None
+    return diff_of(replace_node(spot.filename, node, f"(1 - {text_of(spot.filename, node.operand)})"))
 
 
 def _bytes_of(leaf: torch.Tensor) -> Iterator[bytes]:

@@ -25,6 +25,7 @@ from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.statements import remove_statement
 from whence.source.text import last_name, parent_of, text_of
+from whence.tape.replay import is_weight
 from whence.tape.tape import OUT_OF_TORCH, Call, CustomFunction, Value
 
 ENOUGH = 3
@@ -222,11 +223,15 @@ def detached(audit: Audit) -> Finding | None:
 def _why(cut: Call) -> str:
     if not cut.grad_mode:
         return "It ran with gradients switched off, so that the weights in it are constants to the loss."
+    if cut.changed or cut.name == "data.__set__":
+        return "The numbers are copied into another weight's memory, past autograd: to the loss that weight is a leaf, made from nothing."
     came = "begins a graph of its own" if any(each.requires_grad for each in cut.outputs) else "has none"
     return f"What went in had a gradient, what came out {came}: to everything behind it the weights before it are constants."
 
 
 def _fix(cut: Call, leaves: bool) -> str:
+    if cut.changed or cut.name == "data.__set__":
+        return "Compute with the tensor itself: torch.nn.functional.linear(x, w, b), or torch.func.functional_call(layer, {'weight': w}, x)."
     if cut.name in WRAPS and not leaves:
         return "Use the tensor itself, which has its graph: what wraps it makes a copy without one."
     if cut.name in TO_NUMBERS:
@@ -372,9 +377,11 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
         given = [value for value in call.operands if id(value) in reached]
         if not given:
             continue
-        if call.name in OUT_OF_TORCH | WRAPS or (call.outputs and not any(each.requires_grad for each in call.outputs)):
+        written = _writes_past_the_graph(call, given)
+        has_none = call.outputs and not any(each.requires_grad for each in call.outputs)
+        if written or has_none or call.name in OUT_OF_TORCH | WRAPS:
             if call.name in ("item", "__float__", "tolist", "eq", "__eq__", "argmax", "isnan", "isfinite") or _is_side(
-                call, calls
+                call, given if written else call.operands, calls
             ):
                 continue
             if found is None or found.operands[0] in _parts(call.operands, calls)[len(call.operands) :]:
@@ -385,9 +392,22 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
     return found
 
 
-def _is_side(call: Call, calls: Iterable[Call]) -> bool:
+def _writes_past_the_graph(call: Call, given: Sequence[Value]) -> bool:
+    """`layer.weight.data.copy_(w)`, or without gradients: the numbers come into a weight's memory, and their graph does not."""
+    if call.name == "data.__set__":
+        return True
+    into = call.changed[0] if call.changed else None
+    if into is None or into in given:
+        return False
+    weight = into if into.requires_grad and not call.grad_mode else None
+    if into.call is not None and into.call.name == "data.__get__":
+        weight = into.call.operands[0]
+    return weight is not None and is_weight(weight)
+
+
+def _is_side(call: Call, given: Sequence[Value], calls: Iterable[Call]) -> bool:
     """Whether what is cut off is only looked at, and the way itself goes on: its operand is used with gradient as well."""
-    whole = {id(each) for each in _parts([each for each in call.operands if each.requires_grad], calls)}
+    whole = {id(each) for each in _parts([each for each in given if each.requires_grad], calls)}
     return any(
         other is not call
         and other.name not in SAME_NUMBERS

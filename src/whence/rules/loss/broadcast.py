@@ -21,7 +21,6 @@ Cost
 
 from __future__ import annotations
 
-import ast
 import math
 from functools import partial
 from itertools import combinations
@@ -29,14 +28,16 @@ from typing import Any
 
 import torch
 
-from whence.finding import Confidence, Finding, Operand
+from whence.finding import Confidence, Finding
 from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
+from whence.lineage.footprints import is_of_data
+from whence.rules.loss.across import along_another_axis
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import COMPARISONS, DISTANCES, ELEMENTWISE, ORDERS, SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, call_rule, study_rule
-from whence.rules.source_operands import operand_nodes
-from whence.rules.telling import describe, shape_text, tell_call, tell_silent
+from whence.rules.source_operands import operand_nodes, operands_of_study
+from whence.rules.telling import shape_text, tell_call, tell_silent
 from whence.source.edits import Edit, diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.source.text import statement_of
@@ -53,7 +54,8 @@ def broadcast(study: Study) -> Finding | None:
         if pair is None or call.site is None or (pair[0].requires_grad == pair[1].requires_grad and not _is_loss(call)):
             continue
         wide, narrow = pair
-        if _is_meant(call, wide, narrow):
+        is_of_table = not _is_as_large(wide, narrow) and not is_of_data(study, narrow, narrow.shape[0])
+        if is_of_table or _is_meant(call, wide, narrow):
             continue
         meetings = _meetings(study.path(loss.value), wide, narrow)
         before = study.content(loss.value)
@@ -61,7 +63,7 @@ def broadcast(study: Study) -> Finding | None:
         mended = after.contents.get(loss.value) if after is not None else None
         if mended is not None and mended.dim():
             continue
-        grown = _grown(wide, narrow)
+        grown, compares = _grown(wide, narrow), call.name in DISTANCES | COMPARISONS
         spot = Spot.of_site(call.site)
         number = number_text(float(mended.detach())) if mended is not None else None
         return tell_silent(
@@ -71,29 +73,38 @@ def broadcast(study: Study) -> Finding | None:
             call=call,
             step=study.step,
             verdict=f"{shape_text(wide.shape)} and {shape_text(narrow.shape)} were broadcast to {shape_text(grown)}: "
-            "every prediction is compared with every target",
+            + (
+                "every prediction is compared with every target"
+                if compares
+                else "what is one sample's meets that of every other"
+            ),
             what="the loss is "
             + (number_text(float(before.detach())) if before is not None and before.dim() == 0 else "made from it"),
             symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
             why=f"Axes line up from the right, so that the {narrow.shape[0]} samples of one stand across those of the other. "
-            "This is smallest when every prediction is the mean of all targets.",
+            + (
+                "This is smallest when every prediction is the mean of all targets."
+                if compares
+                else "The result is a table of all pairs, and what is wanted is its diagonal."
+            ),
             fix=_fix(call, wide, narrow),
             confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
-            operands=_operands(call, (wide, narrow), study),
-            patch=_patch(meetings),
+            operands=operands_of_study(call, (wide, narrow), study),
+            # Where the rest of the statement needs both axes, one that lacks them would only raise.
+            patch=_patch(meetings) if mended is not None or before is None else None,
             replay="bit-identical" if before is not None else None,
             counterfactual=f"with both {shape_text(narrow.shape)} the loss of the same batch is {number}"
             if number
             else None,
         )
     metrics = map(_told_as_metric, filter(_may_be_of_the_loss, study.calls))
-    return _table_as_target(study) or next(filter(None, metrics), None)
+    return _table_as_target(study) or along_another_axis(study) or next(filter(None, metrics), None)
 
 
 def _table_as_target(study: Study) -> Finding | None:
-    """The two met in the target already, where nothing has a gradient: (32, 1) is compared with a target of (32, 32)."""
+    """The two met where nothing has a gradient: (32, 1) is compared with a target of (32, 32), or weighed by an advantage of that shape."""
     for loss, call in study.loss_calls():
-        sides = call.operands[:2] if call.name in DISTANCES else ()
+        sides = call.operands[:2] if call.name in MEETING else ()
         learnt = next((each for each in sides if each.requires_grad), None)
         target = next((each for each in sides if not each.requires_grad), None)
         if learnt is None or target is None or learnt.numel >= target.numel:
@@ -101,6 +112,9 @@ def _table_as_target(study: Study) -> Finding | None:
         for made in ancestors(target):
             pair = _crossed(made) if made.name in MEETING and not made.forgotten else None
             if pair is None or made.site is None or _grown(*pair) != target.shape or _is_meant(made, *pair):
+                continue
+            if call.name not in DISTANCES and pair[0].call is not None and _adds_axis(pair[0].call):
+                # Weights of pairs, made in two statements.
                 continue
             right = next((each for each in pair if each.shape == learnt.shape), None)
             if right is not None:
@@ -117,22 +131,28 @@ def _tell_table(study: Study, loss: Loss, call: Call, made: Call, *, odd: Value,
     grown = shape_text(_grown(odd, right))
     # An axis of the batch is at the same place in both: only one of 1 can be missing, or too many.
     way = ".unsqueeze(-1)" if len(odd.shape) < len(right.shape) else ".squeeze(-1)"
-    met = (Spot.of_site(call.site).hop(f"{call.name} compares it with {shape_text(right.shape)}"),) if call.site else ()
+    compared = call.name in DISTANCES
+    told = f"{call.name} {'compares it with' if compared else 'brings it together with'} {shape_text(right.shape)}"
+    met = (Spot.of_site(call.site).hop(told),) if call.site else ()
     return tell_silent(
         study,
         "loss/broadcast",
         spot=Spot.of_site(made.site),
         call=made,
         step=study.step,
-        verdict=f"{shape_text(odd.shape)} and {shape_text(right.shape)} were broadcast to {grown}: every prediction is compared with "
-        "the targets of all samples",
+        verdict=f"{shape_text(odd.shape)} and {shape_text(right.shape)} were broadcast to {grown}: every prediction "
+        + ("is compared with the targets of all samples" if compared else "meets the numbers of all samples"),
         what="the loss is made from it",
         symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
-        why=f"Axes line up from the right, so that the {odd.shape[0]} samples of one stand across those of the other, and the target "
-        "is a table. The loss is smallest when every prediction is the mean over all samples.",
+        why=f"Axes line up from the right, so that the {odd.shape[0]} samples of one stand across those of the other, and the "
+        + (
+            "target is a table. The loss is smallest when every prediction is the mean over all samples."
+            if compared
+            else "result is a table: what is made for one sample counts for all of them."
+        ),
         fix=f"Give both the shape of the prediction, {shape_text(right.shape)}: {way} on the one that is {shape_text(odd.shape)}.",
         confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
-        operands=_operands(made, (odd, right), study),
+        operands=operands_of_study(made, (odd, right), study),
         chain=met,
         counterfactual=f"with both {shape_text(right.shape)} the loss of the same batch is {number}"
         if number
@@ -189,16 +209,33 @@ def _crossed(call: Call) -> tuple[Value, Value] | None:
     """Two operands whose batch axes do not line up: the one with more axes first."""
     for one, other in combinations(call.operands, 2):
         wide, narrow = (one, other) if len(one.shape) > len(other.shape) else (other, one)
-        if (
-            len(wide.shape) > len(narrow.shape) > 0
-            and wide.shape[0] == narrow.shape[0] > 1
-            and wide.numel == narrow.numel
-            and tuple(d for d in wide.shape if d != 1) == tuple(d for d in narrow.shape if d != 1)
+        if len(wide.shape) > len(narrow.shape) > 0 and (
+            _is_as_large(wide, narrow) or _is_of_several(call, wide, narrow)
         ):
             grown = _grown(wide, narrow)
             if math.prod(grown) > wide.numel:
                 return wide, narrow
     return None
+
+
+def _is_as_large(wide: Value, narrow: Value) -> bool:
+    return (
+        wide.shape[0] == narrow.shape[0] > 1
+        and wide.numel == narrow.numel
+        and tuple(d for d in wide.shape if d != 1) == tuple(d for d in narrow.shape if d != 1)
+    )
+
+
+def _is_of_several(call: Call, wide: Value, narrow: Value) -> bool:
+    """(5, 32, 1) against targets (32,): the predictions of several models. If they are no data, but a table of numbers, it may be meant."""
+    rows = narrow.shape[0]
+    return (
+        call.name in DISTANCES
+        and wide.requires_grad
+        and not narrow.requires_grad
+        and wide.shape[1:] == (*narrow.shape, 1)
+        and rows > 1
+    )
 
 
 def _grown(wide: Value, narrow: Value) -> tuple[int, ...]:
@@ -242,20 +279,9 @@ def _brought_together(meetings: dict[Call, tuple[Value, Value]], call: Call, arg
 
     def mend(thing: Any) -> Any:
         same = isinstance(thing, torch.Tensor) and tuple(thing.shape) == odd.shape
-        return thing.reshape(right.shape) if same else thing
+        return thing.reshape(right.shape if thing.numel() == right.numel else thing.shape[:-1]) if same else thing
 
     return map_leaves(mend, args), map_leaves(mend, kwargs)
-
-
-def _operands(call: Call, pair: tuple[Value, Value], study: Study) -> tuple[Operand, ...]:
-    nodes = operand_nodes(call)
-    found = []
-    for value in pair:
-        position = call.operands.index(value)
-        name = ast.unparse(nodes[position]) if position < len(nodes) else f"operand {position + 1}"
-        content = study.content(value)
-        found.append(Operand(name, describe(content if content is not None else value)))
-    return tuple(found)
 
 
 def _patch(meetings: dict[Call, tuple[Value, Value]]) -> str | None:
@@ -281,7 +307,8 @@ def _edit(call: Call, wide: Value, narrow: Value) -> Edit | None:
     odd, way = _way(call, wide, narrow)
     alike = len({each.shape for each in call.operands if each is not odd}) == 1
     position = call.operands.index(odd)
-    if position >= len(nodes) or call.site is None or wide.shape != (*narrow.shape, 1) or not alike:
+    fits = wide.shape[len(wide.shape) - len(narrow.shape) - 1 :] == (*narrow.shape, 1)
+    if position >= len(nodes) or call.site is None or not fits or not alike:
         return None
     node = nodes[position]
     return replace_node(call.site.filename, node, in_parentheses(call.site.filename, node) + way)

@@ -43,6 +43,8 @@ def argument(call: Call, position: int, name: str) -> Value | None:
 
 SOFTMAX = frozenset({"softmax", "softmin"})
 LOGS = frozenset({"log_softmax", "log", "log1p", "logsigmoid"})
+TAKES_LOGS = {"nll_loss": "input", "kl_div": "input", "ctc_loss": "log_probs"}
+"""Losses of log-probabilities, and what they call these."""
 DIVISIONS = frozenset({"div", "__truediv__", "true_divide", "divide", "div_", "__itruediv__"})
 NEAR = 8
 ONLY_THAT = (nn.Softmax, nn.Softmax2d, nn.Softmin, nn.Sigmoid, nn.Hardsigmoid)
@@ -60,7 +62,7 @@ def double_softmax(study: Study) -> Finding | None:
         All inputs lie between 0 and 1, so that even a perfect prediction keeps a large loss, and gradients are flattened:
         the model learns slowly and badly, without any error.
     How it is detected
-        On the tape: the numbers that reach the loss are those that a softmax gave, reshaped or cast at most; or they were divided or
+        On the tape: the numbers that reach the loss, or the softmax of one that is written by hand, are those that a softmax gave, reshaped or cast at most; or they were divided or
         clamped just before, none is below zero, and they add up to one over the classes.
     How to fix it
         Give the logits to the loss; apply softmax where probabilities are printed or used.
@@ -70,6 +72,19 @@ def double_softmax(study: Study) -> Finding | None:
         A walk over the tape of a few recorded steps.
     """
     for loss, call in study.loss_calls():
+        if (written := _written_twice(call, SOFTMAX | {"log_softmax"}, SOFTMAX)) is not None:
+            return _tell_twice(
+                study,
+                loss,
+                call,
+                written,
+                rule="loss/double-softmax",
+                verdict=f"softmax is applied twice: here, and again by {call.name}",
+                why="All that the second one is given lies between 0 and 1: its result is nearly the same for all classes, and gradients "
+                "are flattened.",
+                fix="Give the logits to the loss, and apply softmax only where probabilities are wanted.",
+                confidence=Confidence.LIKELY,
+            )
         given = argument(call, 0, "input") if call.name == "cross_entropy" else None
         applied = made_by(given, SOFTMAX) or _normalised(study, given) if given is not None else None
         if given is None or applied is None:
@@ -90,6 +105,16 @@ def double_softmax(study: Study) -> Finding | None:
             is_last=made_by(given, SOFTMAX) is applied,
         )
     return None
+
+
+def _written_twice(call: Call, second: frozenset[str], first: frozenset[str]) -> Call | None:
+    """A first one whose very numbers a second one is given, in a loss that is written by hand; over the same axis, if over one."""
+    applied = made_by(call.operands[0], first) if call.name in second and call.operands and not call.inner else None
+    if applied is None or applied.inner or not applied.outputs[0].requires_grad:
+        return None
+    one, other = (each.kwargs.get("dim", each.args[1] if len(each.args) > 1 else None) for each in (call, applied))
+    same = applied.outputs[0].shape == call.outputs[0].shape and one == other
+    return applied if same or second & SIGMOID else None
 
 
 def _normalised(study: Study, given: Value) -> Call | None:
@@ -121,7 +146,8 @@ def double_sigmoid(study: Study) -> Finding | None:
     Why it matters
         Its inputs lie between 0 and 1, so that no prediction can be below one half: a negative never costs less than 0.693.
     How it is detected
-        On the tape: the numbers that reach the loss are those that a sigmoid gave, reshaped or cast at most.
+        On the tape: the numbers that reach the loss, or the sigmoid of one that is written by hand, are those that a sigmoid gave,
+        reshaped or cast at most.
     How to fix it
         Give the logits to the loss; apply sigmoid where probabilities are printed or used.
     When it stays silent
@@ -130,6 +156,18 @@ def double_sigmoid(study: Study) -> Finding | None:
         A walk over the tape of a few recorded steps.
     """
     for loss, call in study.loss_calls():
+        if (written := _written_twice(call, SIGMOID | {"logsigmoid"}, SIGMOID)) is not None:
+            return _tell_twice(
+                study,
+                loss,
+                call,
+                written,
+                rule="loss/double-sigmoid",
+                verdict=f"sigmoid is applied twice: here, and again by {call.name}",
+                why="What the second one takes for logits lies between 0 and 1: what it gives is never below 0.5 nor above 0.731.",
+                fix="Give the logits to the second one, and apply sigmoid elsewhere only where probabilities are wanted.",
+                confidence=Confidence.LIKELY,
+            )
         given = argument(call, 0, "input")
         if given is None or call.name not in ("binary_cross_entropy_with_logits", "binary_cross_entropy"):
             continue
@@ -159,7 +197,7 @@ def not_log_probabilities(study: Study) -> Finding | None:
     """Probabilities where log-probabilities are expected.
 
     What happened
-        nll_loss and kl_div take logarithms of probabilities. They were given something else: probabilities, or logits.
+        nll_loss, kl_div and ctc_loss take logarithms of probabilities. They were given something else: probabilities, or logits.
     Why it matters
         The loss is negative, or falls without bound, and its gradients have little to do with the likelihood.
     How it is detected
@@ -172,7 +210,7 @@ def not_log_probabilities(study: Study) -> Finding | None:
         A few recorded steps are run again if such a loss is used.
     """
     for loss, call in study.loss_calls():
-        given = argument(call, 0, "input") if call.name in ("nll_loss", "kl_div") else None
+        given = argument(call, 0, TAKES_LOGS[call.name]) if call.name in TAKES_LOGS else None
         content = study.content(given) if given is not None else None
         if given is None or content is None or not content.is_floating_point() or content.dim() == 0:
             continue
@@ -210,7 +248,7 @@ def not_log_probabilities(study: Study) -> Finding | None:
             if shared is not None
             else "Use log_softmax where softmax stands."
             if softmax is not None
-            else "Apply log_softmax first, or use cross_entropy.",
+            else "Apply log_softmax first" + ("." if call.name == "ctc_loss" else ", or use cross_entropy."),
             patch=_as_log(softmax, study) if shared is None else None,
             confidence=Confidence.PROVEN,
             replay="bit-identical",
@@ -287,9 +325,11 @@ def _tell_twice(
     why: str,
     fix: str,
     is_last: bool = True,
+    confidence: Confidence = Confidence.PROVEN,
 ) -> Finding | None:
     # The loss itself, not the sum that it may be part of.
-    made = call.outputs[0] if call.outputs else loss.value
+    made = call.outputs[0] if call.outputs and call.name not in SOFTMAX | SIGMOID | LOGS else loss.value
+    name = call.name if made is not loss.value else "the loss"
     shared = _shared_with_target(applied, call)
     without = study.again(made, amend=lambda each, run: _skip(each, run, applied)) if is_last else None
     mended = without.contents.get(made) if without is not None else None
@@ -303,14 +343,15 @@ def _tell_twice(
         step=study.step,
         symptom=Spot.of_site(call.site) if call.site is not None else None,
         verdict=verdict,
-        what=f"{call.name} is {number_text(float(before.detach()))}"
+        what=f"{name} is {number_text(float(before.detach()))}"
         if before is not None and before.dim() == 0
         else "the loss is made from it",
         why=why,
+        confidence=confidence,
         fix=f"{fix}{_used_at(other)}",
         patch=_without(applied, study) if shared is None and is_last and other is None else None,
         replay="bit-identical" if before is not None else None,
-        counterfactual=f"without it {call.name} of the same batch is {number_text(float(mended.detach()))}"
+        counterfactual=f"without it {name} of the same batch is {number_text(float(mended.detach()))}"
         if mended is not None and mended.dim() == 0
         else None,
     )

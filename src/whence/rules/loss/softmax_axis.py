@@ -9,7 +9,8 @@ Why it matters
 How it is detected
     The axis of each softmax that the loss depends on: its size, in all passes so far; or axis 0 of a table inside a model whose rows go on
     to the loss one by one, and are samples: a loader's, rows picked at random, or rows with one label each. Any other axis, if in a replay
-    each labelled row of the loss depends on its own place of it alone, were it not for the softmax.
+    each labelled row of the loss depends on its own place of it alone, were it not for the softmax. Scores of queries and keys whose
+    softmax runs over an axis that both have, heads say, where the product with the values sums over the keys.
 How to fix it
     The axis that is meant: dim=-1 for classes, the axis of time for attention.
 When it stays silent
@@ -30,9 +31,10 @@ import torch
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
 from whence.lineage.dependence import by_element, one_to_one, part_at, reach
+from whence.rules.loss.attending import summed_instead
 from whence.rules.operations import LOSSES, RESHAPES
 from whence.rules.rule import Rank, study_rule
-from whence.rules.shape.silent import first_is_batch
+from whence.rules.shape.samples import first_is_batch
 from whence.rules.telling import place_of, shape_text, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
@@ -70,6 +72,23 @@ def softmax_axis(study: Study) -> Finding | None:
                     if _longest(given) != axis
                     else "another one."
                 ),
+            )
+        if (meant := summed_instead(study, call, axis)) is not None:
+            return tell_silent(
+                study,
+                "loss/softmax-axis",
+                spot=place_of(call, study),
+                symptom=symptom,
+                call=call,
+                step=study.step,
+                severity=Severity.WARNING,
+                confidence=Confidence.LIKELY,
+                verdict=f"{call.name} over dim={axis} of {shape_text(given.shape)}, and the product after it sums over dim={meant}",
+                what="the weights that are summed do not add up to one",
+                why=f"Queries meet keys along dim={meant}; dim={axis} is an axis that both have, as heads and samples are: its "
+                f"{given.shape[axis]} places share one weight between them.",
+                fix=f"Use dim={meant}, the axis that is summed over.",
+                patch=_along(place_of(call, study), given, axis, meant),
             )
         if isinstance(call.module, Scope) and _over_samples(study, loss, call, axis):
             others = [other for other, size in enumerate(given.shape) if other != axis and size > 1]

@@ -25,6 +25,7 @@ from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import function_node, last_name, text_of, tree_of
 from whence.tape.scene import Scene
+from whence.tape.tape import storage_of
 
 ENOUGH = 3
 EXPLAINED = frozenset(
@@ -183,7 +184,18 @@ def _unowned(audit: Audit) -> list[WeightEntry]:
         and isinstance(weight, nn.Parameter)
         and not audit.is_owned(weight)
         and not entry.has_changed()
+        and not _is_written_anew(audit, weight)
     ]
+
+
+def _is_written_anew(audit: Audit, weight: torch.Tensor) -> bool:
+    """Whether the program writes into it in its steps: what is there may be what was there at first, by chance."""
+    memory = storage_of(weight)
+    return any(
+        each.storage == memory and call.step > 0 and call.phase in ("program", "forward")
+        for call in audit.tape.calls
+        for each in call.changed
+    )
 
 
 def _name(audit: Audit, entry: WeightEntry) -> str:

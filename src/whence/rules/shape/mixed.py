@@ -9,7 +9,7 @@ from whence.ledgers.study import Study
 from whence.lineage.dependence import part_at, reach
 from whence.rules.operations import RESHAPES
 from whence.rules.shape.permuting import moved_first
-from whence.rules.shape.silent import first_is_batch
+from whence.rules.shape.samples import first_is_batch
 from whence.rules.source_operands import is_written
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot

@@ -10,6 +10,7 @@ from whence.lineage.ancestry import MOVES
 from whence.lineage.constructors import argument_names
 from whence.rules.rule import study_rule
 from whence.rules.shape.axes import Source, source_of
+from whence.rules.shape.scaled_columns import normalised_over_samples
 from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
@@ -60,7 +61,7 @@ def norm_axis(study: Study) -> Finding | None:
             + ("or use a norm that counts features at axis 1." if axis > 1 else "or use LayerNorm."),
             patch=_transposed(call.site, swapped),
         )
-    return None
+    return normalised_over_samples(study)
 
 
 def _transposed(site: Site | None, swapped: str) -> str | None:

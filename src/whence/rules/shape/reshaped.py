@@ -22,6 +22,7 @@ from whence.rules.operations import CONVOLUTIONS, RESHAPES
 from whence.rules.rule import audit_rule, study_rule
 from whence.rules.shape.mixed import samples_mixed
 from whence.rules.shape.permuting import moved_first, permuted
+from whence.rules.shape.pieces import pieces_across_rows
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.batches import leaves_of
@@ -48,6 +49,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
     How it is detected
         The sizes before and after, for each reshape that the loss depends on, also by way of a dataset's tensors and samples: an axis goes
         past others, which a reshape cannot do; or channels of a convolution are to become the last axis, and do not fit into a row. Of an array that becomes a tensor: its own sizes and those of the array whose memory it is.
+        Pieces of a picture, as many and as large as patches of it, that are cut across its rows and read by a linear layer.
         Where sizes do not tell, the step is run again: rows of which each is made from other samples, that were apart before.
         What numpy does to a sample, or did before training, is seen when those lines run again, in a child process.
     How to fix it
@@ -85,7 +87,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
             if straddling is None
             else moved_first(call.site, "permute(0, 2, 3, 1)"),
         )
-    return samples_mixed(study) or _before_training(study)
+    return samples_mixed(study) or pieces_across_rows(study) or _before_training(study)
 
 
 def _before_training(study: Study) -> Finding | None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from whence.finding import Finding, Severity
 from whence.ledgers.study import Study
-from whence.lineage.ancestry import MOVES, ancestors
 from whence.lineage.dependence import reach
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import study_rule
 from whence.rules.shape.batch import axis_named, size_taken
+from whence.rules.shape.looped import added_up_over_samples, loop_over_samples
 from whence.rules.shape.recurrent import batch_first_patch
+from whence.rules.shape.samples import first_is_batch
 from whence.rules.source_operands import is_written
 from whence.rules.telling import place_of, shape_text, tell_silent
 from whence.source.spots import Spot
-from whence.tape.batches import BatchLeaf
 from whence.tape.operations import OVER_TIME
-from whence.tape.tape import MOST_NUMBERS, Call, Foreign, Value
+from whence.tape.tape import Call, Value
 
 ATTENDS = frozenset({"multi_head_attention_forward", "_transformer_encoder_layer_fwd"})
-DRAWS = frozenset({"randperm", "randint", "multinomial", "random_", "randint_like"})
 
 
 @study_rule("shape/hardcoded-batch")
@@ -124,7 +123,7 @@ def batch_first(study: Study) -> Finding | None:
     """The silent form: batch and time are swapped, and the layer runs over the batch."""
     found = _mixing(study, axes=3)
     if found is None:
-        return None
+        return loop_over_samples(study) or added_up_over_samples(study)
     call, given = found
     layer = study.layer_of(call)
     stack = study.modules.built_at(layer) if layer is not None else ()
@@ -185,45 +184,3 @@ def _runs_along(study: Study, call: Call, axis: int) -> bool:
         return False
     others = size.narrow(axis, 0, size.shape[axis] - 1)
     return bool(others.numel()) and float(others.max()) > 1e-12 * max(1.0, float(size.max()))
-
-
-def first_is_batch(value: Value) -> bool:
-    """Whether the first axis is known to be the samples of a batch: a loader's, or rows picked or labelled at random."""
-    rows = value.shape[0]
-    pending, seen = [value], {id(value)}
-    while pending and len(seen) < 500:
-        each = pending.pop(0)
-        if isinstance(each.leaf, BatchLeaf):
-            indices = each.leaf.batch.indices
-            return indices is None or len(indices) == rows
-        call = each.call
-        if call is None or call.forgotten or call.name in MOVES:
-            continue
-        if call.name in DRAWS and each.shape == (rows,):
-            return True
-        if call.name in ("__getitem__", "index_select") and (_is_drawn(call, rows) or _is_mixed(call, rows)):
-            return True
-        for operand in call.operands:
-            if operand.shape[:1] == (rows,) and id(operand) not in seen:
-                seen.add(id(operand))
-                pending.append(operand)
-    return False
-
-
-def _is_drawn(call: Call, rows: int) -> bool:
-    picked = [index for index in call.operands[1:] if index.shape == (rows,)]
-    return any(made.name in DRAWS for index in picked for made in ancestors(index))
-
-
-def _is_mixed(call: Call, rows: int) -> bool:
-    """Whether whole tables were picked by numbers in no order, each but once. Of plain rows that may be a text, word by word."""
-    index = call.args[1] if call.name == "__getitem__" and len(call.args) > 1 else None
-    if len(call.operands[0].shape) < 3:
-        return False
-    if isinstance(index, Foreign):
-        index = index.numbers
-    elif isinstance(index, Value) and index.shape == (rows,) and index.tensor is not None:
-        index = index.tensor.tolist() if rows <= MOST_NUMBERS and not index.tensor.is_meta else None
-    if not isinstance(index, list | tuple) or len(index) != rows or not all(type(each) is int for each in index):
-        return False
-    return len({*index}) == rows and [*index] not in (sorted(index), sorted(index, reverse=True))

@@ -13,7 +13,7 @@ from whence.lineage.refusing import refused_operands
 from whence.rules.rule import call_rules
 from whence.source.sites import Site, frames_outside
 from whence.tape.batches import is_from_a_signal
-from whence.tape.tape import CASTS, Call
+from whence.tape.tape import BLENDS, CASTS, WRITES, Call
 from whence.watching.listeners.listener import Listener, transforming
 
 if TYPE_CHECKING:
@@ -63,9 +63,12 @@ class CallListener(Listener):
             session.pace.leave_off()
         if call.site not in self._noticed:
             self._notice(call)
-        if call.name in CASTS:
+        if call.name in CASTS or call.name in WRITES:
             with session.looking():
                 self.tape.note_cut(call)
+        if call.name in BLENDS:
+            with session.looking():
+                self.tape.note_blend(call)
         if not transforming():
             self._note_made(call)
         if session.auditor.rounds.open and call.phase in ("program", "forward"):

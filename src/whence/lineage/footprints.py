@@ -1,0 +1,213 @@
+"""Where one row of the data goes: what changes in a pass that is run again with that row replaced by another one's.
+
+Sizes do not tell which axis of a value the samples are on: other axes may be as long. What changes with one sample does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import torch
+
+from whence.ledgers.study import Study
+from whence.tape.batches import Batch, BatchLeaf, leaves_of
+from whence.tape.operations import NORMS
+from whence.tape.replay import Run, is_weight
+from whence.tape.slices import is_random
+from whence.tape.tape import Call, Value, flatten
+
+Axes = frozenset[int]
+FIRST: Axes = frozenset({0})
+MOST = 50
+"""So many places are looked at to find rows side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The places along each axis of a value that changed with a row of the data."""
+
+    row: int
+    along: list[list[int]]
+
+
+PICKS = frozenset({"__getitem__", "index_select"})
+
+
+def footprints(study: Study, rows: int, *values: Value) -> dict[Value, Axes]:
+    """The axes on which each value has each row of the data at a place of its own; empty if they do not all depend on the same data.
+
+    Rows belong together if one batch brought them, or one and the same index picked them.
+    """
+    for sources in _groups(study, rows, *values):
+        found = _axes_of(study, sources, rows, values)
+        if len(found) == len(values):
+            return found
+    return {}
+
+
+def stand_side_by_side(study: Study, rows: int, *, one: Value, other: Value, but: Call, end: Value) -> bool:
+    """Whether two values of data that came apart have their rows on the first axis, and belong together row by row: elsewhere on the way
+    to the `end`, without the call `but`, each row of the one stands beside that of the other."""
+    groups = _groups(study, rows, end)
+    mine = [each for each in groups if _axes_of(study, each, rows, [one]) == {one: FIRST}]
+    others = [each for each in groups if each not in mine and _axes_of(study, each, rows, [other]) == {other: FIRST}]
+    calls = [each for each in study.path(end) if each is not but and not each.inner and len(each.operands) > 1][:MOST]
+    pairs = [pair for each in calls for pair in permutations(each.operands, 2) if _have_rows(pair, rows)]
+    for left in mine if pairs and others else ():
+        first = _axes_of(study, left, rows, [pair[0] for pair in pairs])
+        for right in others:
+            second = _axes_of(study, right, rows, [pair[1] for pair in pairs if but not in study.path(pair[1])])
+            if any(first.get(pair[0]) == second.get(pair[1]) == FIRST for pair in pairs):
+                return True
+    return False
+
+
+def _have_rows(pair: tuple[Value, ...], rows: int) -> bool:
+    return len({len(each.shape) for each in pair}) == 1 and all(each.shape[:1] == (rows,) for each in pair)
+
+
+def is_chain(study: Study, rows: int, value: Value) -> bool:
+    """Whether each row of a value depends on the rows of the data before it, and on none behind it."""
+    for sources in _groups(study, rows, value):
+        last, first = (_traced(study, sources, row, [value]).get(value) for row in (rows - 1, 0))
+        if last is not None and first is not None:
+            return last.along[0] == [rows - 1] and first.along[0] == [*range(rows)]
+    return False
+
+
+def are_samples(study: Study, value: Value) -> bool:
+    """Whether the first axis of a value is rows of data, once or several times over, as two views of each sample are."""
+    size = value.shape[0]
+    for rows in {each.shape[0] for each in _data(study, value) if each.shape and size % each.shape[0] == 0}:
+        for sources in _groups(study, rows, value) if rows > 1 else ():
+            found = _traced(study, sources, rows - 1, [value]).get(value)
+            if found is not None and found.along[0] == [*range(rows - 1, size, rows)]:
+                return True
+    return False
+
+
+def is_of_data(study: Study, value: Value, rows: int) -> bool:
+    """Whether a value was made from so many rows of data."""
+    return bool(_groups(study, rows, value))
+
+
+def _axes_of(study: Study, sources: Sequence[Value], rows: int, values: Sequence[Value]) -> dict[Value, Axes]:
+    """Of those that depend on the sources. What only one row shows may be luck."""
+    last = _traced(study, sources, rows - 1, values)
+    first = _traced(study, sources, 0, values) if last else {}
+    return {each: _axes(each, places) & _axes(each, first[each]) for each, places in last.items() if each in first}
+
+
+def _groups(study: Study, rows: int, *values: Value) -> list[list[Value]]:
+    """Data with so many rows that the values were made from, those together whose rows belong together."""
+    groups: dict[Any, list[Value]] = {}
+    batches = {id(leaf): batch for batch, data in study.now.deliveries for _, leaf in leaves_of(data)}
+    for each in _data(study, *values):
+        key = _key(each, rows, batches)
+        if key is not None:
+            groups.setdefault(key, []).append(each)
+    return [*groups.values()]
+
+
+def _data(study: Study, *values: Value) -> dict[Value, None]:
+    """All that values were made from in the pass, and these."""
+    calls = dict.fromkeys(each for value in values for each in study.path(value))
+    return dict.fromkeys((*(each for call in calls for each in (*call.operands, *call.outputs)), *values))
+
+
+def _key(value: Value, rows: int, batches: Mapping[int, Batch]) -> Any:
+    """What the rows of a value are known by, if they are rows of the data; None if not."""
+    if value.shape[:1] != (rows,) or is_weight(value):
+        return None
+    batch = value.leaf.batch if isinstance(value.leaf, BatchLeaf) else batches.get(id(value.tensor))
+    if batch is not None:
+        return id(batch) if batch.indices is None or len(batch.indices) == rows else None
+    call = value.call
+    if call is None or call.inner or value not in call.results:
+        return None
+    if call.name in PICKS and not call.operands[0].requires_grad:
+        return _picked_by(call, rows)
+    if call.name == "stack" and len(call.operands) == rows and not value.requires_grad:
+        # Put together by hand: what else was, may have been in another order.
+        return id(value)
+    # Numbers that were drawn belong to nothing but what is made from them.
+    return id(value) if is_random(call) and not any(each.requires_grad for each in call.operands) else None
+
+
+def _picked_by(call: Call, rows: int) -> Any:
+    index = next((each for each in call.operands[1:] if each.shape == (rows,)), None)
+    if index is not None:
+        return id(index)
+    first = next(flatten(call.args[1:]), None)
+    return (first.start, first.stop) if isinstance(first, slice) and first.start is not None else None
+
+
+def _traced(study: Study, sources: Sequence[Value], row: int, values: Sequence[Value]) -> dict[Value, Changed]:
+    """What changes in each value, if anything does."""
+    norms = [each for value in values for each in study.path(value) if each.name in NORMS]
+    made = dict.fromkeys((*values, *(each.results[0] for each in norms if each.results)))
+    before = study.again(*made, *sources)
+    if before is None:
+        return {}
+    others = {each: _with_row_of_another(_content(study, before, each), row) for each in sources}
+    given = {each: other for each, other in others.items() if other is not None}
+
+    def amend(call: Call, run: Run) -> None:
+        for each in call.outputs:
+            if each in given:
+                run.contents[each] = given[each].clone()
+        if call in norms and call.results:
+            # The statistics of a batch are made from all its samples: that is no meeting.
+            _keep_rows_apart(call.results[0], row, before, run)
+
+    after = study.again(*made, substitute=given, amend=amend)
+    if after is None:
+        return {}
+    pairs = ((each, _content(study, before, each), given.get(each, after.contents.get(each))) for each in values)
+    found = ((each, _changed(old, new, row)) for each, old, new in pairs)
+    return {each: places for each, places in found if places is not None}
+
+
+def _content(study: Study, run: Run, value: Value) -> torch.Tensor | None:
+    return run.contents[value] if value in run.contents else study.content(value)
+
+
+def _with_row_of_another(content: torch.Tensor | None, row: int) -> torch.Tensor | None:
+    if content is None or content.layout is not torch.strided or content.is_meta:
+        return None
+    changed = content.detach().clone()
+    other = next((each for each in range(len(content)) if not torch.equal(content[each], content[row])), None)
+    if other is not None:
+        changed[row] = content[other].detach()
+    return changed
+
+
+def _keep_rows_apart(value: Value, row: int, before: Run, run: Run) -> None:
+    old, new = before.contents.get(value), run.contents.get(value)
+    if old is not None and new is not None and old.shape == new.shape and old.dim() and row < len(old):
+        kept = old.detach().clone()
+        kept[row] = new.detach()[row]
+        run.contents[value] = kept
+
+
+def _changed(before: torch.Tensor | None, after: torch.Tensor | None, row: int) -> Changed | None:
+    """Where one is not like the other; None if there is no such place."""
+    if before is None or after is None or before.shape != after.shape:
+        return None
+    changed = (before != after) & ~(before.isnan() & after.isnan())
+    if not bool(changed.any()):
+        return None
+    along = (
+        [changed.movedim(axis, 0).flatten(1).any(1) for axis in range(changed.dim())]
+        if changed.dim() > 1
+        else [changed]
+    )
+    return Changed(row, [torch.nonzero(each).flatten().tolist() for each in along])
+
+
+def _axes(value: Value, changed: Changed) -> Axes:
+    """The axes on which nothing but the place of the row changed."""
+    return frozenset(axis for axis in range(len(value.shape)) if changed.along[axis] == [changed.row])
