@@ -16,6 +16,7 @@ from whence.source.sites import Site
 from whence.tape.trip import RateTrial
 
 MOST_EVENTS = 4096
+RUN_DOWN = 0.1
 
 
 class Kind(Enum):
@@ -111,6 +112,10 @@ class OptimizerEntry:
     @property
     def optimizer(self) -> Optimizer | None:
         return self.ref()
+
+    def has_run_down(self) -> bool:
+        """Whether a schedule has brought its rate near zero: what is built after it begins a new cycle."""
+        return bool(self.rates) and self.climb.rate <= RUN_DOWN * self.rates[-1]
 
 
 class LoopLedger:

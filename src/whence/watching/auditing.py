@@ -123,6 +123,7 @@ class Auditor:
             and before.weights == entry.weights
             and before.version == entry.version
             and before.stateful
+            and not before.has_run_down()
         )
         self.built.append(entry)
         self._note_loaded(entry, optimizer)

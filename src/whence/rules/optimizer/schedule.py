@@ -18,9 +18,13 @@ from whence.rules.optimizer.stepping import (
 )
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.spots import Spot
+from whence.source.uncalled import UNMADE, called, uncalled_in_program
 
 ENOUGH = 10
 FEWEST_EPOCHS = 3
+FEWEST_UPDATES = 50
+HARDLY = 0.5
 FEWEST_BATCHES = 4
 """In an epoch: with fewer it makes little difference which of the two a schedule counts."""
 LITTLE = 0.12
@@ -38,7 +42,7 @@ def schedule(audit: Audit) -> Finding | None:
 
     What happened
         A schedule that counts epochs is stepped for every batch, or one that counts batches once an epoch, or its horizon is counted in
-        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is stepped before the
+        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is never stepped. Or it is stepped before the
         optimizer, so that every rate comes too early. Or it waits for a metric to stop falling and is given one that is to rise. Or it is
         shorter than the loop: OneCycleLR raises after its last step.
     Why it matters
@@ -63,7 +67,9 @@ def schedule(audit: Audit) -> Finding | None:
     if not audit.final:
         return None
     for story in audit.schedules.known:
-        if story.steps >= ENOUGH and _is_stepped_for_updates(story):
+        if not story.steps:
+            found = _never_stepped(audit, story)
+        elif story.steps >= ENOUGH and _is_stepped_for_updates(story):
             found = _gone(audit, story) or _for_epochs(audit, story) or _swinging(audit, story) or _long(audit, story)
         else:
             found = _once_an_epoch(audit, story)
@@ -157,10 +163,11 @@ def _epochs(story: Schedule) -> int | None:
 
 def _long(audit: Audit, story: Schedule) -> Finding | None:
     """A horizon that is longer than the run by just the batch size."""
-    total, made = story.planned, story.steps
-    if not total or story.swings:
-        return None
-    if not any(size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes):
+    made = story.steps
+    known = {story.planned} if story.planned is not None else story.numbers
+    total = next((each for each in sorted(known, reverse=True) if _is_in_samples(audit, each, made)), None)
+    # What the function of the rates knows may be the horizon of something else: it had to come down.
+    if total is None or (story.planned is None and story.last < HARDLY * story.highest):
         return None
     return _tell(
         audit,
@@ -168,9 +175,36 @@ def _long(audit: Audit, story: Schedule) -> Finding | None:
         verdict=f"the schedule is {total} steps long and the run only {made}: it counts samples, not batches",
         what=f"the rate went from {story.first:g} to {story.last:g} and the schedule had hardly begun",
         why="The horizon is longer than the run by just the batch size.",
-        fix="Use len(loader), the number of batches, for steps_per_epoch.",
+        fix="Count in batches: len(loader), not len(dataset).",
         patch=counted_in_batches(story),
         is_built_wrong=True,
+    )
+
+
+def _is_in_samples(audit: Audit, total: int, made: int) -> bool:
+    return any(size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes)
+
+
+def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
+    """It is built, and the rate stays what it was for all of the run."""
+    entry = next((each for each in audit.built if each.ref is story.steered), None)
+    others = [each for each in audit.schedules.known if each.steered is story.steered and each.steps]
+    epochs = max((len(each.epochs) for each in audit.batches.trained()), default=0)
+    if entry is None or not story.is_plain or others or entry.steps < FEWEST_UPDATES or len(set(entry.rates)) != 1:
+        return None
+    unmade = uncalled_in_program("step")
+    is_sure = epochs >= FEWEST_EPOCHS or bool(unmade)
+    return _tell(
+        audit,
+        story,
+        verdict=f"{story.kind} is never stepped: the learning rate stays {story.first:g}",
+        what=f"{entry.steps} updates were made at one rate",
+        why=f"A scheduler changes the rate when its step is called, and at no other time.{UNMADE if unmade else ''}",
+        fix="Call its step, once an epoch or after each update, as it was built for; or take it away.",
+        patch=called(unmade[0]) if len(unmade) == 1 else None,
+        is_built_wrong=True,
+        named=unmade[0] if len(unmade) == 1 else None,
+        severity=Severity.WARNING if is_sure else Severity.INFO,
     )
 
 
@@ -246,6 +280,7 @@ def _tell(
     patch: str | None,
     fix: str = ONCE,
     is_built_wrong: bool = False,
+    named: Spot | None = None,
     severity: Severity = Severity.WARNING,
 ) -> Finding | None:
     places = [spot_at(stack[0] if stack else None) for stack in (story.stepped, story.built)]
@@ -253,8 +288,8 @@ def _tell(
     return tell_silent(
         audit,
         "optimizer/schedule",
-        spot=spot,
-        symptom=other,
+        spot=named or spot,
+        symptom=other or spot,
         step=story.gone_since or audit.step,
         op=story.kind,
         phase="optimizer",
