@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -67,6 +69,14 @@ def _scale(args: Any, _kwargs: Any, _result: Any) -> Facts:
 
 def _subject(args: Any, _kwargs: Any, _result: Any) -> Facts:
     return args[0], (), {}
+
+
+def _state(args: Any, _kwargs: Any, result: Any) -> Facts:
+    """A state, by a reference that does not keep it, if its tensors are the module's own."""
+    own = set(memory_of(nn.Module.parameters(args[0]))) if isinstance(result, OrderedDict) else set()
+    weights = list(result.values()) if own else []
+    shares = any(isinstance(each, torch.Tensor) and storage_of(each) in own for each in weights)
+    return args[0], (), {"state": weakref.ref(result) if shares else None}
 
 
 def _restore(args: Any, _kwargs: Any, _result: Any) -> Facts:
@@ -144,7 +154,7 @@ FACTS: dict[Kind, Callable[[Any, Any, Any], Facts]] = {
     Kind.CLIP: _clip,
     Kind.SCALE: _scale,
     Kind.UNSCALE: _unscale,
-    Kind.STATE: _subject,
+    Kind.STATE: _state,
     Kind.LOAD: _load,
     Kind.RESTORE: _restore,
     Kind.READ: _read,

@@ -161,5 +161,14 @@ class LoopLedger:
             if (each.detail["entry"] is entry if each.kind is Kind.STEP else bool(each.written & entry.weights))
         ]
 
+    def states_kept(self) -> Iterator[list[Event]]:
+        """States that are still there of those that one line took of one module, the last one of each step of the program."""
+        there: dict[tuple[Site | None, int], dict[int, Event]] = {}
+        for event in self.of(Kind.STATE):
+            reference, module = event.detail["state"], event.subject() if event.subject is not None else None
+            if module is not None and reference is not None and reference() is not None:
+                there.setdefault((event.site, id(module)), {})[event.step] = event
+        return (list(each.values()) for each in there.values())
+
     def last(self, kind: Kind, subject: Any) -> Event | None:
         return next((each for each in reversed(self.events) if each.kind is kind and each.is_about(subject)), None)

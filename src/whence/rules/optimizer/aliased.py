@@ -25,6 +25,8 @@ from whence.source.text import parent_of, text_of, tree_of
 from whence.tape.scopes import Scope
 from whence.tape.tape import storage_of
 
+SEVERAL = 3
+
 
 @audit_rule("optimizer/aliased-weights", Rank.CAUSE)
 def aliased_weights(audit: Audit) -> Finding | None:
@@ -40,7 +42,8 @@ def aliased_weights(audit: Audit) -> Finding | None:
         load_state_dict is given tensors that are the module's own memory, after steps have changed it, or under another name. Or a
         network that is only run without gradients, and whose results a loss is made from, has all its weights in the memory of those
         that an optimizer trains, or is a copy.copy of the trained one. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory. Or a
-        weight is mixed with itself, as a target is with the weights that it follows.
+        weight is mixed with itself, as a target is with the weights that it follows; or is written back from its own memory. Or three
+        states of one module, taken at one line after different steps, are there at once.
     How to fix it
         copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
     When it stays silent
@@ -64,6 +67,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
         _target_that_moves(audit)
         or _shallow_copy(audit)
         or _two_names(audit)
+        or _states_of_one_memory(audit)
         or average_of_itself(audit)
         or restored_from_itself(audit)
         or mixed_with_itself(audit)
@@ -119,6 +123,29 @@ def _kept_alias(audit: Audit, event: Event) -> Finding | None:
         fix="Keep a copy: copy.deepcopy(model.state_dict()).",
         patch=deep_copied(Spot.of_site(kept[-1].site)),
     )
+
+
+def _states_of_one_memory(audit: Audit) -> Finding | None:
+    """States that were taken after different updates, and are all there: in a list, to be averaged or compared."""
+    for events in audit.loop.states_kept():
+        first, last = events[0], events[-1]
+        if len(events) < SEVERAL or first.site is None:
+            continue
+        return tell_silent(
+            audit,
+            "optimizer/aliased-weights",
+            spot=Spot.of_site(first.site),
+            step=first.step,
+            op="state_dict",
+            confidence=Confidence.LIKELY,
+            verdict=f"the {len(events)} states that are kept are all the live model: they are one and the same",
+            what=f"they were taken after steps {', '.join(str(each.step) for each in events[:3])}"
+            + (f" ... {last.step}" if len(events) > SEVERAL else ""),
+            why="state_dict() gives references to the weights. Every later step, and every load, changed all that was kept.",
+            fix="Keep copies: copy.deepcopy(model.state_dict()).",
+            patch=deep_copied(Spot.of_site(first.site)),
+        )
+    return None
 
 
 def _is_copied(site: Site) -> bool:
