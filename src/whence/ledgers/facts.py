@@ -83,6 +83,12 @@ def _restore(args: Any, _kwargs: Any, _result: Any) -> Facts:
     return args[0], (), {"by": type(args[0])}
 
 
+def _save(args: Any, kwargs: Any, _result: Any) -> Facts:
+    """What is written to a file: a state, or states by their names."""
+    given = args[0] if args else kwargs.get("obj")
+    return None, (), {"held": [id(each) for each in (given, *(given.values() if type(given) is dict else ()))]}
+
+
 def _load(args: Any, kwargs: Any, result: Any) -> Facts:
     module, state = args[0], args[1] if len(args) > 1 else kwargs.get("state_dict", {})
     own = set(memory_of((*nn.Module.parameters(module), *nn.Module.buffers(module))))
@@ -158,5 +164,6 @@ FACTS: dict[Kind, Callable[[Any, Any, Any], Facts]] = {
     Kind.LOAD: _load,
     Kind.RESTORE: _restore,
     Kind.READ: _read,
+    Kind.SAVE: _save,
     Kind.CAST: _cast,
 }

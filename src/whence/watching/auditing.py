@@ -139,6 +139,10 @@ class Auditor:
         subject, written, detail = FACTS[kind](args, kwargs, result)
         if kind is Kind.CLEAR:
             detail["versions"], detail["number"] = self._age(), self.passes.tape.count
+        if kind is Kind.CLIP and detail["empty"] and written:
+            detail["are_gradients"] = set(written) <= {id(each.grad) for each in self._owned()}
+        if kind is Kind.SAVE:
+            detail["kept"] = self.loop.states_among(detail.pop("held"))
         if kind in (Kind.LOAD, Kind.READ):
             detail["made"] = {each: each.steps for each in self.built}
             detail["steps"] = sum(detail["made"].values())
@@ -236,10 +240,8 @@ class Auditor:
             entry.weights |= {id(each) for each in all_weights_of(optimizer)}
             self._note_loaded(entry, optimizer)
         rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
-        if isinstance(rate, float | int) and (rate != entry.climb.rate or entry.climb.factor != 1.0):
-            entry.climb.note(rate)
-            if rate not in entry.rates:
-                entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
+        if isinstance(rate, float | int):
+            entry.note_rate(rate)
         return entry
 
     def step_began(self, optimizer: Optimizer) -> None:

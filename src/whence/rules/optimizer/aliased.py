@@ -17,7 +17,8 @@ from whence.rules.optimizer.targets import (
     trained_memory,
 )
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import spot_at, tell_silent
+from whence.source.blocks import statements_around
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -43,7 +44,8 @@ def aliased_weights(audit: Audit) -> Finding | None:
         network that is only run without gradients, and whose results a loss is made from, has all its weights in the memory of those
         that an optimizer trains, or is a copy.copy of the trained one. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory. Or a
         weight is mixed with itself, as a target is with the weights that it follows; or is written back from its own memory. Or three
-        states of one module, taken at one line after different steps, are there at once.
+        states of one module, taken at one line after different steps, are there at once; or one that was taken whenever a number was better is
+        written to a file later.
     How to fix it
         copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
     When it stays silent
@@ -68,6 +70,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
         or _shallow_copy(audit)
         or _two_names(audit)
         or _states_of_one_memory(audit)
+        or _saved_too_late(audit)
         or average_of_itself(audit)
         or restored_from_itself(audit)
         or mixed_with_itself(audit)
@@ -146,6 +149,43 @@ def _states_of_one_memory(audit: Audit) -> Finding | None:
             patch=deep_copied(Spot.of_site(first.site)),
         )
     return None
+
+
+def _saved_too_late(audit: Audit) -> Finding | None:
+    """The best state, taken whenever a score was better, and written to a file after further updates."""
+    for save in audit.loop.of(Kind.SAVE):
+        for taken in save.detail["kept"]:
+            times = {each.step for each in audit.loop.of(Kind.STATE) if each.site == taken.site}
+            if taken.step >= save.step or len(times) < 2 or taken.site is None or not _is_the_better(taken.site):
+                continue
+            return tell_silent(
+                audit,
+                "optimizer/aliased-weights",
+                spot=Spot.of_site(taken.site),
+                symptom=spot_at(save.site),
+                step=taken.step,
+                op="state_dict",
+                confidence=Confidence.LIKELY,
+                verdict="the kept state is the live model itself: what is saved are the last weights",
+                what=f"it was taken after step {taken.step}, and written after step {save.step}",
+                why="state_dict() gives references to the weights. Every later step changed what was kept.",
+                fix="Keep a copy: copy.deepcopy(model.state_dict()); or save it when it is taken.",
+                patch=deep_copied(Spot.of_site(taken.site)),
+            )
+    return None
+
+
+def _is_the_better(site: Site) -> bool:
+    """Whether a line is reached only where one number is above or below another."""
+    statement = site.statement()
+    tests = [each.test for each in statements_around(statement) if isinstance(each, ast.If)] if statement else []
+    return any(
+        isinstance(op, ast.Lt | ast.Gt | ast.LtE | ast.GtE)
+        for test in tests
+        for each in ast.walk(test)
+        if isinstance(each, ast.Compare)
+        for op in each.ops
+    )
 
 
 def _is_copied(site: Site) -> bool:

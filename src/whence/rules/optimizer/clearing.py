@@ -72,7 +72,7 @@ def missing_zero_grad(study: Study) -> Finding | None:
     return tell_silent(
         study,
         "optimizer/missing-zero-grad",
-        spot=unmade or spot_at((partial or mistaken or backward).site),
+        spot=unmade or spot_at(mistaken or (partial or backward).site),
         symptom=spot_at(study.stack[0] if study.stack else None),
         step=study.step,
         op="backward" if partial is None else "zero_grad",
@@ -184,14 +184,15 @@ def _clears_others(study: Study, backward: Event) -> Event | None:
     return None
 
 
-def _clears_in_vain(study: Study, backward: Event) -> Event | None:
+def _clears_in_vain(study: Study, backward: Event) -> Site | None:
     """What clears, in the same function and just before a backward, only gradients of weights that it does not reach: another's were meant."""
     events = list(study.loop.of(Kind.BACKWARD, Kind.CLEAR))
     for event in reversed(events[: events.index(backward)]):
         if event.kind is Kind.BACKWARD or event.site is None or backward.site is None:
             return None
-        if event.site.f_code is backward.site.f_code and event.written and not event.written & backward.written:
-            return event
+        here = next((each for each in event.stack if backward.site and each.f_code is backward.site.f_code), None)
+        if here is not None and event.written and not event.written & backward.written:
+            return here
     return None
 
 

@@ -232,7 +232,8 @@ def no_update(audit: Audit) -> Finding | None:
         if entry.steps >= 2 * ENOUGH and entry.rates and entry.rates[1] == 0.0 and entry.stack:
             return _tell_no_rate(audit, entry)
         steps = [each for each in story if each.kind is Kind.STEP]
-        if len(steps) >= 2 * ENOUGH and not any(each.written for each in steps) and not _any_backward(audit):
+        idle = len(steps) >= 2 * ENOUGH and not any(each.written for each in steps)
+        if idle and entry.stack and hasattr(torch.optim, entry.kind) and not _any_backward(audit):
             return _tell_no_backward(audit, steps)
         if (
             len(steps) >= 2 * ENOUGH

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from itertools import pairwise
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.schedules import Schedule
+from whence.rules.optimizer.by_hand import rate_gone, rate_set_in_vain
 from whence.rules.optimizer.plateau import goes_the_other_way, other_mode
 from whence.rules.optimizer.stepping import (
     behind_each_update,
@@ -18,7 +20,10 @@ from whence.rules.optimizer.stepping import (
 )
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.blocks import statements_around, target_of
+from whence.source.files import program_files
 from whence.source.spots import Spot
+from whence.source.text import last_name, tree_of
 from whence.source.uncalled import UNMADE, called, uncalled_in_program
 
 ENOUGH = 10
@@ -64,13 +69,19 @@ def schedule(audit: Audit) -> Finding | None:
     Cost
         A number for each step of a scheduler.
     """
-    if not audit.final:
-        return None
+    if (found := rate_set_in_vain(audit) or rate_gone(audit)) is not None or not audit.final:
+        return found
     for story in audit.schedules.known:
         if not story.steps:
             found = _never_stepped(audit, story)
         elif story.steps >= ENOUGH and _is_stepped_for_updates(story):
-            found = _gone(audit, story) or _for_epochs(audit, story) or _swinging(audit, story) or _long(audit, story)
+            found = (
+                _gone(audit, story)
+                or _for_epochs(audit, story)
+                or _swinging(audit, story)
+                or _for_parts_of_updates(audit, story)
+                or _long(audit, story)
+            )
         else:
             found = _once_an_epoch(audit, story)
         found = found or _ahead(audit, story) or _the_other_way(audit, story)
@@ -147,6 +158,23 @@ def _swinging(audit: Audit, story: Schedule) -> Finding | None:
     )
 
 
+def _for_parts_of_updates(audit: Audit, story: Schedule) -> Finding | None:
+    """As long as there are updates, and stepped for every backward of those that are added up for one."""
+    planned, updates = story.planned, story.updates
+    if not planned or updates < ENOUGH or story.steps < 1.8 * updates or abs(planned - updates) > 0.05 * updates:
+        return None
+    return _tell(
+        audit,
+        story,
+        verdict=f"{story.kind} is made for the {planned} updates of the run, and is stepped {story.steps} times: "
+        + ("the rate goes down and up again" if story.swings else "it is over long before the run is"),
+        what=f"{story.steps / updates:.3g} steps of the scheduler for each of the optimizer's",
+        why="Gradients of several batches are added up for an update; the scheduler is stepped for every batch.",
+        fix="Call the scheduler's step where the optimizer's is called.",
+        patch=None,
+    )
+
+
 def _runs(story: Schedule) -> int:
     """How often the rate goes one way."""
     ways = [after > before for before, after in pairwise(story.rates) if after != before]
@@ -193,7 +221,7 @@ def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
     if entry is None or not story.is_plain or others or entry.steps < FEWEST_UPDATES or len(set(entry.rates)) != 1:
         return None
     unmade = uncalled_in_program("step")
-    is_sure = epochs >= FEWEST_EPOCHS or bool(unmade)
+    is_sure = (epochs >= FEWEST_EPOCHS and not _waits(story)) or bool(unmade)
     return _tell(
         audit,
         story,
@@ -206,6 +234,26 @@ def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
         named=unmade[0] if len(unmade) == 1 else None,
         severity=Severity.WARNING if is_sure else Severity.INFO,
     )
+
+
+def _waits(story: Schedule) -> bool:
+    """Whether its step is written, and hangs on something that may come later: the number of the epoch."""
+    made = target_of(story.built[0]) if story.built else None
+    name = made[0].rpartition(".")[2] if made is not None else None
+    calls = [
+        node
+        for filename in program_files()
+        for node in ast.walk(tree_of(filename) or ast.Module([], []))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
+    ]
+    own = [each for each in calls if isinstance(each.func, ast.Attribute) and last_name(each.func.value) == name]
+    return any(isinstance(above, ast.If) and _compares(above.test) for each in own for above in statements_around(each))
+
+
+def _compares(test: ast.expr) -> bool:
+    """`epoch >= 10`, and not `scheduler is not None`."""
+    found = [each for each in ast.walk(test) if isinstance(each, ast.Compare)]
+    return any(not isinstance(op, ast.Is | ast.IsNot) for each in found for op in each.ops)
 
 
 def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
