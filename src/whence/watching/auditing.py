@@ -137,7 +137,7 @@ class Auditor:
         if kind is Kind.READ and self.files.is_data(stack):
             return
         subject, written, detail = FACTS[kind](args, kwargs, result)
-        if kind is Kind.CLEAR:
+        if kind in (Kind.CLEAR, Kind.UNSCALE):
             detail["versions"], detail["number"] = self._age(), self.passes.tape.count
         if kind is Kind.CLIP and detail["empty"] and written:
             detail["are_gradients"] = set(written) <= {id(each.grad) for each in self._owned()}
