@@ -7,6 +7,7 @@ import ast
 from whence.finding import Confidence, Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
+from whence.rules.optimizer.champions import champion_is_the_model, is_the_better
 from whence.rules.optimizer.copying import NameGiven, deep_copied, definition_of, name_given
 from whence.rules.optimizer.itself import average_of_itself, mixed_with_itself, restored_from_itself
 from whence.rules.optimizer.targets import (
@@ -18,7 +19,6 @@ from whence.rules.optimizer.targets import (
 )
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.blocks import statements_around
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -45,7 +45,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
         that an optimizer trains, or is a copy.copy of the trained one. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory. Or a
         weight is mixed with itself, as a target is with the weights that it follows; or is written back from its own memory. Or three
         states of one module, taken at one line after different steps, are there at once; or one that was taken whenever a number was better is
-        written to a file later.
+        written to a file later, or the module itself is kept so by another name.
     How to fix it
         copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
     When it stays silent
@@ -71,6 +71,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
         or _two_names(audit)
         or _states_of_one_memory(audit)
         or _saved_too_late(audit)
+        or champion_is_the_model(audit)
         or average_of_itself(audit)
         or restored_from_itself(audit)
         or mixed_with_itself(audit)
@@ -156,7 +157,7 @@ def _saved_too_late(audit: Audit) -> Finding | None:
     for save in audit.loop.of(Kind.SAVE):
         for taken in save.detail["kept"]:
             times = {each.step for each in audit.loop.of(Kind.STATE) if each.site == taken.site}
-            if taken.step >= save.step or len(times) < 2 or taken.site is None or not _is_the_better(taken.site):
+            if taken.step >= save.step or len(times) < 2 or taken.site is None or not _is_taken_if_better(taken.site):
                 continue
             return tell_silent(
                 audit,
@@ -175,17 +176,9 @@ def _saved_too_late(audit: Audit) -> Finding | None:
     return None
 
 
-def _is_the_better(site: Site) -> bool:
-    """Whether a line is reached only where one number is above or below another."""
+def _is_taken_if_better(site: Site) -> bool:
     statement = site.statement()
-    tests = [each.test for each in statements_around(statement) if isinstance(each, ast.If)] if statement else []
-    return any(
-        isinstance(op, ast.Lt | ast.Gt | ast.LtE | ast.GtE)
-        for test in tests
-        for each in ast.walk(test)
-        if isinstance(each, ast.Compare)
-        for op in each.ops
-    )
+    return statement is not None and is_the_better(statement)
 
 
 def _is_copied(site: Site) -> bool:
