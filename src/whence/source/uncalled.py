@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from whence.source.definitions import FunctionNode, own_nodes
 from whence.source.edits import diff_of, insert_after
-from whence.source.files import program_files
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import function_node, tree_of
@@ -32,9 +31,8 @@ def uncalled_beside(site: Site | None, name: str) -> Spot | None:
     return Spot.of_node(site.filename, found[0]) if len(found) == 1 else None
 
 
-def uncalled_in_program(name: str) -> list[Spot]:
-    """All of them in the program's own files."""
-    trees = ((filename, tree_of(filename)) for filename in program_files())
+def uncalled_in_program(name: str, files: Iterable[str]) -> list[Spot]:
+    trees = ((filename, tree_of(filename)) for filename in files)
     scopes = [
         (filename, scope)
         for filename, tree in trees

@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
-from whence.ledgers.loop import OptimizerEntry
+from whence.ledgers.loop import Kind, OptimizerEntry
 from whence.rules.optimizer.rates import lines_that_set_rates
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.blocks import LOOPS, dotted, statements_around
@@ -20,6 +20,12 @@ from whence.source.text import enclosing, last_name, text_of, tree_of
 LONG_ENOUGH = 50
 
 
+def files_of(audit: Audit) -> list[str]:
+    """The program's files, with those that optimizers are built and stepped in."""
+    stacks = (*(each.stack for each in audit.built), *(each.stack for each in audit.loop.of(Kind.STEP)))
+    return program_files({site.filename for stack in stacks for site in stack})
+
+
 def rate_set_in_vain(audit: Audit) -> Finding | None:
     """`optimizer.lr = rate`: an attribute that nothing reads."""
     for entry in audit.built:
@@ -29,7 +35,7 @@ def rate_set_in_vain(audit: Audit) -> Finding | None:
         said, used = vars(optimizer)["lr"], optimizer.param_groups[0].get("lr")
         if type(said) not in (int, float) or type(used) not in (int, float) or said == used:
             continue
-        lines = [each for each in _attributes_set() if isinstance(each.node(), ast.Assign)]
+        lines = [each for each in _attributes_set(audit) if isinstance(each.node(), ast.Assign)]
         spot = lines[0] if len(lines) == 1 else None
         return tell_silent(
             audit,
@@ -54,10 +60,10 @@ def _is_torchs(optimizer: Optimizer) -> bool:
     return type(optimizer).__module__.startswith("torch.optim.")
 
 
-def _attributes_set() -> list[Spot]:
+def _attributes_set(audit: Audit) -> list[Spot]:
     return [
         Spot.of_node(filename, node)
-        for filename in program_files()
+        for filename in files_of(audit)
         for node in ast.walk(tree_of(filename) or ast.Module([], []))
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == "lr"
     ]
@@ -77,7 +83,7 @@ def rate_gone(audit: Audit) -> Finding | None:
         if not audit.final or entry.steps < LONG_ENOUGH or entry.gone <= 0.5 * entry.steps or not entry.stack:
             continue
         plan = audit.schedules.of(entry.ref)
-        spot = _where_set() if plan is None or not plan.steps else None
+        spot = _where_set(audit) if plan is None or not plan.steps else None
         if spot is not None:
             return _tell_gone(audit, entry, spot)
     return None
@@ -102,16 +108,16 @@ def _tell_gone(audit: Audit, entry: OptimizerEntry, spot: Spot) -> Finding | Non
     )
 
 
-def _where_set() -> Spot | None:
+def _where_set(audit: Audit) -> Spot | None:
     """The only line that sets a rate; the only call of its function, where that stands in a loop."""
-    lines = lines_that_set_rates(program_files())
+    lines = lines_that_set_rates(files_of(audit))
     node = lines[0].node() if len(lines) == 1 else None
     function = enclosing(node, ast.FunctionDef) if node is not None else None
     if not isinstance(function, ast.FunctionDef):
         return lines[0] if len(lines) == 1 else None
     calls = [
         Spot.of_node(filename, each)
-        for filename in program_files()
+        for filename in files_of(audit)
         for each in ast.walk(tree_of(filename) or ast.Module([], []))
         if isinstance(each, ast.Call) and dotted(each.func) is not None and last_name(each.func) == function.name
     ]

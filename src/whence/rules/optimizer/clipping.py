@@ -27,7 +27,7 @@ def ineffective_clip(audit: Audit) -> Finding | None:
 
     What happened
         Gradients are clipped after the step that used them, or before there are any; or the parameters are in an iterator that was at its
-        end, so that nothing is clipped.
+        end, or gradients are given in place of the weights that have them, so that nothing is clipped.
     Why it matters
         The updates are those of unclipped gradients; the spikes that clipping was to prevent are there.
     How it is detected

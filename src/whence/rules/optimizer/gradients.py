@@ -176,7 +176,7 @@ def no_update(audit: Audit) -> Finding | None:
     """The loop runs and no parameter changes.
 
     What happened
-        Gradients are computed again and again, and no step uses them: step is never called, or stands behind a condition that never
+        backward is never called. Or gradients are computed again and again, and no step uses them: step is never called, or stands behind a condition that never
         holds, is called when there are no gradients, or the learning rate is zero. Or the program changes the weights by itself, beside an optimizer that it clears or schedules.
     Why it matters
         Nothing is learnt; or it is learnt without the momentum, the decay and the schedule that were asked for.

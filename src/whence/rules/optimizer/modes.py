@@ -2,7 +2,7 @@
 
 What happened
     eval() was called for a validation and train() was not called afterwards; or a model with dropout or batch normalisation is
-    evaluated in training mode; or F.dropout is called without training=, which drops in both modes.
+    evaluated in training mode, as model.eval is named and not called, maybe; or F.dropout is called without training=, which drops in both modes.
 Why it matters
     In eval mode nothing is dropped and running statistics stand still, so that the model trains as something else than it was
     designed to be. In training mode an evaluation is random, depends on the other samples of the batch, and changes the running statistics.
@@ -33,6 +33,7 @@ from whence.ledgers.loop import Kind
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import behind_losses
 from whence.rules.operations import LOSSES
+from whence.rules.optimizer.by_hand import files_of
 from whence.rules.optimizer.switching import back_to_training, into_evaluation
 from whence.rules.rule import Rank, audit_rule, call_rule, study_rule
 from whence.rules.shape.layers import root_of
@@ -160,7 +161,9 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
 def _eval_is_only_named(audit: Audit) -> Finding | None:
     """`model.eval` as a statement: what is run after it need not be looked at."""
     has_models = any(has_modes(part) for each in audit.modules.roots() for part in each.modules())
-    spots = uncalled_in_program("eval") if has_models and any(entry.steps for entry in audit.built) else []
+    spots = (
+        uncalled_in_program("eval", files_of(audit)) if has_models and any(entry.steps for entry in audit.built) else []
+    )
     if not spots:
         return None
     return tell_silent(

@@ -9,7 +9,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.schedules import Schedule
-from whence.rules.optimizer.by_hand import rate_gone, rate_set_in_vain
+from whence.rules.optimizer.by_hand import files_of, rate_gone, rate_set_in_vain
 from whence.rules.optimizer.plateau import goes_the_other_way, other_mode
 from whence.rules.optimizer.stepping import (
     behind_each_update,
@@ -21,7 +21,6 @@ from whence.rules.optimizer.stepping import (
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.blocks import statements_around, target_of
-from whence.source.files import program_files
 from whence.source.spots import Spot
 from whence.source.text import last_name, tree_of
 from whence.source.uncalled import UNMADE, called, uncalled_in_program
@@ -47,7 +46,7 @@ def schedule(audit: Audit) -> Finding | None:
 
     What happened
         A schedule that counts epochs is stepped for every batch, or one that counts batches once an epoch, or its horizon is counted in
-        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is never stepped. Or it is stepped before the
+        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is never stepped, or the program sets a rate itself that nothing reads (`optimizer.lr`), or lowers it in every step. Or it is stepped before the
         optimizer, so that every rate comes too early. Or it waits for a metric to stop falling and is given one that is to rise. Or it is
         shorter than the loop: OneCycleLR raises after its last step.
     Why it matters
@@ -64,7 +63,7 @@ def schedule(audit: Audit) -> Finding | None:
     How to fix it
         Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
     When it stays silent
-        Warm-ups (also those that are stepped first, so as not to begin at zero), cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
+        Schedules whose step hangs on a number that was not reached (a note). Warm-ups (also those that are stepped first, so as not to begin at zero), cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
         the end of the schedule.
     Cost
         A number for each step of a scheduler.
@@ -220,8 +219,8 @@ def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
     epochs = max((len(each.epochs) for each in audit.batches.trained()), default=0)
     if entry is None or not story.is_plain or others or entry.steps < FEWEST_UPDATES or len(set(entry.rates)) != 1:
         return None
-    unmade = uncalled_in_program("step")
-    is_sure = (epochs >= FEWEST_EPOCHS and not _waits(story)) or bool(unmade)
+    unmade = uncalled_in_program("step", files_of(audit))
+    is_sure = (epochs >= FEWEST_EPOCHS and not _waits(audit, story)) or bool(unmade)
     return _tell(
         audit,
         story,
@@ -236,13 +235,13 @@ def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
     )
 
 
-def _waits(story: Schedule) -> bool:
+def _waits(audit: Audit, story: Schedule) -> bool:
     """Whether its step is written, and hangs on something that may come later: the number of the epoch."""
     made = target_of(story.built[0]) if story.built else None
     name = made[0].rpartition(".")[2] if made is not None else None
     calls = [
         node
-        for filename in program_files()
+        for filename in files_of(audit)
         for node in ast.walk(tree_of(filename) or ast.Module([], []))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
     ]
