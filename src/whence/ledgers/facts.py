@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -69,8 +71,22 @@ def _subject(args: Any, _kwargs: Any, _result: Any) -> Facts:
     return args[0], (), {}
 
 
+def _state(args: Any, _kwargs: Any, result: Any) -> Facts:
+    """A state, by a reference that does not keep it, if its tensors are the module's own."""
+    own = set(memory_of(nn.Module.parameters(args[0]))) if isinstance(result, OrderedDict) else set()
+    weights = list(result.values()) if own else []
+    shares = any(isinstance(each, torch.Tensor) and storage_of(each) in own for each in weights)
+    return args[0], (), {"state": weakref.ref(result) if shares else None}
+
+
 def _restore(args: Any, _kwargs: Any, _result: Any) -> Facts:
     return args[0], (), {"by": type(args[0])}
+
+
+def _save(args: Any, kwargs: Any, _result: Any) -> Facts:
+    """What is written to a file: a state, or states by their names."""
+    given = args[0] if args else kwargs.get("obj")
+    return None, (), {"held": [id(each) for each in (given, *(given.values() if type(given) is dict else ()))]}
 
 
 def _load(args: Any, kwargs: Any, result: Any) -> Facts:
@@ -144,9 +160,10 @@ FACTS: dict[Kind, Callable[[Any, Any, Any], Facts]] = {
     Kind.CLIP: _clip,
     Kind.SCALE: _scale,
     Kind.UNSCALE: _unscale,
-    Kind.STATE: _subject,
+    Kind.STATE: _state,
     Kind.LOAD: _load,
     Kind.RESTORE: _restore,
     Kind.READ: _read,
+    Kind.SAVE: _save,
     Kind.CAST: _cast,
 }

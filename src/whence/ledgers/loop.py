@@ -16,6 +16,8 @@ from whence.source.sites import Site
 from whence.tape.trip import RateTrial
 
 MOST_EVENTS = 4096
+RUN_DOWN = 0.1
+GONE = 1e-3
 
 
 class Kind(Enum):
@@ -36,6 +38,7 @@ class Kind(Enum):
     LOAD = auto()
     RESTORE = auto()
     READ = auto()
+    SAVE = auto()
     BEGUN = auto()
     """The first update after a file was read, if no state was loaded in between."""
     CAST = auto()
@@ -96,6 +99,8 @@ class OptimizerEntry:
     rates: tuple[float, ...] = ()
     """The smallest and the largest learning rate it stepped with."""
     climb: Climb = field(default_factory=Climb)
+    gone: int = 0
+    """Steps with less than a thousandth of the largest rate before them."""
     overshot: RateTrial | None = None
     """An update of its that threw up the loss, and would not have done so at a smaller rate."""
     steps: int = 0
@@ -111,6 +116,17 @@ class OptimizerEntry:
     @property
     def optimizer(self) -> Optimizer | None:
         return self.ref()
+
+    def note_rate(self, rate: float) -> None:
+        if rate != self.climb.rate or self.climb.factor != 1.0:
+            self.climb.note(rate)
+            if rate not in self.rates:
+                self.rates = min(rate, *self.rates, rate), max(rate, *self.rates, rate)
+        self.gone += rate < GONE * self.rates[-1]
+
+    def has_run_down(self) -> bool:
+        """Whether a schedule has brought its rate near zero: what is built after it begins a new cycle."""
+        return bool(self.rates) and self.climb.rate <= RUN_DOWN * self.rates[-1]
 
 
 class LoopLedger:
@@ -165,6 +181,21 @@ class LoopLedger:
             for each in self.of(Kind.BACKWARD, Kind.STEP, Kind.CLEAR, Kind.CLIP, Kind.UNSCALE)
             if (each.detail["entry"] is entry if each.kind is Kind.STEP else bool(each.written & entry.weights))
         ]
+
+    def states_kept(self) -> Iterator[list[Event]]:
+        """States that are still there of those that one line took of one module, the last one of each step of the program."""
+        there: dict[tuple[Site | None, int], dict[int, Event]] = {}
+        for event in self.of(Kind.STATE):
+            reference, module = event.detail["state"], event.subject() if event.subject is not None else None
+            if module is not None and reference is not None and reference() is not None:
+                there.setdefault((event.site, id(module)), {})[event.step] = event
+        return (list(each.values()) for each in there.values())
+
+    def states_among(self, identities: Iterable[int]) -> list[Event]:
+        """Where states were taken that are there by these identities."""
+        known = set(identities)
+        kept = [(each, each.detail["state"]) for each in self.of(Kind.STATE) if known]
+        return [each for each, ref in kept if ref is not None and (one := ref()) is not None and id(one) in known]
 
     def last(self, kind: Kind, subject: Any) -> Event | None:
         return next((each for each in reversed(self.events) if each.kind is kind and each.is_about(subject)), None)

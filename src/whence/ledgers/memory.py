@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from whence.ledgers.reaching import Alias, elements, reachable
+from whence.ledgers.reaching import Alias, elements, parts, reachable
 from whence.ledgers.repeats import RepeatLedger
 from whence.source.sites import Site
 from whence.tape.tape import node_of, storage_of
@@ -46,6 +46,8 @@ class Holding:
     """The weights of its graphs have changed since: no backward can use them."""
     bounded: bool = False
     """It lets go of the oldest by itself."""
+    of_tensors: bool = True
+    """Its elements are tensors, and not records that have some."""
 
     @property
     def was_emptied(self) -> bool:
@@ -111,7 +113,8 @@ class MemoryLedger:
         if not size or (bounded and not outlived):
             return None
         kind = type(thing).__name__
-        holding = Holding([alias], kind, graph, ends=_ends(thing), outlived=outlived, bounded=bounded)
+        plain = all(issubclass(type(each), torch.Tensor) for each in elements(thing)[-FEWEST:])
+        holding = Holding([alias], kind, graph, ends=_ends(thing), outlived=outlived, bounded=bounded, of_tensors=plain)
         return self._enter("container", id(thing), step, length, size, holding)
 
     def _tensor(self, step: int, alias: Alias, tensor: torch.Tensor) -> Holding | None:
@@ -209,11 +212,7 @@ def _tensors(thing: Any) -> list[torch.Tensor]:
 
 
 def _inside(thing: Any) -> list[torch.Tensor]:
-    if type(thing) in (tuple, list) and len(thing) < 16:
-        return [each for each in thing if issubclass(type(each), torch.Tensor)]
-    if type(thing) is dict and len(thing) < 16:
-        return [each for each in thing.values() if issubclass(type(each), torch.Tensor)]
-    return []
+    return [each for each in parts(thing) if issubclass(type(each), torch.Tensor)]
 
 
 def _oldest(tensor: torch.Tensor) -> int:

@@ -34,6 +34,7 @@ class OptimizerLedger:
             and before.weights == entry.weights
             and before.version == entry.version
             and before.stateful
+            and not before.has_run_down()
         )
         del self.entries[:-MOST]
 
@@ -68,10 +69,8 @@ class OptimizerLedger:
             entry.weights |= {id(each) for each in all_weights_of(optimizer)}
             self._note_loaded(entry, optimizer)
         rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
-        if isinstance(rate, float | int) and (rate != entry.climb.rate or entry.climb.factor != 1.0):
-            entry.climb.note(rate)
-            if rate not in entry.rates:
-                entry.rates = min(rate, *entry.rates, rate), max(rate, *entry.rates, rate)
+        if isinstance(rate, float | int):
+            entry.note_rate(rate)
         return entry
 
     def updated(self, optimizer: Optimizer) -> None:

@@ -104,6 +104,18 @@ def elements(container: Any) -> list[Any]:
     return list((deque if issubclass(type(container), deque) else list).__iter__(container))
 
 
+def parts(thing: Any) -> list[Any]:
+    """What a small record holds: a tuple, with names or without, a list, a dict, or an object of the program's own."""
+    kind = type(thing)
+    if issubclass(kind, tuple):
+        held = list(tuple.__iter__(thing))
+    elif issubclass(kind, list | dict):
+        held = elements(thing)
+    else:
+        held = list(_attributes(thing).values()) if _is_programs(kind) else []
+    return held if len(held) < FEW else []
+
+
 def _is_plain(kind: type) -> bool:
     return kind.__module__ in ("builtins", "collections")
 

@@ -40,6 +40,8 @@ class Schedule:
     """The whole numbers that this function knows: the length of a warm-up, of the run."""
     chosen: float = 0.0
     """The optimizer's rate before any schedule."""
+    is_plain: bool = False
+    """It is torch's own, and whoever steps it is seen to."""
     mode: str = ""
     """Which way a metric is to go that it waits for: min, max."""
     metrics: array[float] = field(default_factory=lambda: array("d"))
@@ -168,6 +170,7 @@ class ScheduleLedger:
             next((each.__code__ for each in formulas if isinstance(each, FunctionType)), None),
             frozenset(number for each in formulas for number in _numbers_of(each)),
             _chosen(optimizer),
+            type(scheduler).__module__ == "torch.optim.lr_scheduler",
             str(getattr(scheduler, "mode", "")),
         )
         self.known.append(made)

@@ -55,6 +55,7 @@ class LoopSensor(Sensor):
         self._wrap(Optimizer, "load_state_dict", self._reporting(Kind.RESTORE))
         self._wrap(GradScaler, "load_state_dict", self._reporting(Kind.RESTORE))
         self._wrap(torch, "load", self._reporting(Kind.READ))
+        self._wrap(torch, "save", self._announcing(Kind.SAVE))
         self._wrap(GradScaler, "update", self._announcing(Kind.RESCALE))
         for scheduler in SCHEDULERS:
             self._wrap(scheduler, "step", self._reporting(Kind.SCHEDULE))

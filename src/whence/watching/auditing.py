@@ -89,8 +89,12 @@ class Auditor:
         if kind is Kind.READ and self.files.is_data(stack):
             return
         subject, written, detail = FACTS[kind](args, kwargs, result)
-        if kind is Kind.CLEAR:
+        if kind in (Kind.CLEAR, Kind.UNSCALE):
             detail["versions"], detail["number"] = self.optimizers.age(), self.passes.tape.count
+        if kind is Kind.CLIP and detail["empty"] and written:
+            detail["are_gradients"] = set(written) <= {id(each.grad) for each in self.optimizers.weights()}
+        if kind is Kind.SAVE:
+            detail["kept"] = self.loop.states_among(detail.pop("held"))
         if kind in (Kind.LOAD, Kind.READ):
             detail["made"] = {each: each.steps for each in self.optimizers.entries}
             detail["steps"] = sum(detail["made"].values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from types import FrameType
+from typing import Any
 
 from torch.utils.data import DataLoader
 
@@ -25,7 +26,7 @@ from whence.source.seeds import MIXING, PICKING
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.statements import import_of, line_before, move_before, reached
-from whence.source.text import enclosing, last_name, parent_of, root_name, statement_of, text_of, tree_of
+from whence.source.text import enclosing, function_node, last_name, parent_of, root_name, statement_of, text_of, tree_of
 
 ORDERING = frozenset({"sampler", "batch_sampler", "shuffle", None})
 LAZY = (ast.Call, ast.GeneratorExp)
@@ -115,23 +116,58 @@ def _draws(node: ast.AST, filename: str) -> bool:
     return any(each in MIXING | PICKING or each.startswith("rand") for each in names)
 
 
-def told_the_epoch(site: Site | None, part: str, frames: list[FrameType]) -> str | None:
-    """`loader.sampler.set_epoch(epoch)` before the loop over a loader, with what the loop around it counts."""
-    statement = site.statement() if site is not None else None
-    if site is None or not isinstance(statement, ast.For):
+def epoch_told(stack: tuple[Site, ...], part: str, frames: list[FrameType]) -> Spot | None:
+    """The call that tells a part of a loader the epoch, in the function that goes over the loader."""
+    over = _loop_over(stack[0] if stack else None, frames)
+    if over is None:
         return None
-    loader = iterated(statement.iter)
-    name, counting = dotted(loader), enclosing(statement, *LOOPS, *SCOPES)
-    frame = next((each for each in frames if each.f_code is site.f_code), None)
-    if name is None or frame is None or not isinstance(counting, ast.For) or not isinstance(counting.target, ast.Name):
+    loader, _, frame = over
+    own = getattr(loader, part, None)
+    scope = function_node(stack[0])
+    for node in own_nodes(scope) if scope is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr="set_epoch"), args=[_]):
+                try:
+                    if own is not None and look(owner, frame) is own:
+                        return Spot.of_node(stack[0].filename, node)
+                except Unknown:
+                    continue
+    return None
+
+
+def _loop_over(site: Site | None, frames: list[FrameType]) -> tuple[DataLoader[Any], ast.For, FrameType] | None:
+    """A loader, the loop over it, and the variables there."""
+    statement = site.statement() if site is not None else None
+    frame = next((each for each in frames if site is not None and each.f_code is site.f_code), None)
+    if not isinstance(statement, ast.For) or frame is None:
         return None
     try:
-        is_loader = isinstance(look(loader, frame), DataLoader)
+        loader = look(iterated(statement.iter), frame)
     except Unknown:
         return None
-    counts = isinstance(counting.iter, ast.Call) and last_name(counting.iter.func) in ("range", "trange")
-    if not is_loader or not counts:
+    return (loader, statement, frame) if isinstance(loader, DataLoader) else None
+
+
+def told_the_epoch(site: Site | None, part: str, frames: list[FrameType]) -> str | None:
+    """`loader.sampler.set_epoch(epoch)` before the loop over a loader, with what the loop around it counts.
+
+    Where the loader is told already, with the number of something else, the number alone.
+    """
+    over = _loop_over(site, frames)
+    if site is None or over is None:
         return None
+    _, statement, _ = over
+    name, counting = dotted(iterated(statement.iter)), enclosing(statement, *LOOPS, *SCOPES)
+    if name is None or not isinstance(counting, ast.For) or not isinstance(counting.target, ast.Name):
+        return None
+    if not isinstance(counting.iter, ast.Call) or last_name(counting.iter.func) not in ("range", "trange"):
+        return None
+    told = epoch_told((site,), part, frames)
+    call = told.node() if told is not None else None
+    if isinstance(call, ast.Call):
+        if counting not in statements_around(call) or names_in(call.args[0]) & bound_by(counting):
+            return None
+        return diff_of(replace_node(site.filename, call.args[0], counting.target.id))
     return diff_of(line_before(site.filename, statement, f"{name}.{part}.set_epoch({counting.target.id})"))
 
 

@@ -28,8 +28,8 @@ from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.ledgers.orders import alike
 from whence.lineage.constructors import argument_given
 from whence.lineage.datasets.epochs import Cause, Standing
-from whence.rules.data.edits import told_the_epoch
-from whence.rules.optimizer.aliased import definition_of
+from whence.rules.data.edits import epoch_told, told_the_epoch
+from whence.rules.optimizer.copying import definition_of
 from whence.rules.rule import audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.seeds import seeding_before
@@ -81,6 +81,15 @@ class Told:
 
 def _told(entry: LoaderEntry, standing: Standing, epochs: list[Epoch], audit: Audit) -> Told | None:
     thing = "the dataset" if standing.part == "dataset" else "the sampler"
+    alike_told = epoch_told(epochs[-1].stack, standing.part, audit.frames) if standing.cause is Cause.NUMBER else None
+    if alike_told is not None and not standing.is_out_of_reach:
+        return Told(
+            alike_told,
+            f"{thing} is told the same epoch each time",
+            f"{standing.kind} draws by its seed and its epoch, and what this tells it does not change.",
+            "Tell it the number of the epoch that is about to begin.",
+            "told of another epoch, in a child process, it gives another order",
+        )
     if standing.cause in (Cause.NUMBER, Cause.SIGNAL):
         return Told(
             made_at(entry.info.stack, standing),

@@ -14,7 +14,7 @@ from whence.ledgers.weights import WeightEntry
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.properties import Property
 from whence.lineage.switches import switch_around
-from whence.rules.gradient.no_graph import cut_text
+from whence.rules.gradient.no_graph import cut_text, is_copied
 from whence.rules.gradient.numbers import TO_NUMBERS, number_in_loss
 from whence.rules.gradient.sampled import drawn_without_way
 from whence.rules.operations import SAME_NUMBERS
@@ -223,6 +223,8 @@ def detached(audit: Audit) -> Finding | None:
 def _why(cut: Call) -> str:
     if not cut.grad_mode:
         return "It ran with gradients switched off, so that the weights in it are constants to the loss."
+    if is_copied(cut):
+        return "A copy has weights of its own: gradients of what it computes go to these, and not to the weights that it was copied from."
     if cut.changed or cut.name == "data.__set__":
         return "The numbers are copied into another weight's memory, past autograd: to the loss that weight is a leaf, made from nothing."
     came = "begins a graph of its own" if any(each.requires_grad for each in cut.outputs) else "has none"
@@ -230,6 +232,8 @@ def _why(cut: Call) -> str:
 
 
 def _fix(cut: Call, leaves: bool) -> str:
+    if is_copied(cut):
+        return "Hand the gradients over before the step: p.grad = q.grad for each weight p and its copy q; or compute the loss with the weights themselves."
     if cut.changed or cut.name == "data.__set__":
         return "Compute with the tensor itself: torch.nn.functional.linear(x, w, b), or torch.func.functional_call(layer, {'weight': w}, x)."
     if cut.name in WRAPS and not leaves:

@@ -179,7 +179,15 @@ def _all_are_frozen(failed: FailedCall) -> bool:
     return bool(weights) and not any(each.requires_grad for each in weights)
 
 
+def is_copied(cut: Call) -> bool:
+    """A module is copied there: torch reads the .data of its weights for that."""
+    node = cut.site.node() if cut.site is not None else None
+    return isinstance(node, ast.Call) and last_name(node.func) == "deepcopy"
+
+
 def cut_text(cut: Call) -> str:
+    if is_copied(cut):
+        return "deepcopy"
     return {"data.__get__": ".data", "item": ".item()", "detach": ".detach()", "numpy": ".numpy()"}.get(
         cut.name, cut.name
     )

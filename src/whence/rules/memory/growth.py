@@ -193,7 +193,7 @@ def _tell(
         patch=_carried_without_graph(spot, holding)
         if holding.kind == "tensor"
         else _cut_off(spot)
-        if holding.graph and _are_small(holding)
+        if holding.graph and holding.of_tensors and _are_small(holding)
         else None,
     )
 

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import ast
 
-from whence.finding import Finding
+from whence.finding import Confidence, Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
-from whence.rules.optimizer.targets import gives_targets, run_without_gradients
+from whence.rules.optimizer.champions import champion_is_the_model, is_the_better
+from whence.rules.optimizer.copying import NameGiven, deep_copied, definition_of, name_given
+from whence.rules.optimizer.itself import average_of_itself, mixed_with_itself, restored_from_itself
+from whence.rules.optimizer.targets import (
+    gives_targets,
+    run_without_gradients,
+    runs_by_name,
+    trained_as,
+    trained_memory,
+)
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
-from whence.source.definitions import find_attribute, find_definition
-from whence.source.edits import diff_of, insert_after, replace_node
+from whence.rules.telling import spot_at, tell_silent
+from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.statements import import_of
-from whence.source.text import enclosing, function_node, parent_of, text_of, tree_of
+from whence.source.text import parent_of, text_of, tree_of
 from whence.tape.scopes import Scope
-from whence.tape.tape import Call, Value, storage_of
+from whence.tape.tape import storage_of
 
-MOST_CALLS = 2_000
-FOLLOWS = frozenset({"add_", "lerp_", "copy_", "__iadd__"})
-ALIASES = frozenset({"data.__get__", "detach"})
+SEVERAL = 3
 
 
 @audit_rule("optimizer/aliased-weights", Rank.CAUSE)
@@ -38,7 +43,9 @@ def aliased_weights(audit: Audit) -> Finding | None:
         load_state_dict is given tensors that are the module's own memory, after steps have changed it, or under another name. Or a
         network that is only run without gradients, and whose results a loss is made from, has all its weights in the memory of those
         that an optimizer trains, or is a copy.copy of the trained one. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory. Or a
-        weight is mixed with itself, as a target is with the weights that it follows.
+        weight is mixed with itself, as a target is with the weights that it follows; or is written back from its own memory. Or three
+        states of one module, taken at one line after different steps, are there at once; or one that was taken whenever a number was better is
+        written to a file later, or the module itself is kept so by another name.
     How to fix it
         copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
     When it stays silent
@@ -58,7 +65,17 @@ def aliased_weights(audit: Audit) -> Finding | None:
             found = _kept_alias(audit, event)
         if found is not None:
             return found
-    return _target_that_moves(audit) or _shallow_copy(audit) or _average_of_itself(audit) or _mixed_with_itself(audit)
+    return (
+        _target_that_moves(audit)
+        or _shallow_copy(audit)
+        or _two_names(audit)
+        or _states_of_one_memory(audit)
+        or _saved_too_late(audit)
+        or champion_is_the_model(audit)
+        or average_of_itself(audit)
+        or restored_from_itself(audit)
+        or mixed_with_itself(audit)
+    )
 
 
 def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr) -> Finding | None:
@@ -79,16 +96,8 @@ def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr)
         what="load_state_dict copies the weights onto themselves",
         why="Assigning a module, and module.to(...), give the same module under another name: both change with every step.",
         fix="Keep a copy: copy.deepcopy(model).",
-        patch=_deep_copied(spot),
+        patch=deep_copied(spot),
     )
-
-
-def _deep_copied(spot: Spot | None) -> str | None:
-    node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.expr):
-        return None
-    text = f"copy.deepcopy({text_of(spot.filename, node)})"
-    return diff_of(*import_of(spot.filename, "copy"), replace_node(spot.filename, node, text))
 
 
 def _kept_alias(audit: Audit, event: Event) -> Finding | None:
@@ -116,8 +125,60 @@ def _kept_alias(audit: Audit, event: Event) -> Finding | None:
         what=f"load_state_dict at step {event.step} was given the model's own memory, kept since step {kept[-1].step}",
         why="state_dict() gives references to the weights. Every later step changed what was kept.",
         fix="Keep a copy: copy.deepcopy(model.state_dict()).",
-        patch=_deep_copied(Spot.of_site(kept[-1].site)),
+        patch=deep_copied(Spot.of_site(kept[-1].site)),
     )
+
+
+def _states_of_one_memory(audit: Audit) -> Finding | None:
+    """States that were taken after different updates, and are all there: in a list, to be averaged or compared."""
+    for events in audit.loop.states_kept():
+        first, last = events[0], events[-1]
+        if len(events) < SEVERAL or first.site is None:
+            continue
+        return tell_silent(
+            audit,
+            "optimizer/aliased-weights",
+            spot=Spot.of_site(first.site),
+            step=first.step,
+            op="state_dict",
+            confidence=Confidence.LIKELY,
+            verdict=f"the {len(events)} states that are kept are all the live model: they are one and the same",
+            what=f"they were taken after steps {', '.join(str(each.step) for each in events[:3])}"
+            + (f" ... {last.step}" if len(events) > SEVERAL else ""),
+            why="state_dict() gives references to the weights. Every later step, and every load, changed all that was kept.",
+            fix="Keep copies: copy.deepcopy(model.state_dict()).",
+            patch=deep_copied(Spot.of_site(first.site)),
+        )
+    return None
+
+
+def _saved_too_late(audit: Audit) -> Finding | None:
+    """The best state, taken whenever a score was better, and written to a file after further updates."""
+    for save in audit.loop.of(Kind.SAVE):
+        for taken in save.detail["kept"]:
+            times = {each.step for each in audit.loop.of(Kind.STATE) if each.site == taken.site}
+            if taken.step >= save.step or len(times) < 2 or taken.site is None or not _is_taken_if_better(taken.site):
+                continue
+            return tell_silent(
+                audit,
+                "optimizer/aliased-weights",
+                spot=Spot.of_site(taken.site),
+                symptom=spot_at(save.site),
+                step=taken.step,
+                op="state_dict",
+                confidence=Confidence.LIKELY,
+                verdict="the kept state is the live model itself: what is saved are the last weights",
+                what=f"it was taken after step {taken.step}, and written after step {save.step}",
+                why="state_dict() gives references to the weights. Every later step changed what was kept.",
+                fix="Keep a copy: copy.deepcopy(model.state_dict()); or save it when it is taken.",
+                patch=deep_copied(Spot.of_site(taken.site)),
+            )
+    return None
+
+
+def _is_taken_if_better(site: Site) -> bool:
+    statement = site.statement()
+    return statement is not None and is_the_better(statement)
 
 
 def _is_copied(site: Site) -> bool:
@@ -134,26 +195,9 @@ def _is_copied(site: Site) -> bool:
     return False
 
 
-def definition_of(node: ast.expr, site: Site) -> Spot | None:
-    """Where a variable or an attribute of `self` gets its value."""
-    function = function_node(site)
-    tree = tree_of(site.filename)
-    if isinstance(node, ast.Name) and tree is not None:
-        for scope in (function, tree):
-            found = find_definition(node.id, scope, None) if scope is not None else None
-            if found is not None and found.value is not None:
-                return Spot.of_node(site.filename, found.value)
-    if isinstance(node, ast.Attribute) and function is not None:
-        kind = enclosing(function, ast.ClassDef)
-        found = find_attribute(node.attr, kind) if isinstance(kind, ast.ClassDef) else None
-        if found is not None and found.value is not None:
-            return Spot.of_node(site.filename, found.value)
-    return None
-
-
 def _target_that_moves(audit: Audit) -> Finding | None:
     """A network that a loss takes its targets from, and that lies in the memory of the one that is trained."""
-    trained = _trained(audit)
+    trained = trained_memory(audit)
     for scope, module, numbers in run_without_gradients(audit):
         weights = list(module.parameters())
         if not weights or any(audit.is_owned(each) or storage_of(each) not in trained for each in weights):
@@ -216,127 +260,39 @@ def _made_deep(spot: Spot | None) -> str | None:
     return diff_of(replace_node(spot.filename, made.func, f"{module}.deepcopy")) if made.func.attr == "copy" else None
 
 
-def _trained(audit: Audit) -> set[int]:
-    """Where the weights lie that optimizers have."""
-    optimizers = [each.optimizer for each in audit.built]
-    return {
-        storage_of(weight)
-        for optimizer in optimizers
-        for group in (optimizer.param_groups if optimizer is not None else ())
-        for weight in group["params"]
-    }
-
-
-def _average_of_itself(audit: Audit) -> Finding | None:
-    """What follows the weights, as a moving average does, and is the weights: kept in an earlier step, and moved towards its own memory."""
-    trained = _trained(audit)
-    for call in audit.tape.calls:
-        if call.name not in FOLLOWS or call.phase == "optimizer" or call.inner or len(call.operands) < 2:
+def _two_names(audit: Audit) -> Finding | None:
+    """`self.target = self.online` where the weights were to be copied: a loss takes its targets from the network that is trained."""
+    for scope, module, numbers in runs_by_name(audit):
+        call, site = scope.called_from[0].node(), scope.called_from[0]
+        given = name_given(call.func, site, trained_as(audit, module)) if isinstance(call, ast.Call) else None
+        if given is None or not all(audit.is_owned(each) for each in module.parameters()):
             continue
-        follower, weight = call.operands[:2]
-        if follower.storage not in trained or follower.storage != weight.storage or follower.shape != weight.shape:
+        if not isinstance(call, ast.Call) or not gives_targets(audit, numbers):
             continue
-        if follower.tensor is weight.tensor:
-            continue
-        made = _made(follower)
-        if made is None or made.site is None or made.step >= call.step or call.site is None:
-            continue
-        name = next(
-            (audit.modules.name_of(each.tensor) for each in (weight, *made.operands) if each.tensor is not None), ""
-        )
+        one, other = ast.unparse(call.func), ast.unparse(given.value)
         return tell_silent(
             audit,
             "optimizer/aliased-weights",
-            spot=Spot.of_site(made.site),
-            symptom=Spot.of_site(call.site),
-            step=call.step,
-            call=made,
-            verdict=f"what is to follow {name or 'a weight'} shares its memory: it is the trained weight itself",
-            what=f"{call.name} at step {call.step} moves it towards its own memory, kept since step {made.step}",
-            why="A parameter's .data, detach() and state_dict() give its own memory. What is written to the average is written to the "
-            "weights that are trained, and the average is never anything else.",
-            fix="Keep a copy: .clone().",
-            patch=_with_clone(made.site),
+            spot=Spot.of_node(site.filename, given.value),
+            symptom=Spot.of_site(site),
+            step=audit.step,
+            confidence=Confidence.PROVEN if given.was_another else Confidence.LIKELY,
+            verdict=f"{one} and {other} are one and the same network: it moves with every step",
+            what="a loss is made from its results, which are computed without gradients",
+            why="To assign a module is to give it a second name. A target that moves with the network it is the target of holds nothing back.",
+            fix=f"Copy the weights: {one}.load_state_dict({other}.state_dict()), or copy.deepcopy({other}).",
+            patch=_weights_copied(site.filename, given),
         )
     return None
 
 
-def _mixed_with_itself(audit: Audit) -> Finding | None:
-    """`target.copy_(tau * weight + (1 - tau) * target)`, and both are the same trained weight: two names for one network."""
-    trained = _trained(audit)
-    for call in audit.tape.calls:
-        if call.name != "copy_" or call.phase == "optimizer" or call.site is None or len(call.operands) < 2:
-            continue
-        follower, mixture = call.operands[:2]
-        if follower.storage not in trained or _shares(mixture, follower.storage) != 1:
-            continue
-        owner = _looped_over(call.site)
-        spot = definition_of(owner, call.site) if owner is not None else None
-        name = ast.unparse(owner) if owner is not None else "what is to follow the weights"
-        return tell_silent(
-            audit,
-            "optimizer/aliased-weights",
-            spot=spot or Spot.of_site(call.site),
-            symptom=Spot.of_site(call.site),
-            step=call.step,
-            call=call,
-            verdict=f"{name} has the weights that are trained: it is mixed with itself",
-            what="copy_ writes a weight's own numbers to it",
-            why="Assigning a module gives the same module under another name: it moves with every step, and holds nothing back.",
-            fix="Keep a copy: copy.deepcopy(model).",
-            patch=_deep_copied(spot),
-        )
-    return None
-
-
-def _shares(mixture: Value, storage: int) -> float | None:
-    """The sum of the shares that a sum takes of the tensors in one memory; None if it has anything else in it, or only one of them."""
-    whole = mixture.call
-    if whole is None or whole.name not in ("add", "__add__", "__radd__") or len(whole.operands) != 2:
-        return None
-    shares = [_share(each, storage) for each in whole.operands]
-    return round(sum(each for each in shares if each is not None), 6) if None not in shares else None
-
-
-def _share(value: Value, storage: int) -> float | None:
-    call = value.call
-    if (
-        call is None
-        or call.name not in ("mul", "__mul__", "__rmul__")
-        or [each.storage for each in call.operands] != [storage]
-    ):
-        return None
-    return next((float(each) for each in call.args if isinstance(each, int | float)), None)
-
-
-def _looped_over(site: Site) -> ast.expr | None:
-    """`target` of `for a, b in zip(model.parameters(), target.parameters())`, where `b.data.copy_(...)` is written."""
-    node = site.node()
-    written = (
-        {each.id for each in ast.walk(node.func) if isinstance(each, ast.Name)} if isinstance(node, ast.Call) else set()
-    )
-    loop = enclosing(node, ast.For) if node is not None else None
-    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or not isinstance(loop.iter, ast.Call):
-        return None
-    for name, given in zip(loop.target.elts, loop.iter.args, strict=False):
-        if isinstance(name, ast.Name) and name.id in written and isinstance(given, ast.Call):
-            return given.func.value if isinstance(given.func, ast.Attribute) else None
-    return None
-
-
-def _made(value: Value) -> Call | None:
-    """The call that gave a tensor the memory of another, before all that wrote to it in place."""
-    call = value.call
-    for _ in range(MOST_CALLS):
-        if call is None or call.forgotten or not call.changed:
-            break
-        call = next((each.call for each in call.operands if each.storage == value.storage), None)
-    return call if call is not None and call.name in ALIASES else None
-
-
-def _with_clone(site: Site) -> str | None:
-    node = site.node()
-    return diff_of(insert_after(site.filename, node, ".clone()")) if node is not None else None
+def _weights_copied(filename: str, given: NameGiven) -> str | None:
+    """`self.target = self.online` to a copy of the weights, where a network of its own is there; else to a network of its own."""
+    if not given.was_another or not isinstance(given.statement, ast.Assign):
+        return deep_copied(Spot.of_node(filename, given.value))
+    target = text_of(filename, given.statement.targets[0])
+    text = f"{target}.load_state_dict({text_of(filename, given.value)}.state_dict())"
+    return diff_of(replace_node(filename, given.statement, text))
 
 
 def _data_assignment(audit: Audit, scope: Scope) -> Spot | None:

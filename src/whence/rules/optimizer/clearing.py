@@ -21,6 +21,7 @@ from whence.source.edits import diff_of
 from whence.source.sites import Site, variables
 from whence.source.statements import line_after, line_before
 from whence.source.text import enclosing, function_node
+from whence.source.uncalled import UNMADE, called, uncalled_beside
 from whence.tape.replay import plan_for, replay
 
 ENOUGH = 3
@@ -70,11 +71,12 @@ def missing_zero_grad(study: Study) -> Finding | None:
         return _left_by_hook(study, step.site, backward.site, share)
     partial = _clears_others(study, backwards[0])
     mistaken = _clears_in_vain(study, backward) if partial is None else None
+    unmade = uncalled_beside(backward.site, "zero_grad") if partial is None else None
     whose = f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
     return tell_silent(
         study,
         "optimizer/missing-zero-grad",
-        spot=spot_at((partial or mistaken or backward).site),
+        spot=unmade or spot_at(mistaken or (partial or backward).site),
         symptom=spot_at(study.stack[0] if study.stack else None),
         step=study.step,
         op="backward" if partial is None else "zero_grad",
@@ -87,7 +89,7 @@ def missing_zero_grad(study: Study) -> Finding | None:
         else "each backward adds to gradients that an update has used already",
         why="What is cleared here belongs to weights that this backward gives nothing; those that it adds to were not cleared."
         if mistaken is not None
-        else "backward adds to .grad, and nothing cleared it after the last update."
+        else f"backward adds to .grad, and nothing cleared it after the last update.{UNMADE if unmade is not None else ''}"
         if partial is None
         else "backward adds to the .grad of all weights behind the loss; those that are cleared here are not all of them.",
         fix="Clear all of them: zero_grad of every optimizer that steps after this backward, or of the whole model."
@@ -95,7 +97,8 @@ def missing_zero_grad(study: Study) -> Finding | None:
         else "Call optimizer.zero_grad() before backward, in every step."
         if study.entry.stack
         else "Clear the gradients before backward, in every step: the model's zero_grad(), or grad = None for each weight.",
-        patch=_inserted(backward.site, _clearing(study, step, backward.site)) if partial is None else None,
+        patch=called(unmade)
+        or (_inserted(backward.site, _clearing(study, step, backward.site)) if partial is None else None),
         replay="bit-identical" if share is not None else None,
         counterfactual="with the gradients cleared, the same step gives other gradients" if share is not None else None,
     )
@@ -212,14 +215,15 @@ def _clears_others(study: Study, backward: Event) -> Event | None:
     return None
 
 
-def _clears_in_vain(study: Study, backward: Event) -> Event | None:
+def _clears_in_vain(study: Study, backward: Event) -> Site | None:
     """What clears, in the same function and just before a backward, only gradients of weights that it does not reach: another's were meant."""
     events = list(study.loop.of(Kind.BACKWARD, Kind.CLEAR))
     for event in reversed(events[: events.index(backward)]):
         if event.kind is Kind.BACKWARD or event.site is None or backward.site is None:
             return None
-        if event.site.f_code is backward.site.f_code and event.written and not event.written & backward.written:
-            return event
+        here = next((each for each in event.stack if backward.site and each.f_code is backward.site.f_code), None)
+        if here is not None and event.written and not event.written & backward.written:
+            return here
     return None
 
 

@@ -11,11 +11,12 @@ from whence.ledgers.loop import Event, Kind
 from whence.rules.optimizer.iterators import iterated
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.edits import diff_of
+from whence.source.definitions import find_definition
+from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.statements import move_before
-from whence.source.text import enclosing, parent_of
+from whence.source.text import enclosing, function_node, parent_of
 
 ENOUGH = 3
 
@@ -26,7 +27,7 @@ def ineffective_clip(audit: Audit) -> Finding | None:
 
     What happened
         Gradients are clipped after the step that used them, or before there are any; or the parameters are in an iterator that was at its
-        end, so that nothing is clipped.
+        end, or gradients are given in place of the weights that have them, so that nothing is clipped.
     Why it matters
         The updates are those of unclipped gradients; the spikes that clipping was to prevent are there.
     How it is detected
@@ -42,7 +43,7 @@ def ineffective_clip(audit: Audit) -> Finding | None:
     """
     if "optimizer/discarded-gradient" in audit.told:
         return None
-    nothing = _of_nothing(audit)
+    nothing = _of_nothing(audit) or _of_gradients(audit)
     if nothing is not None:
         return nothing
     for entry in audit.built:
@@ -127,6 +128,44 @@ def _of_nothing(audit: Audit) -> Finding | None:
         chain=found.was_used_up,
         patch=found.patch,
     )
+
+
+def _of_gradients(audit: Audit) -> Finding | None:
+    """`clip_grad_norm_([p.grad for p in parameters], 1.0)`: a gradient has no gradient of its own."""
+    clips = [each for each in audit.loop.of(Kind.CLIP) if each.detail.get("are_gradients")]
+    if len(clips) < ENOUGH or clips[-1].site is None:
+        return None
+    return tell_silent(
+        audit,
+        "optimizer/ineffective-clip",
+        spot=spot_at(clips[-1].site),
+        step=clips[0].step,
+        op="clip_grad_norm_",
+        phase="backward",
+        severity=Severity.WARNING,
+        confidence=Confidence.PROVEN,
+        verdict="nothing is clipped: the clip is given gradients, and not the weights that have them",
+        what=f"in {len(clips)} calls no tensor had a .grad",
+        why="What is clipped is the .grad of each tensor that is given. Gradients have none, and are passed over.",
+        fix="Give it the parameters: clip_grad_norm_(model.parameters(), limit).",
+        patch=_of_weights(clips[-1].site),
+    )
+
+
+def _of_weights(clip: Site) -> str | None:
+    """`[p.grad for p in parameters if ...]` to `[p for p in parameters if ...]`."""
+    node, scope = clip.node(), function_node(clip)
+    given: ast.expr | None = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if isinstance(given, ast.Name) and scope is not None:
+        known = find_definition(given.id, scope, node)
+        given = known.value if known is not None else None
+    match given:
+        case (
+            ast.ListComp(elt=ast.Attribute(value=ast.Name() as weight, attr="grad") as element)
+            | ast.GeneratorExp(elt=ast.Attribute(value=ast.Name() as weight, attr="grad") as element)
+        ):
+            return diff_of(replace_node(clip.filename, element, weight.id))
+    return None
 
 
 def _used_itself(clips: list[Event], empty: Event, made: Spot) -> bool:

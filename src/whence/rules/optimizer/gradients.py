@@ -13,6 +13,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.rules.optimizer.edits import moved_behind, stepped_after
 from whence.rules.optimizer.rates import spot_of_formula
+from whence.rules.optimizer.tails import tail_dropped
 from whence.rules.optimizer.unreached import step_not_reached
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
@@ -21,6 +22,7 @@ from whence.source.edits import Edit, diff_of
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.statements import move_after, move_before
+from whence.source.uncalled import UNMADE, called, uncalled_beside
 
 ENOUGH = 3
 
@@ -31,7 +33,7 @@ def discarded_gradient(audit: Audit) -> Finding | None:
 
     What happened
         backward computed gradients, and zero_grad cleared them before the optimizer's step: the step found nothing, or only what
-        the last backward gave.
+        the last backward gave. Or what is left over of an epoch, with too few batches for another step, is cleared before the next.
     Why it matters
         The work of these backward passes is lost; where it is all of them, nothing is learnt.
     How it is detected
@@ -51,6 +53,8 @@ def discarded_gradient(audit: Audit) -> Finding | None:
         if first is not None and first.kind is Kind.STEP:
             # The step comes before backward: clearing is in its place, and the step is not.
             continue
+        if (found := tail_dropped(audit, entry)) is not None:
+            return found
         lost = _lost(story)
         steps = sum(each.kind is Kind.STEP for each in story)
         if steps < ENOUGH and not audit.final:
@@ -172,7 +176,7 @@ def no_update(audit: Audit) -> Finding | None:
     """The loop runs and no parameter changes.
 
     What happened
-        Gradients are computed again and again, and no step uses them: step is never called, or stands behind a condition that never
+        backward is never called. Or gradients are computed again and again, and no step uses them: step is never called, or stands behind a condition that never
         holds, is called when there are no gradients, or the learning rate is zero. Or the program changes the weights by itself, beside an optimizer that it clears or schedules.
     Why it matters
         Nothing is learnt; or it is learnt without the momentum, the decay and the schedule that were asked for.
@@ -204,26 +208,33 @@ def no_update(audit: Audit) -> Finding | None:
                 if found is not None:
                     return found
                 continue
-            unreached = step_not_reached(audit, entry, backwards[-1].site, passes=len(backwards))
+            unmade = uncalled_beside(backwards[-1].site, "step")
+            unreached = (
+                step_not_reached(audit, entry, backwards[-1].site, passes=len(backwards)) if unmade is None else None
+            )
             return unreached or tell_silent(
                 audit,
                 "optimizer/no-update",
-                spot=Spot.of_site(backwards[-1].site),
+                spot=unmade or Spot.of_site(backwards[-1].site),
                 symptom=spot_at(entry.stack[0] if entry.stack else None),
                 step=audit.step,
                 op="backward",
                 phase="optimizer",
                 verdict=f"{entry.kind}.step is never called: no weight changes",
                 what=f"{len(backwards)} backward passes, no step of this optimizer",
-                why="backward only computes gradients; the weights change when the optimizer's step uses them.",
+                why="backward only computes gradients; the weights change when the optimizer's step uses them."
+                + (UNMADE if unmade is not None else ""),
                 fix="Call step on the optimizer after backward.",
-                patch=stepped_after(audit, entry, backwards[-1].site)
+                patch=called(unmade) or stepped_after(audit, entry, backwards[-1].site)
                 if len({each.site for each in backwards}) == 1
                 else None,
             )
         if entry.steps >= 2 * ENOUGH and entry.rates and entry.rates[1] == 0.0 and entry.stack:
             return _tell_no_rate(audit, entry)
         steps = [each for each in story if each.kind is Kind.STEP]
+        idle = len(steps) >= 2 * ENOUGH and not any(each.written for each in steps)
+        if idle and entry.stack and hasattr(torch.optim, entry.kind) and not _any_backward(audit):
+            return _tell_no_backward(audit, steps)
         if (
             len(steps) >= 2 * ENOUGH
             and backwards
@@ -245,6 +256,28 @@ def no_update(audit: Audit) -> Finding | None:
                 patch=moved_behind(steps[-1].site, backwards[-1].site),
             )
     return None
+
+
+def _any_backward(audit: Audit) -> bool:
+    return next(audit.loop.of(Kind.BACKWARD), None) is not None
+
+
+def _tell_no_backward(audit: Audit, steps: list[Event]) -> Finding | None:
+    unmade = uncalled_beside(steps[-1].site, "backward")
+    return tell_silent(
+        audit,
+        "optimizer/no-update",
+        spot=unmade or spot_at(steps[-1].site),
+        symptom=spot_at(steps[-1].site),
+        step=audit.step,
+        op="step",
+        phase="optimizer",
+        verdict="backward is never called: no weight has a gradient, and none changes",
+        what=f"{len(steps)} steps, each without a gradient",
+        why=f"A step changes the weights that have a gradient, and passes over all others.{UNMADE if unmade is not None else ''}",
+        fix="Call backward on the loss before the step.",
+        patch=called(unmade),
+    )
 
 
 def _passed_over(audit: Audit, entry: OptimizerEntry, backward: Site) -> Finding | None:

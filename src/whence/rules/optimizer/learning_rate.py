@@ -67,7 +67,9 @@ def learning_rate_high(trip: Trip) -> Finding | None:
     return tell_trip(
         trip,
         "optimizer/learning-rate-high",
-        spot=written or (Spot.of_site(trip.built[0]) if trip.built else None),
+        spot=written
+        or _computed(trip.built, trip.frames, chosen)
+        or (Spot.of_site(trip.built[0]) if trip.built else None),
         verdict=f"the learning rate {trial.rate:g} is too high: this step raises the loss from {number_text(trial.before)} to {after}",
         why=f"On the same batch, the same update at a rate of {rate:g} lowers the loss to {number_text(trial.smaller)}. "
         "Each step overshoots further than the one before.",
@@ -147,7 +149,7 @@ def thrown_out(audit: Audit) -> Finding | None:
         return tell_silent(
             audit,
             "optimizer/learning-rate-high",
-            spot=written or Spot.of_site(entry.stack[0]),
+            spot=written or _computed(entry.stack, audit.frames, trial.rate) or Spot.of_site(entry.stack[0]),
             symptom=Spot.of_site(entry.stack[0]),
             step=audit.step,
             op=entry.kind,
@@ -167,12 +169,28 @@ def thrown_out(audit: Audit) -> Finding | None:
     return None
 
 
-def _written(built: tuple[Site, ...], frames: list[FrameType], rate: float) -> Spot | None:
-    """The rate as a literal: in the optimizer's constructor, or where that has it from."""
+def _given(built: tuple[Site, ...]) -> ast.expr | None:
+    """What the optimizer's constructor is given as its rate."""
     node = built[0].node() if built else None
     if not isinstance(node, ast.Call):
         return None
-    given = next(iter([each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]), None)
+    return next(iter([each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]), None)
+
+
+def _computed(built: tuple[Site, ...], frames: list[FrameType], rate: float) -> Spot | None:
+    """The expression that gives the rate, if it is another one than the constructor's argument."""
+    given = _given(built)
+    spot = SourceTrace(IsNumber(rate), frames).follow(given, ground_of(built, frames)).spot if given else None
+    made = spot.node() if spot is not None else None
+    value = made.value if isinstance(made, ast.Assign | ast.AnnAssign) else made
+    return Spot.of_node(spot.filename, value) if spot is not None and isinstance(value, ast.BinOp) else None
+
+
+def _written(built: tuple[Site, ...], frames: list[FrameType], rate: float) -> Spot | None:
+    """The rate as a literal: in the optimizer's constructor, or where that has it from."""
+    node, given = built[0].node() if built else None, _given(built)
+    if not isinstance(node, ast.Call):
+        return None
     if given is None:
         # `**settings`
         return written_setting("lr", rate) if any(each.arg is None for each in node.keywords) else None
@@ -227,16 +245,20 @@ def _moves_nothing(audit: Audit) -> Finding | None:
     ]
     if not moved or max(moved) > 1e-3:
         return None
+    rate = entry.rates[1]
     return tell_silent(
         audit,
         "optimizer/learning-rate-low",
-        spot=Spot.of_site(entry.stack[0]),
+        spot=_written(entry.stack, audit.frames, rate)
+        or _computed(entry.stack, audit.frames, rate)
+        or Spot.of_site(entry.stack[0]),
+        symptom=Spot.of_site(entry.stack[0]),
         step=audit.step,
         op=entry.kind,
         phase="optimizer",
         severity=Severity.INFO,
         confidence=Confidence.HINT,
-        verdict=f"the learning rate {entry.rates[1]:g} moves nothing: after {entry.steps} steps weights changed by at most {max(moved):.1e} of their size",
+        verdict=f"the learning rate {rate:g} moves nothing: after {entry.steps} steps weights changed by at most {max(moved):.1e} of their size",
         what=f"the loss went from {first:.4g} to {last:.4g}",
         why="The weights are where they were initialised.",
         fix="Try a learning rate that is 10, 100 ... times larger.",

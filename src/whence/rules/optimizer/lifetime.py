@@ -34,7 +34,8 @@ def recreated(audit: Audit) -> Finding | None:
     How to fix it
         Build it once, before the loop.
     When it stays silent
-        Optimizers of different phases, of re-initialised weights, of other models; plain SGD, which has no state.
+        Optimizers of different phases, of re-initialised weights, of other models; plain SGD, which has no state; cycles, each with a
+        schedule that had brought the rate near zero before the next one began.
     Cost
         One entry for each optimizer.
     """

@@ -2,7 +2,7 @@
 
 What happened
     eval() was called for a validation and train() was not called afterwards; or a model with dropout or batch normalisation is
-    evaluated in training mode; or F.dropout is called without training=, which drops in both modes.
+    evaluated in training mode, as model.eval is named and not called, maybe; or F.dropout is called without training=, which drops in both modes.
 Why it matters
     In eval mode nothing is dropped and running statistics stand still, so that the model trains as something else than it was
     designed to be. In training mode an evaluation is random, depends on the other samples of the batch, and changes the running statistics.
@@ -33,6 +33,7 @@ from whence.ledgers.loop import Kind
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import behind_losses
 from whence.rules.operations import LOSSES
+from whence.rules.optimizer.by_hand import files_of
 from whence.rules.optimizer.switching import back_to_training, into_evaluation
 from whence.rules.rule import Rank, audit_rule, call_rule, study_rule
 from whence.rules.shape.layers import root_of
@@ -40,6 +41,7 @@ from whence.rules.telling import tell_call, tell_silent
 from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.source.text import enclosing
+from whence.source.uncalled import UNMADE, called, uncalled_beside, uncalled_in_program
 from whence.tape.scopes import Scope, has_modes
 from whence.tape.tape import OUT_OF_TORCH, Call
 
@@ -70,10 +72,11 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             # Fine-tuning with everything as it was learnt may be meant.
             continue
         kinds = ", ".join(sorted({type(each).__name__ for each in effective})[:3])
+        unmade = uncalled_beside(study.stack[0] if study.stack else None, "train")
         return tell_silent(
             study,
             "optimizer/wrong-mode",
-            spot=Spot.of_site(switched.site),
+            spot=unmade or Spot.of_site(switched.site),
             symptom=Spot.of_site(study.stack[0]) if study.stack else None,
             step=study.step,
             op="eval",
@@ -83,9 +86,10 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             verdict=f"the model trains in eval mode since step {switched.step}: {kinds} do nothing or stand still",
             what=f"step {study.step} updates weights of a model in eval mode",
             why="eval() holds until train() is called. "
-            + (f"The first {switched.step} steps were made in training mode." if after_training else ""),
+            + (f"The first {switched.step} steps were made in training mode." if after_training else "")
+            + (UNMADE if unmade is not None else ""),
             fix="Call model.train() before training goes on: at the start of each epoch.",
-            patch=back_to_training(study, model, scope),
+            patch=called(unmade) or back_to_training(study, model, scope),
         )
     return None
 
@@ -97,6 +101,10 @@ def _trained(model: nn.Module, study: Study) -> Iterator[bool]:
 
 @audit_rule("optimizer/wrong-mode", Rank.CALL)
 def evaluating_in_training_mode(audit: Audit) -> Finding | None:
+    return _eval_is_only_named(audit) or _evaluated_in_training_mode(audit)
+
+
+def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
     runs: dict[int, list[Call]] = {}
     scopes: dict[int, Scope] = {}
     for call in audit.tape.calls:
@@ -148,6 +156,32 @@ def evaluating_in_training_mode(audit: Audit) -> Finding | None:
             patch=into_evaluation(audit, scopes[key]),
         )
     return None
+
+
+def _eval_is_only_named(audit: Audit) -> Finding | None:
+    """`model.eval` as a statement: what is run after it need not be looked at."""
+    has_models = any(has_modes(part) for each in audit.modules.roots() for part in each.modules())
+    spots = (
+        uncalled_in_program("eval", files_of(audit)) if has_models and any(entry.steps for entry in audit.built) else []
+    )
+    if not spots:
+        return None
+    return tell_silent(
+        audit,
+        "optimizer/wrong-mode",
+        spot=spots[0],
+        symptom=spots[0],
+        step=audit.step,
+        op="eval",
+        phase="forward",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict=f"{spots[0].code} is not called: what follows is run in training mode",
+        what="the statement does nothing",
+        why=f"In training mode dropout drops and batch normalisation uses the batch at hand.{UNMADE}",
+        fix="Call it: model.eval().",
+        patch=called(spots[0]),
+    )
 
 
 def _given_to(calls: list[Call], root: Scope) -> int | None:

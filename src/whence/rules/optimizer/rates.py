@@ -20,14 +20,18 @@ def set_at(trip: Trip) -> Spot | None:
     if plan is not None:
         formula = spot_of_formula(plan.formula) if plan.formula is not None else None
         return formula or (Spot.of_site(plan.built[0]) if plan.built else None)
-    found = [
+    found = lines_that_set_rates(sorted({each.f_code.co_filename for each in trip.frames}))
+    return found[0] if len(found) == 1 else None
+
+
+def lines_that_set_rates(files: list[str]) -> list[Spot]:
+    return [
         Spot.of_node(file, node)
-        for file in sorted({each.f_code.co_filename for each in trip.frames})
+        for file in files
         for node in ast.walk(tree_of(file) or ast.Module([], []))
         if isinstance(node, ast.Assign | ast.AugAssign)
         and any(map(_is_rate, getattr(node, "targets", [getattr(node, "target", None)])))
     ]
-    return found[0] if len(found) == 1 else None
 
 
 def spot_of_formula(code: CodeType) -> Spot | None:

@@ -9,6 +9,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.schedules import Schedule
+from whence.rules.optimizer.by_hand import files_of, rate_gone, rate_set_in_vain
 from whence.rules.optimizer.plateau import goes_the_other_way, other_mode
 from whence.rules.optimizer.stepping import (
     behind_each_update,
@@ -19,9 +20,15 @@ from whence.rules.optimizer.stepping import (
 )
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
+from whence.source.blocks import statements_around, target_of
+from whence.source.spots import Spot
+from whence.source.text import last_name, tree_of
+from whence.source.uncalled import UNMADE, called, uncalled_in_program
 
 ENOUGH = 10
 FEWEST_EPOCHS = 3
+FEWEST_UPDATES = 50
+HARDLY = 0.5
 FEWEST_BATCHES = 4
 """In an epoch: with fewer it makes little difference which of the two a schedule counts."""
 LITTLE = 0.12
@@ -39,7 +46,7 @@ def schedule(audit: Audit) -> Finding | None:
 
     What happened
         A schedule that counts epochs is stepped for every batch, or one that counts batches once an epoch, or its horizon is counted in
-        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is stepped before the
+        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is never stepped, or the program sets a rate itself that nothing reads (`optimizer.lr`), or lowers it in every step. Or it is stepped before the
         optimizer, so that every rate comes too early. Or it waits for a metric to stop falling and is given one that is to rise. Or it is
         shorter than the loop: OneCycleLR raises after its last step.
     Why it matters
@@ -56,16 +63,24 @@ def schedule(audit: Audit) -> Finding | None:
     How to fix it
         Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
     When it stays silent
-        Warm-ups (also those that are stepped first, so as not to begin at zero), cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
+        Schedules whose step hangs on a number that was not reached (a note). Warm-ups (also those that are stepped first, so as not to begin at zero), cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
         the end of the schedule.
     Cost
         A number for each step of a scheduler.
     """
-    if not audit.final:
-        return None
+    if (found := rate_set_in_vain(audit) or rate_gone(audit)) is not None or not audit.final:
+        return found
     for story in audit.schedules.known:
-        if story.steps >= ENOUGH and _is_stepped_for_updates(story):
-            found = _gone(audit, story) or _for_epochs(audit, story) or _swinging(audit, story) or _long(audit, story)
+        if not story.steps:
+            found = _never_stepped(audit, story)
+        elif story.steps >= ENOUGH and _is_stepped_for_updates(story):
+            found = (
+                _gone(audit, story)
+                or _for_epochs(audit, story)
+                or _swinging(audit, story)
+                or _for_parts_of_updates(audit, story)
+                or _long(audit, story)
+            )
         else:
             found = _once_an_epoch(audit, story)
         found = found or _ahead(audit, story) or _the_other_way(audit, story)
@@ -142,6 +157,23 @@ def _swinging(audit: Audit, story: Schedule) -> Finding | None:
     )
 
 
+def _for_parts_of_updates(audit: Audit, story: Schedule) -> Finding | None:
+    """As long as there are updates, and stepped for every backward of those that are added up for one."""
+    planned, updates = story.planned, story.updates
+    if not planned or updates < ENOUGH or story.steps < 1.8 * updates or abs(planned - updates) > 0.05 * updates:
+        return None
+    return _tell(
+        audit,
+        story,
+        verdict=f"{story.kind} is made for the {planned} updates of the run, and is stepped {story.steps} times: "
+        + ("the rate goes down and up again" if story.swings else "it is over long before the run is"),
+        what=f"{story.steps / updates:.3g} steps of the scheduler for each of the optimizer's",
+        why="Gradients of several batches are added up for an update; the scheduler is stepped for every batch.",
+        fix="Call the scheduler's step where the optimizer's is called.",
+        patch=None,
+    )
+
+
 def _runs(story: Schedule) -> int:
     """How often the rate goes one way."""
     ways = [after > before for before, after in pairwise(story.rates) if after != before]
@@ -158,10 +190,11 @@ def _epochs(story: Schedule) -> int | None:
 
 def _long(audit: Audit, story: Schedule) -> Finding | None:
     """A horizon that is longer than the run by just the batch size."""
-    total, made = story.planned, story.steps
-    if not total or story.swings:
-        return None
-    if not any(size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes):
+    made = story.steps
+    known = {story.planned} if story.planned is not None else story.numbers
+    total = next((each for each in sorted(known, reverse=True) if _is_in_samples(audit, each, made)), None)
+    # What the function of the rates knows may be the horizon of something else: it had to come down.
+    if total is None or (story.planned is None and story.last < HARDLY * story.highest):
         return None
     return _tell(
         audit,
@@ -169,10 +202,57 @@ def _long(audit: Audit, story: Schedule) -> Finding | None:
         verdict=f"the schedule is {total} steps long and the run only {made}: it counts samples, not batches",
         what=f"the rate went from {story.first:g} to {story.last:g} and the schedule had hardly begun",
         why="The horizon is longer than the run by just the batch size.",
-        fix="Use len(loader), the number of batches, for steps_per_epoch.",
+        fix="Count in batches: len(loader), not len(dataset).",
         patch=counted_in_batches(story),
         is_built_wrong=True,
     )
+
+
+def _is_in_samples(audit: Audit, total: int, made: int) -> bool:
+    return any(size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes)
+
+
+def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
+    """It is built, and the rate stays what it was for all of the run."""
+    entry = next((each for each in audit.built if each.ref is story.steered), None)
+    others = [each for each in audit.schedules.known if each.steered is story.steered and each.steps]
+    epochs = max((len(each.epochs) for each in audit.batches.trained()), default=0)
+    if entry is None or not story.is_plain or others or entry.steps < FEWEST_UPDATES or len(set(entry.rates)) != 1:
+        return None
+    unmade = uncalled_in_program("step", files_of(audit))
+    is_sure = (epochs >= FEWEST_EPOCHS and not _waits(audit, story)) or bool(unmade)
+    return _tell(
+        audit,
+        story,
+        verdict=f"{story.kind} is never stepped: the learning rate stays {story.first:g}",
+        what=f"{entry.steps} updates were made at one rate",
+        why=f"A scheduler changes the rate when its step is called, and at no other time.{UNMADE if unmade else ''}",
+        fix="Call its step, once an epoch or after each update, as it was built for; or take it away.",
+        patch=called(unmade[0]) if len(unmade) == 1 else None,
+        is_built_wrong=True,
+        named=unmade[0] if len(unmade) == 1 else None,
+        severity=Severity.WARNING if is_sure else Severity.INFO,
+    )
+
+
+def _waits(audit: Audit, story: Schedule) -> bool:
+    """Whether its step is written, and hangs on something that may come later: the number of the epoch."""
+    made = target_of(story.built[0]) if story.built else None
+    name = made[0].rpartition(".")[2] if made is not None else None
+    calls = [
+        node
+        for filename in files_of(audit)
+        for node in ast.walk(tree_of(filename) or ast.Module([], []))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
+    ]
+    own = [each for each in calls if isinstance(each.func, ast.Attribute) and last_name(each.func.value) == name]
+    return any(isinstance(above, ast.If) and _compares(above.test) for each in own for above in statements_around(each))
+
+
+def _compares(test: ast.expr) -> bool:
+    """`epoch >= 10`, and not `scheduler is not None`."""
+    found = [each for each in ast.walk(test) if isinstance(each, ast.Compare)]
+    return any(not isinstance(op, ast.Is | ast.IsNot) for each in found for op in each.ops)
 
 
 def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
@@ -253,6 +333,7 @@ def _tell(
     patch: str | None,
     fix: str = ONCE,
     is_built_wrong: bool = False,
+    named: Spot | None = None,
     severity: Severity = Severity.WARNING,
 ) -> Finding | None:
     places = [spot_at(stack[0] if stack else None) for stack in (story.stepped, story.built)]
@@ -263,8 +344,8 @@ def _tell(
     return tell_silent(
         audit,
         "optimizer/schedule",
-        spot=spot,
-        symptom=other,
+        spot=named or spot,
+        symptom=other or spot,
         step=story.gone_since or audit.step,
         op=story.kind,
         phase="optimizer",

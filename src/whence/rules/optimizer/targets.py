@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from torch import nn
 
 from whence.ledgers.audit import Audit
 from whence.rules.shape.layers import root_of
+from whence.source.blocks import dotted
+from whence.source.sites import Site
 from whence.tape.scopes import Scope
 from whence.tape.slices import BACKWARDS, is_random
-from whence.tape.tape import Call
+from whence.tape.tape import Call, storage_of
 
 LOSSES = 5
 MOST_CALLS = 2_000
+
+
+def trained_memory(audit: Audit) -> set[int]:
+    """Where the weights lie that optimizers have."""
+    optimizers = [each.optimizer for each in audit.built]
+    return {
+        storage_of(weight)
+        for optimizer in optimizers
+        for group in (optimizer.param_groups if optimizer is not None else ())
+        for weight in group["params"]
+    }
 
 
 def run_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:
@@ -21,19 +35,44 @@ def run_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[
     without: dict[int, Scope] = {}
     numbers: dict[int, set[int]] = {}
     with_gradients: set[int] = set()
-    for call in audit.tape.calls:
-        root = root_of(call)
-        module = root.module if root is not None and root.called_from else None
-        if root is None or module is None or call.phase != "forward":
-            continue
+    for call, root, module in _outermost(audit):
         if call.grad_mode:
             with_gradients.add(id(module))
         else:
             without[id(module)] = root
             numbers.setdefault(id(module), set()).add(call.number)
     for key, scope in without.items():
-        if key not in with_gradients and (module := scope.module) is not None:
-            yield scope, module, numbers[key]
+        if key not in with_gradients and (ran := scope.module) is not None:
+            yield scope, ran, numbers[key]
+
+
+def runs_by_name(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:
+    """Outermost modules that one line of the program runs without gradients, and other lines with them; and the numbers of the calls there."""
+    without: dict[tuple[int, Site], Scope] = {}
+    numbers: dict[tuple[int, Site], set[int]] = {}
+    for call, root, module in _outermost(audit):
+        if not call.grad_mode:
+            key = id(module), root.called_from[0]
+            without[key] = root
+            numbers.setdefault(key, set()).add(call.number)
+    for key, scope in without.items():
+        if (ran := scope.module) is not None:
+            yield scope, ran, numbers[key]
+
+
+def trained_as(audit: Audit, module: nn.Module) -> set[str]:
+    """What lines call a network that run it with gradients."""
+    sites = {root.called_from[0] for call, root, each in _outermost(audit) if each is module and call.grad_mode}
+    calls = [each.node() for each in sites]
+    return {name for each in calls if isinstance(each, ast.Call) and (name := dotted(each.func)) is not None}
+
+
+def _outermost(audit: Audit) -> Iterator[tuple[Call, Scope, nn.Module]]:
+    for call in audit.tape.calls:
+        root = root_of(call)
+        module = root.module if root is not None and root.called_from else None
+        if root is not None and module is not None and call.phase == "forward":
+            yield call, root, module
 
 
 def gives_targets(audit: Audit, numbers: set[int]) -> bool:

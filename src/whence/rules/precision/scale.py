@@ -9,6 +9,7 @@ from itertools import pairwise
 from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
+from whence.rules.precision.by_hand import clipped_by_hand
 from whence.rules.rule import Rank, audit_rule, trip_rule, trip_rules
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.edits import diff_of
@@ -64,7 +65,8 @@ def clip_before_unscale(audit: Audit) -> Finding | None:
         The limit is compared with gradients that are thousands of times too large: after unscaling nearly nothing is left, and
         training all but stops.
     How it is detected
-        The order of scale, backward, clip and unscale.
+        The order of scale, backward, clip and unscale. A clip that the program makes itself: gradients are multiplied by what was computed
+        from gradients, or cut at a limit.
     How to fix it
         scaler.unscale_(optimizer) before the clip.
     When it stays silent
@@ -99,7 +101,7 @@ def clip_before_unscale(audit: Audit) -> Finding | None:
             fix="Call scaler.unscale_(optimizer) before the clip.",
             patch=_unscaled_first(clip.site, found[-1][1].site),
         )
-    return None
+    return clipped_by_hand(audit)
 
 
 def _unscaled_first(clip: Site | None, step: Site | None) -> str | None:

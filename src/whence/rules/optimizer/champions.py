@@ -1,0 +1,120 @@
+"""The best model, kept by another name: `if score > best: champion = model`, and the model is trained on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from types import FrameType
+
+from torch import nn
+
+from whence.finding import Confidence, Finding
+from whence.ledgers.audit import Audit
+from whence.lineage.looking import Unknown, look
+from whence.rules.optimizer.copying import deep_copied
+from whence.rules.telling import spot_at, tell_silent
+from whence.source.blocks import LOOPS, binds, dotted, statements_around
+from whence.source.definitions import own_nodes
+from whence.source.edits import diff_of, replace_node
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.source.text import function_node, last_name, text_of
+
+ORDERS = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)
+
+
+def champion_is_the_model(audit: Audit) -> Finding | None:
+    for frame in audit.frames:
+        for target, value in _kept(frame):
+            model, champion = _module(_original(value), frame), _module(target, frame)
+            if model is None or champion is None or not _shares(champion, model):
+                continue
+            if not all(audit.is_owned(each) for each in model.parameters()):
+                continue
+            filename = frame.f_code.co_filename
+            kept, live = text_of(filename, target), text_of(filename, _original(value))
+            return tell_silent(
+                audit,
+                "optimizer/aliased-weights",
+                spot=Spot.of_node(filename, value),
+                symptom=spot_at(audit.stack[0] if audit.stack else None),
+                step=audit.step,
+                confidence=Confidence.LIKELY,
+                verdict=f"{kept} has the weights of {live}, which is trained on: it is never anything but the last model",
+                what="this step changes both",
+                why="To assign a module is to give it a second name, and copy.copy gives a module that holds the same layers.",
+                fix=f"Keep a copy: copy.deepcopy({live}).",
+                patch=_copied(filename, value),
+            )
+    return None
+
+
+def is_the_better(statement: ast.AST) -> bool:
+    """Whether a line is reached only where one number is above or below another."""
+    tests = [each.test for each in statements_around(statement) if isinstance(each, ast.If)]
+    return any(
+        isinstance(op, ORDERS)
+        for test in tests
+        for each in ast.walk(test)
+        if isinstance(each, ast.Compare)
+        for op in each.ops
+    )
+
+
+def _kept(frame: FrameType) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Names that a running function gives, where a number is better, to what a loop does not make anew."""
+    scope = function_node(Site.of(frame))
+    for node in own_nodes(scope) if scope is not None else ():
+        if not isinstance(node, ast.Assign) or not is_the_better(node):
+            continue
+        loop = next((each for each in reversed(statements_around(node)) if isinstance(each, LOOPS)), None)
+        for target, value in _pairs(node):
+            name = dotted(_original(value))
+            if name is not None and loop is not None and not binds(loop, name) and _is_read(target, node, scope):
+                yield target, value
+
+
+def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    target = node.targets[0]
+    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+        yield from zip(target.elts, node.value.elts, strict=False)
+    else:
+        yield target, node.value
+
+
+def _original(value: ast.expr) -> ast.expr:
+    match value:
+        case ast.Call(func=called, args=[given]) if last_name(called) == "copy":
+            return given
+    return value
+
+
+def _is_read(target: ast.expr, node: ast.Assign, scope: ast.AST | None) -> bool:
+    """An attribute may be read by others."""
+    if not isinstance(target, ast.Name):
+        return isinstance(target, ast.Attribute)
+    reads = (each for each in ast.walk(scope or node) if isinstance(each, ast.Name) and each.id == target.id)
+    return any(isinstance(each.ctx, ast.Load) for each in reads)
+
+
+def _module(node: ast.expr, frame: FrameType) -> nn.Module | None:
+    try:
+        found = look(node, frame)
+    except Unknown:
+        return None
+    return found if isinstance(found, nn.Module) else None
+
+
+def _shares(one: nn.Module, other: nn.Module) -> bool:
+    """The same module, or one that has the very dicts of its parts."""
+    own = [each for each in (vars(other).get("_modules"), vars(other).get("_parameters")) if each]
+    return one is other or any(mine is each for mine in vars(one).values() for each in own)
+
+
+def _copied(filename: str, value: ast.expr) -> str | None:
+    match value:
+        case ast.Call(func=ast.Attribute(value=module, attr="copy")):
+            return diff_of(replace_node(filename, value.func, f"{text_of(filename, module)}.deepcopy"))
+        case ast.Name() | ast.Attribute():
+            return deep_copied(Spot.of_node(filename, value))
+    return None

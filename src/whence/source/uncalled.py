@@ -1,0 +1,48 @@
+"""Methods that are named and not called: `optimizer.step` as a statement does nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from whence.source.definitions import FunctionNode, own_nodes
+from whence.source.edits import diff_of, insert_after
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.source.text import function_node, tree_of
+
+UNMADE = " A method that is named without () is not called."
+
+
+def uncalled_in(scope: ast.AST, *names: str) -> Iterator[ast.Attribute]:
+    """The statements of a function or a file that consist of a method's name alone."""
+    for node in own_nodes(scope):
+        match node:
+            case ast.Expr(value=ast.Attribute(attr=name) as method) if name in names:
+                yield method
+
+
+def uncalled_beside(site: Site | None, name: str) -> Spot | None:
+    """The only such statement in the function, or the file, that a line stands in."""
+    if site is None:
+        return None
+    scope = function_node(site) or tree_of(site.filename)
+    found = list(uncalled_in(scope, name)) if scope is not None else []
+    return Spot.of_node(site.filename, found[0]) if len(found) == 1 else None
+
+
+def uncalled_in_program(name: str, files: Iterable[str]) -> list[Spot]:
+    trees = ((filename, tree_of(filename)) for filename in files)
+    scopes = [
+        (filename, scope)
+        for filename, tree in trees
+        if tree is not None
+        for scope in (tree, *(each for each in ast.walk(tree) if isinstance(each, FunctionNode)))
+    ]
+    return [Spot.of_node(filename, node) for filename, scope in scopes for node in uncalled_in(scope, name)]
+
+
+def called(spot: Spot | None) -> str | None:
+    """`()` behind it."""
+    node = spot.node() if spot is not None else None
+    return diff_of(insert_after(spot.filename, node, "()")) if spot is not None and node is not None else None
