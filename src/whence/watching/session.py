@@ -248,6 +248,9 @@ class Session:
     def roots(self) -> list[nn.Module]:
         return self.modules.roots()
 
+    def modules_built(self) -> int:
+        return self.modules.count
+
     def name_of(self, weight: torch.Tensor) -> str:
         return self.modules.name_of(weight)
 

@@ -7,10 +7,11 @@ import ast
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
+from whence.lineage.constructors import caller_argument
 from whence.rules.optimizer.targets import gives_targets, run_without_gradients
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
-from whence.source.definitions import find_attribute, find_definition
+from whence.source.definitions import Definition, find_attribute, find_definition
 from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -67,7 +68,7 @@ def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr)
     one, other = ast.unparse(target), ast.unparse(source)
     if one == other:
         return None
-    spot = definition_of(target, event.site)
+    spot = definition_of(target, *event.stack)
     return tell_silent(
         audit,
         "optimizer/aliased-weights",
@@ -134,21 +135,40 @@ def _is_copied(site: Site) -> bool:
     return False
 
 
-def definition_of(node: ast.expr, site: Site) -> Spot | None:
-    """Where a variable or an attribute of `self` gets its value."""
+def definition_of(node: ast.expr, *stack: Site) -> Spot | None:
+    """Where a variable or an attribute of `self` gets its value; a parameter, where the argument does that a caller gives for it."""
+    site = stack[0]
     function = function_node(site)
     tree = tree_of(site.filename)
     if isinstance(node, ast.Name) and tree is not None:
         for scope in (function, tree):
-            found = find_definition(node.id, scope, None) if scope is not None else None
+            found = _first_of_its_kind(node.id, scope) if scope is not None else None
             if found is not None and found.value is not None:
                 return Spot.of_node(site.filename, found.value)
+            if found is not None:
+                given = caller_argument(stack, node.id)
+                return definition_of(given, *stack[1:]) if given is not None else None
     if isinstance(node, ast.Attribute) and function is not None:
         kind = enclosing(function, ast.ClassDef)
         found = find_attribute(node.attr, kind) if isinstance(kind, ast.ClassDef) else None
         if found is not None and found.value is not None:
             return Spot.of_node(site.filename, found.value)
     return None
+
+
+def _first_of_its_kind(name: str, scope: ast.AST) -> Definition | None:
+    """The last definition of a name but for those that only ask it for itself: `model = model.cuda()` is the same module."""
+    found = find_definition(name, scope, None)
+    while found is not None and found.value is not None:
+        match found.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=asked))) if asked == name:
+                before = find_definition(name, scope, found.node)
+                if before is None or before.value is None or before.node.lineno >= found.node.lineno:
+                    break
+                found = before
+            case _:
+                break
+    return found
 
 
 def _target_that_moves(audit: Audit) -> Finding | None:
@@ -271,7 +291,7 @@ def _mixed_with_itself(audit: Audit) -> Finding | None:
         if follower.storage not in trained or _shares(mixture, follower.storage) != 1:
             continue
         owner = _looped_over(call.site)
-        spot = definition_of(owner, call.site) if owner is not None else None
+        spot = definition_of(owner, *call.stack) if owner is not None else None
         name = ast.unparse(owner) if owner is not None else "what is to follow the weights"
         return tell_silent(
             audit,
