@@ -6,7 +6,7 @@ from whence.finding import Finding, Severity
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import MOVES, ancestors
 from whence.lineage.dependence import reach
-from whence.rules.operations import RESHAPES
+from whence.rules.operations import CONVOLUTIONS, RESHAPES
 from whence.rules.rule import study_rule
 from whence.rules.shape.batch import axis_named, size_taken
 from whence.rules.shape.recurrent import batch_first_patch
@@ -188,7 +188,8 @@ def _runs_along(study: Study, call: Call, axis: int) -> bool:
 
 
 def first_is_batch(value: Value) -> bool:
-    """Whether the first axis is known to be the samples of a batch: a loader's, or rows picked or labelled at random."""
+    """Whether the first axis is known to be the samples of a batch: a loader's, rows picked or labelled at random, or what a
+    convolution takes for them."""
     rows = value.shape[0]
     pending, seen = [value], {id(value)}
     while pending and len(seen) < 500:
@@ -200,6 +201,8 @@ def first_is_batch(value: Value) -> bool:
         if call is None or call.forgotten or call.name in MOVES:
             continue
         if call.name in DRAWS and each.shape == (rows,):
+            return True
+        if call.name in CONVOLUTIONS and len(each.shape) == len(call.operands[1].shape):
             return True
         if call.name in ("__getitem__", "index_select") and (_is_drawn(call, rows) or _is_mixed(call, rows)):
             return True
