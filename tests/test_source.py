@@ -21,7 +21,7 @@ from whence.source.discarded import discarded_draw
 from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.handlers import Fate, fate_of
 from whence.source.limits import overrun_limit
-from whence.source.sites import frames_from, user_stack
+from whence.source.sites import frames_from, is_library, user_stack
 from whence.source.statements import decorate, line_after, line_before, move_before, remove_statement, wrap
 from whence.source.text import tree_of
 
@@ -321,3 +321,16 @@ def test_a_line_that_reaches_torch_through_a_library_is_not_the_call_itself() ->
     exec(compile("def squash(): return user_stack(sys._getframe())", package, "exec"), scope)
     assert scope["squash"]()[0].is_indirect
     assert not user_stack(sys._getframe())[0].is_indirect
+
+
+def test_what_was_installed_beside_a_program_is_a_library_and_the_program_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "drawing-1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("drawing/__init__.py,sha256=0,12\nlines.py,sha256=0,3\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert is_library(str(tmp_path / "drawing" / "axes.py"))
+    assert is_library(str(tmp_path / "lines.py"))
+    assert not is_library(str(tmp_path / "train.py"))
+    assert not is_library(str(tmp_path / "models" / "net.py"))

@@ -94,6 +94,8 @@ class OptimizerEntry:
     weights: frozenset[int]
     """All weights it has had, by identity."""
     groups: int = 0
+    modules: int = 0
+    """How many modules had been built before it."""
     settings: tuple[str, ...] = ()
     """What makes its step more than a rate times a gradient: `momentum=0.9`."""
     rates: tuple[float, ...] = ()

@@ -25,9 +25,11 @@ class OptimizerLedger:
         self.entries: list[OptimizerEntry] = []
         self._loop = loop
 
-    def built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
+    def built(self, optimizer: Optimizer, stack: tuple[Site, ...], modules: int) -> None:
+        """When so many modules had been built."""
         before = next((each for each in reversed(self.entries) if each.stack[:1] == stack[:1] and each.steps), None)
         entry = self.enter(optimizer, stack)
+        entry.modules = modules
         self._note_loaded(entry, optimizer)
         entry.untouched = (
             before is not None

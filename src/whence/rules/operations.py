@@ -51,7 +51,7 @@ SAME_NUMBERS: Final = frozenset(
     {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "contiguous", "clone",
      "to", "float", "double", "half", "bfloat16", "__getitem__", "t", "T.__get__", "movedim", "swapaxes", "view_as",
      "reshape_as", "expand", "index_select", "masked_select", "cpu", "cuda", "type_as", "chunk", "split", "unbind",
-     "cat", "stack", "select", "narrow"}
+     "cat", "stack", "select", "narrow", "type", "Variable"}
 )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import torch
-from torch.autograd import Function
+from torch.autograd import Function, Variable
+from torch.autograd.variable import VariableMeta
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 
@@ -23,7 +24,7 @@ from whence.tape.tape import Call, CustomFunction, Tape
 QUIET = frozenset(
     {"size", "dim", "stride", "numel", "nelement", "is_floating_point", "is_complex", "element_size", "ndimension",
      "is_contiguous", "storage_offset", "data_ptr", "get_device", "is_same_size", "__len__", "__hash__", "__repr__",
-     "__format__", "is_tensor", "is_inference", "_is_view", "untyped_storage", "type", "register_hook", "is_shared",
+     "__format__", "is_tensor", "is_inference", "_is_view", "untyped_storage", "register_hook", "is_shared",
      "_record_function_enter_new", "_has_compatible_shallow_copy_type", "is_signed", "is_conj", "is_neg"}
 )  # fmt: skip
 
@@ -64,7 +65,9 @@ class CallSensor(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self.muted or self.failed or getattr(func, "__name__", None) in QUIET:
+        name = getattr(func, "__name__", None)
+        # `x.type()` is a reading, and `x.type(torch.LongTensor)` a cast.
+        if self.muted or self.failed or name in QUIET or (name == "type" and len(args) == 1 and not kwargs):
             return func(*args, **kwargs)
         if self.only_failures or self.resting:
             return self._unless_it_fails(func, args, kwargs)
@@ -147,6 +150,7 @@ class CallSensor(TorchFunctionMode):
             self._shown = torch.from_numpy = self._seen(torch.from_numpy)
             self._apply = vars(Function)["apply"]
             self._shown_apply = Function.apply = self._whole(self._apply)  # type: ignore[method-assign]
+            VariableMeta.__call__ = self._wrapping()  # type: ignore[method-assign]
             self._warned.start()
             self.on = True
 
@@ -159,6 +163,8 @@ class CallSensor(TorchFunctionMode):
             torch.from_numpy = self._from_numpy
         if vars(Function)["apply"] is self._shown_apply:
             Function.apply = self._apply  # type: ignore[method-assign]
+        if "__call__" in vars(VariableMeta):
+            del VariableMeta.__call__
         above: list[TorchFunctionMode] = []
         while torch._C._len_torch_function_stack():
             mode = _pop_mode()  # type: ignore[no-untyped-call]
@@ -184,6 +190,20 @@ class CallSensor(TorchFunctionMode):
         shown.__name__ = shown.__qualname__ = func.__name__
         shown.__module__, shown.__doc__ = "torch", func.__doc__
         return shown
+
+    def _wrapping(self) -> Callable[..., Any]:
+        """`Variable(x)`, by which programs of old wrap all that they compute with: a new tensor in the same memory."""
+        shown = self._seen(_variable)
+
+        def call(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            is_plain = cls is Variable and len(args) == 1 and isinstance(args[0], torch.Tensor)
+            try:
+                return shown(*args, **kwargs) if is_plain else type.__call__(cls, *args, **kwargs)
+            except BaseException as exception:
+                hide_this_frame(exception)
+                raise
+
+        return call
 
     def _whole(self, original: Any) -> Any:
         """A custom Function as one call: modes are shown only what its forward does, which has lost its backward."""
@@ -224,6 +244,13 @@ class CallSensor(TorchFunctionMode):
             except Exception as error:
                 self._give_up(error)
         return result
+
+
+def _variable(*args: Any, **kwargs: Any) -> Any:
+    return type.__call__(Variable, *args, **kwargs)
+
+
+_variable.__name__ = "Variable"
 
 
 def _version(tensor: torch.Tensor) -> int:

@@ -9,9 +9,11 @@ import site as site_packages
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
+from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
@@ -61,15 +63,36 @@ def is_library(filename: str) -> bool:
         return False
     if path.startswith(OWN_FOLDER):
         return True
-    return path.startswith(LIBRARY_FOLDERS) or os.path.realpath(path).startswith(LIBRARY_FOLDERS)
+    real = os.path.realpath(path)
+    return path.startswith(LIBRARY_FOLDERS) or real.startswith(LIBRARY_FOLDERS) or _packages_of(path) is not None
 
 
 @cache
 def is_foreign(filename: str) -> bool:
     """Tell whether a file is of an installed package other than torch: what that does is not what the line that called it says."""
     path = os.path.realpath(filename)
-    folder = next((each for each in PACKAGE_FOLDERS if path.startswith(each)), None)
+    folder = next((each for each in PACKAGE_FOLDERS if path.startswith(each)), None) or _packages_of(path)
     return folder is not None and path[len(folder) :].split(os.sep)[0] not in TORCHS and not is_own(filename)
+
+
+def _packages_of(path: str) -> str | None:
+    """The folder that a file was installed into, where only the import path knows of it (`pip install --target`)."""
+    folders = (os.path.abspath(each) + os.sep for each in sys.path if isinstance(each, str) and each)
+    within = (each for each in folders if path.startswith(each))
+    return next((each for each in within if path[len(each) :].split(os.sep)[0] in _installed_in(each)), None)
+
+
+@cache
+def _installed_in(folder: str) -> frozenset[str]:
+    """The files and folders that installers have put there, by their own records: the program may lie in the same folder."""
+    records = Path(folder).glob("*.dist-info/RECORD")
+    with suppress(OSError):
+        return frozenset(
+            line.split("/")[0].split(",")[0]
+            for each in records
+            for line in each.read_text(errors="replace").splitlines()
+        )
+    return frozenset()
 
 
 def is_own(filename: str) -> bool:

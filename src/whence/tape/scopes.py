@@ -68,6 +68,9 @@ class ModuleBook:
         self._root_ids: set[int] = set()
         self._inside: dict[Site, int] = {}
         self._registered: dict[int, tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = {}
+        self._numbers: dict[int, int] = {}
+        self.count = 0
+        """Of the modules that were built so far."""
 
     def _know(self, module: nn.Module) -> None:
         key, known = id(module), self._known
@@ -78,6 +81,7 @@ class ModuleBook:
             if known.get(key) is reference:
                 del known[key]
                 self._stacks.pop(key, None)
+                self._numbers.pop(key, None)
                 self._root_ids.discard(key)
 
         known[key] = weakref.ref(module, forget)
@@ -85,6 +89,12 @@ class ModuleBook:
     def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
         self._know(module)
         self._stacks[id(module)] = stack
+        self.count += 1
+        self._numbers[id(module)] = self.count
+
+    def is_older(self, module: nn.Module, count: int) -> bool:
+        """Whether a module was built when there had been no more than so many."""
+        return self._numbers.get(id(module), count + 1) <= count
 
     def note_copy(self, module: nn.Module, original: nn.Module, stack: tuple[Site, ...]) -> None:
         """A copy was built where what it is a copy of was: nn.TransformerEncoder copies the layer that it is given."""

@@ -374,6 +374,7 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
     calls = [call for call in tape if call.number >= first.number and call.step == first.step]
     reached = {id(value) for value in first.operands if value.tensor is weight}
     found: Call | None = None
+    aside: Call | None = None
     for call in calls:
         if call.inner or call.phase in ("optimizer", "data", "backward") or call.name.startswith("grad."):
             # Who looks at a weight's gradient cuts nothing off.
@@ -388,12 +389,32 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
                 call, given if written else call.operands, calls
             ):
                 continue
-            if found is None or found.operands[0] in _parts(call.operands, calls)[len(call.operands) :]:
-                # What is cut as a whole explains more than a part of it that was cut before, to be looked at.
+            if not _goes_on(call, calls):
+                # `weight.data.uniform_()`: nothing that learns is made from it, as far as torch shows.
+                aside = call if aside is None or _is_part(aside, call, calls) else aside
+            elif found is None or _is_part(found, call, calls) or _is_part(call, found, calls):
+                # What was cut before is not the way, if it went on past that.
                 found = call
             continue
         reached |= {id(value) for value in call.outputs}
-    return found
+    return found or aside
+
+
+def _is_part(one: Call, other: Call, calls: Iterable[Call]) -> bool:
+    """Whether what one call cuts off is a part of what the other does: what is cut as a whole explains more."""
+    return one.operands[0] in _parts(other.operands, calls)[len(other.operands) :]
+
+
+def _goes_on(cut: Call, calls: Iterable[Call]) -> bool:
+    """Whether what was cut off meets something with a gradient further on, as a constant."""
+    reached = {id(value) for value in cut.outputs}
+    for call in calls:
+        if call.number <= cut.number or not any(id(each) in reached for each in call.operands):
+            continue
+        if any(each.requires_grad for each in call.outputs):
+            return True
+        reached |= {id(value) for value in call.outputs}
+    return False
 
 
 def _writes_past_the_graph(call: Call, given: Sequence[Value]) -> bool:

@@ -26,10 +26,11 @@ from torch import nn
 
 from whence.finding import Finding
 from whence.ledgers.study import Study
+from whence.lineage.ancestry import ancestors
 from whence.lineage.dependence import by_element, depends_on_later, part_at, reach
 from whence.rules.gradient.masking import masked
 from whence.rules.gradient.masks import Mask, leaking_mask
-from whence.rules.operations import ATTENTION, CONVOLUTIONS, PRODUCTS, RECURRENT
+from whence.rules.operations import ATTENTION, CONVOLUTIONS, PRODUCTS, RECURRENT, RESHAPES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Predictions, Shift, by_time, series, shifts
 from whence.rules.telling import place_of, spot_at, tell_silent
@@ -75,6 +76,8 @@ def _tell(study: Study, shift: Shift, step: int) -> Finding | None:
     if shift.made is not None and (leak is None or leak.name not in MIXES):
         # A mean over a whole window says next to nothing of its single values.
         return None
+    if leak is not None and leak.name in RESHAPES and "shape/reshape-as-permute" in study.told:
+        return None
     things = "tokens" if shift.made is None else "values"
     mask = leaking_mask(study, leak, shift.width) if leak is not None else None
     blamed = mask.call if mask is not None else _padding(leak)
@@ -93,13 +96,20 @@ def _tell(study: Study, shift: Shift, step: int) -> Finding | None:
         what="labels are the input shifted by one, and the model sees them",
         why=why,
         fix=fix,
-        patch=_closed(mask) if mask is not None else masked(leak),
+        patch=_closed(mask) if mask is not None else masked(leak) if _is_of_its_own(study, shift, leak) else None,
         chain=(Spot.of_site(leak.site).hop("what sees the future with it"),)
         if blamed is not None and blamed is not leak and leak is not None and leak.site is not None
         else (),
         replay="bit-identical",
         counterfactual=f"the gradient of prediction {step} at later {things} is not zero",
     )
+
+
+def _is_of_its_own(study: Study, shift: Shift, leak: Call | None) -> bool:
+    """Whether all that attends in this line attends to what is predicted: an encoder may use the same line, and is to see everything."""
+    path = study.path(shift.loss.value)
+    here = [each for each in path if leak is not None and each.site == leak.site and each.name == leak.name]
+    return all(any(shift.source in made.operands for made in ancestors(*each.operands)) for each in here)
 
 
 def _padding(leak: Call | None) -> Call | None:

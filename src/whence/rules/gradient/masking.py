@@ -36,9 +36,14 @@ def masked(leak: Call | None) -> str | None:
 
 
 def _told_to_be_causal(leak: Call, node: ast.Call) -> str | None:
-    if leak.site is None or len(node.args) != 3 or any(each.arg == "attn_mask" for each in node.keywords):
+    masks = [*node.args[3:4], *(each.value for each in node.keywords if each.arg == "attn_mask")]
+    if leak.site is None or len(node.args) > 4 or not all(_is_none(each) for each in masks):
         return None
     return diff_of(give_by_name(leak.site.filename, node, "is_causal", "True"))
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _scores_masked(leak: Call) -> str | None:

@@ -20,12 +20,18 @@ def number_in_loss(tape: Iterable[Call], first: Call, weight: object) -> Call | 
     lost = [each for each in _made_numbers(calls, first, weight) if each.site is not None]
     part = behind_losses(calls) if lost else set()
     for call in calls:
-        node = call.site.node() if call.site is not None and call.number in part and _has_number(call) else None
+        node = _expression(call) if call.number in part and _has_number(call) else None
         written = set(_written_in(node, call.site)) if node is not None and call.site is not None else set()
         for each in lost:
             if each.number < call.number and each.site is not None and each.site.node() in written:
                 return each
     return None
+
+
+def _expression(call: Call) -> ast.AST | None:
+    """What is written there; for `scores[i] = ...` with what is assigned."""
+    node = call.site.node() if call.site is not None else None
+    return statement_of(node) if node is not None and call.name == "__setitem__" else node
 
 
 def _made_numbers(calls: list[Call], first: Call, weight: object) -> Iterator[Call]:
@@ -40,7 +46,8 @@ def _made_numbers(calls: list[Call], first: Call, weight: object) -> Iterator[Ca
 
 def _has_number(call: Call) -> bool:
     given = (*call.args, *call.kwargs.values())
-    return any(isinstance(each, float) for each in given) and any(each.requires_grad for each in call.outputs)
+    learns = any(each.requires_grad for each in call.outputs)
+    return any(isinstance(each, float) for each in given) and (learns or call.name == "__setitem__")
 
 
 def _written_in(node: ast.AST, site: Site) -> Iterator[ast.AST]:

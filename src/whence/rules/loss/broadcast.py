@@ -11,7 +11,7 @@ How it is detected
     loss is made from it. One of the two comes from the weights and the other does not, or both are part of a target that a
     prediction of the smaller shape is compared with. The step is run again with the shapes brought together.
 How to fix it
-    squeeze(-1) the one with the additional axis where the two meet.
+    squeeze(-1) the one with the additional axis where the two meet; or unsqueeze(-1) the other, where what comes of them meets more with that axis.
 When it stays silent
     Tables of pairs that are meant: both sides from the same tensor, an axis added with None or unsqueeze in the
     same statement, (N, 1) against (1, N). Results that have the shape of one operand.
@@ -45,6 +45,8 @@ from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value, flatten, map_leaves
 
 MEETING = ELEMENTWISE | COMPARISONS | SAME_SHAPE_LOSSES
+Way = tuple[Value, Value, str]
+"""Which of two is given the shape of which, and what is written for that."""
 
 
 @study_rule("loss/broadcast", Rank.CAUSE)
@@ -59,7 +61,8 @@ def broadcast(study: Study) -> Finding | None:
             continue
         meetings = _meetings(study.path(loss.value), wide, narrow)
         before = study.content(loss.value)
-        after = study.again(loss.value, alter=partial(_brought_together, meetings))
+        together = {each: (odd, right) for each, (odd, right, _) in meetings.items()}
+        after = study.again(loss.value, alter=partial(_brought_together, together))
         mended = after.contents.get(loss.value) if after is not None else None
         if mended is not None and mended.dim():
             continue
@@ -87,13 +90,13 @@ def broadcast(study: Study) -> Finding | None:
                 if compares
                 else "The result is a table of all pairs, and what is wanted is its diagonal."
             ),
-            fix=_fix(call, wide, narrow),
+            fix=_fix(meetings[call]),
             confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
             operands=operands_of_study(call, (wide, narrow), study),
             # Where the rest of the statement needs both axes, one that lacks them would only raise.
             patch=_patch(meetings) if mended is not None or before is None else None,
             replay="bit-identical" if before is not None else None,
-            counterfactual=f"with both {shape_text(narrow.shape)} the loss of the same batch is {number}"
+            counterfactual=f"with both {shape_text(meetings[call][1].shape)} the loss of the same batch is {number}"
             if number
             else None,
         )
@@ -130,7 +133,7 @@ def _tell_table(study: Study, loss: Loss, call: Call, made: Call, *, odd: Value,
     number = number_text(float(mended.detach())) if mended is not None and not mended.dim() else None
     grown = shape_text(_grown(odd, right))
     # An axis of the batch is at the same place in both: only one of 1 can be missing, or too many.
-    way = ".unsqueeze(-1)" if len(odd.shape) < len(right.shape) else ".squeeze(-1)"
+    way = odd, right, ".unsqueeze(-1)" if len(odd.shape) < len(right.shape) else ".squeeze(-1)"
     compared = call.name in DISTANCES
     told = f"{call.name} {'compares it with' if compared else 'brings it together with'} {shape_text(right.shape)}"
     met = (Spot.of_site(call.site).hop(told),) if call.site else ()
@@ -150,7 +153,8 @@ def _tell_table(study: Study, loss: Loss, call: Call, made: Call, *, odd: Value,
             if compared
             else "result is a table: what is made for one sample counts for all of them."
         ),
-        fix=f"Give both the shape of the prediction, {shape_text(right.shape)}: {way} on the one that is {shape_text(odd.shape)}.",
+        fix=f"Give both the shape of the prediction, {shape_text(right.shape)}: {way[-1]} on the one that is {shape_text(odd.shape)}.",
+        patch=_patch({made: way}),
         confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
         operands=operands_of_study(made, (odd, right), study),
         chain=met,
@@ -187,17 +191,21 @@ def _told_as_metric(call: Call) -> Finding | None:
         "loss/broadcast",
         verdict=verdict,
         why=f"Each of {narrow.shape[0]} predictions is compared with the label of every sample, not with its own.",
-        fix=_fix(call, wide, narrow),
-        patch=_patch({call: pair}),
+        fix=_fix(way := _way((), call, wide, narrow)),
+        patch=_patch({call: way}),
         what="a metric is made from it",
     )
 
 
-def _meetings(calls: tuple[Call, ...], wide: Value, narrow: Value) -> dict[Call, tuple[Value, Value]]:
+def _meetings(calls: tuple[Call, ...], wide: Value, narrow: Value) -> dict[Call, Way]:
     """Every call in which these two meet crosswise: a loss may compare them first and subtract them then."""
     same = _stripped(wide), _stripped(narrow)
     crossed = {call: pair for call in calls if (pair := _crossed(call)) is not None}
-    return {call: pair for call, pair in crossed.items() if (_stripped(pair[0]), _stripped(pair[1])) == same}
+    return {
+        call: _way(calls, call, *pair)
+        for call, pair in crossed.items()
+        if (_stripped(pair[0]), _stripped(pair[1])) == same
+    }
 
 
 def _is_loss(call: Call) -> bool:
@@ -284,31 +292,48 @@ def _brought_together(meetings: dict[Call, tuple[Value, Value]], call: Call, arg
     return map_leaves(mend, args), map_leaves(mend, kwargs)
 
 
-def _patch(meetings: dict[Call, tuple[Value, Value]]) -> str | None:
-    edits = {_edit(call, *pair) for call, pair in meetings.items()}
+def _patch(meetings: dict[Call, Way]) -> str | None:
+    edits = {_edit(call, way) for call, way in meetings.items()}
     wanted = [each for each in edits if each is not None]
     # To mend some of the places and not the others would only be another mistake.
     return diff_of(*wanted) if len(wanted) == len(edits) and len({each.filename for each in wanted}) == 1 else None
 
 
-def _way(call: Call, wide: Value, narrow: Value) -> tuple[Value, str]:
-    """Which of the two is given the shape of all others, and how: a variance comes with the mean that it belongs to."""
+def _way(calls: tuple[Call, ...], call: Call, wide: Value, narrow: Value) -> Way:
+    """Which of the two is given the shape of the other, and how: a variance comes with the mean that it belongs to, and what their
+    difference is multiplied with later has the shape that it should have had."""
     together = all(each.shape == narrow.shape for each in call.operands if each is not wide)
-    return (wide, ".squeeze(-1)") if together else (narrow, ".unsqueeze(-1)")
+    if together and _shape_beside(calls, call, {wide.shape, narrow.shape}) != wide.shape:
+        return wide, narrow, ".squeeze(-1)"
+    return narrow, wide, ".unsqueeze(-1)"
 
 
-def _fix(call: Call, wide: Value, narrow: Value) -> str:
-    odd, way = _way(call, wide, narrow)
-    return f"Give both one shape where they meet: {way} on the one that is {shape_text(odd.shape)}."
+def _shape_beside(calls: tuple[Call, ...], met: Call, shapes: set[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The first of these shapes that something has which what came of the meeting is computed with."""
+    reached = {*met.outputs}
+    for call in calls:
+        if call.number <= met.number or not reached.intersection(call.operands):
+            continue
+        others = [each.shape for each in call.operands if each not in reached and each.shape in shapes]
+        if others and call.name in ELEMENTWISE:
+            return others[0]
+        reached.update(call.outputs)
+    return None
 
 
-def _edit(call: Call, wide: Value, narrow: Value) -> Edit | None:
+def _fix(way: Way) -> str:
+    odd, _, text = way
+    return f"Give both one shape where they meet: {text} on the one that is {shape_text(odd.shape)}."
+
+
+def _edit(call: Call, way: Way) -> Edit | None:
+    odd, right, text = way
     nodes = operand_nodes(call)
-    odd, way = _way(call, wide, narrow)
     alike = len({each.shape for each in call.operands if each is not odd}) == 1
     position = call.operands.index(odd)
-    fits = wide.shape[len(wide.shape) - len(narrow.shape) - 1 :] == (*narrow.shape, 1)
+    longer, shorter = sorted((odd.shape, right.shape), key=len, reverse=True)
+    fits = longer[len(longer) - len(shorter) - 1 :] == (*shorter, 1)
     if position >= len(nodes) or call.site is None or not fits or not alike:
         return None
     node = nodes[position]
-    return replace_node(call.site.filename, node, in_parentheses(call.site.filename, node) + way)
+    return replace_node(call.site.filename, node, in_parentheses(call.site.filename, node) + text)

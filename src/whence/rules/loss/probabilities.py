@@ -226,7 +226,8 @@ def not_log_probabilities(study: Study) -> Finding | None:
             continue
         if bool(((total - 1).abs() < 0.02).float().mean() > 0.5):
             continue
-        softmax = made_by(given, SOFTMAX | SIGMOID)
+        gathered = _gathered(given)
+        softmax = made_by(gathered, SOFTMAX | SIGMOID)
         shared = _shared_with_target(softmax, call) if softmax is not None else None
         maker = softmax or given.call
         name = softmax.name if softmax is not None else "its input"
@@ -249,7 +250,7 @@ def not_log_probabilities(study: Study) -> Finding | None:
             else "Use log_softmax where softmax stands."
             if softmax is not None
             else "Apply log_softmax first" + ("." if call.name == "ctc_loss" else ", or use cross_entropy."),
-            patch=_as_log(softmax, study) if shared is None else None,
+            patch=_as_log(softmax, study) if shared is None and gathered is given else None,
             confidence=Confidence.PROVEN,
             replay="bit-identical",
             chain=()
@@ -257,6 +258,16 @@ def not_log_probabilities(study: Study) -> Finding | None:
             else (Spot.of_site(maker.site).hop(f"{maker.name} gives {shape_text(given.shape)}"),),
         )
     return None
+
+
+def _gathered(value: Value) -> Value:
+    """What several results were, before they were written into one tensor and averaged: samples of a net, parts of an ensemble."""
+    for _ in range(NEAR):
+        call = value.call
+        if call is None or call.forgotten or call.name not in ("mean", "__setitem__") or not call.operands:
+            break
+        value = call.operands[-1 if call.name == "__setitem__" else 0]
+    return value
 
 
 @study_rule("loss/one-class", Rank.CAUSE)

@@ -7,7 +7,8 @@ Why it matters
     Over one element nothing before it gets a gradient. Over the batch, a sample's prediction depends on which others are in its batch,
     and no row is a distribution.
 How it is detected
-    The axis of each softmax that the loss depends on: its size, in all passes so far; or axis 0 of a table inside a model whose rows go on
+    The axis of each softmax that the loss depends on: its size, in all passes so far; or that nll_loss and ctc_loss have the classes on
+    another one; or axis 0 of a table inside a model whose rows go on
     to the loss one by one, and are samples: a loader's, rows picked at random, or rows with one label each. Any other axis, if in a replay
     each labelled row of the loss depends on its own place of it alone, were it not for the softmax. Scores of queries and keys whose
     softmax runs over an axis that both have, heads say, where the product with the values sums over the keys.
@@ -43,6 +44,8 @@ from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value
 
 NAMES = frozenset({"softmax", "log_softmax", "softmin"})
+CLASS_AXES = {"nll_loss": 1, "ctc_loss": -1}
+"""Losses that take logarithms of probabilities, and the axis on which they have the classes."""
 
 
 @study_rule("loss/softmax-axis", Rank.CAUSE)
@@ -90,6 +93,8 @@ def softmax_axis(study: Study) -> Finding | None:
                 fix=f"Use dim={meant}, the axis that is summed over.",
                 patch=_along(place_of(call, study), given, axis, meant),
             )
+        if (read := _read_otherwise(study, loss, call, axis)) is not None:
+            return _tell_read(study, call, axis, *read)
         if isinstance(call.module, Scope) and _over_samples(study, loss, call, axis):
             others = [other for other, size in enumerate(given.shape) if other != axis and size > 1]
             if summed := _summed_over(study, call):
@@ -114,6 +119,35 @@ def softmax_axis(study: Study) -> Finding | None:
                 patch=_along(place_of(call, study), given, axis, others[0]) if len(others) == 1 else None,
             )
     return None
+
+
+def _read_otherwise(study: Study, loss: Loss, call: Call, axis: int) -> tuple[Call, int] | None:
+    """A loss that is given these logarithms as they are, and reads the classes along another axis; and which."""
+    for each in study.path(loss.value) if call.name == "log_softmax" else ():
+        if each.name not in CLASS_AXES or not each.operands or each.operands[0] not in call.outputs:
+            continue
+        axes = len(call.outputs[0].shape)
+        wanted = CLASS_AXES[each.name] % axes if axes > 1 else 0
+        if wanted != axis:
+            return each, wanted
+    return None
+
+
+def _tell_read(study: Study, call: Call, axis: int, reader: Call, wanted: int) -> Finding | None:
+    given = call.operands[0]
+    return tell_silent(
+        study,
+        "loss/softmax-axis",
+        spot=place_of(call, study),
+        symptom=Spot.of_site(reader.site) if reader.site is not None else None,
+        call=call,
+        step=study.step,
+        verdict=f"{call.name} over dim={axis} of {shape_text(given.shape)}, and {reader.name} reads the classes along dim={wanted}",
+        what=f"what {reader.name} takes for the probabilities of {given.shape[wanted]} classes do not add up to one",
+        why=f"Its shares add up to one over the {given.shape[axis]} places of the axis that it is taken over, and over no other.",
+        fix=f"Use dim={wanted}.",
+        patch=_along(place_of(call, study), given, axis, wanted),
+    )
 
 
 def _summed_over(study: Study, softmax: Call) -> list[int]:

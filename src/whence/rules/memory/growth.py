@@ -17,6 +17,7 @@ from whence.source.text import enclosing, statement_of
 
 LOUD_BYTES = 4 * 2**20
 LOUD_RATE = 8 * 2**10
+NOTED_RATE = 2**10
 HUGE = 512 * 2**20
 
 
@@ -137,7 +138,8 @@ def growth(audit: Audit) -> Finding | None:
         if holding.kind == "tensor" or holding.graph:
             continue
         at_once = audit.final and not audit.step and holding.bytes >= HUGE
-        if holding.grows or at_once:
+        is_little = holding.bytes < LOUD_BYTES and _rate(holding) < NOTED_RATE
+        if (holding.grows and not is_little) or at_once:
             found = _tell(
                 audit,
                 holding,

@@ -84,7 +84,7 @@ def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr)
     one, other = ast.unparse(target), ast.unparse(source)
     if one == other:
         return None
-    spot = definition_of(target, event.site)
+    spot = definition_of(target, *event.stack)
     return tell_silent(
         audit,
         "optimizer/aliased-weights",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from whence.lineage.constructors import caller_argument
 from whence.source.blocks import dotted
 from whence.source.definitions import Definition, find_attribute, find_attributes, find_definition, names_set_in
 from whence.source.edits import diff_of, replace_node
@@ -25,21 +26,40 @@ def deep_copied(spot: Spot | None) -> str | None:
     return diff_of(*import_of(spot.filename, "copy"), replace_node(spot.filename, node, text))
 
 
-def definition_of(node: ast.expr, site: Site) -> Spot | None:
-    """Where a variable or an attribute of `self` gets its value."""
+def definition_of(node: ast.expr, *stack: Site) -> Spot | None:
+    """Where a variable or an attribute of `self` gets its value; a parameter, where the argument does that a caller gives for it."""
+    site = stack[0]
     function = function_node(site)
     tree = tree_of(site.filename)
     if isinstance(node, ast.Name) and tree is not None:
         for scope in (function, tree):
-            found = find_definition(node.id, scope, None) if scope is not None else None
+            found = _first_of_its_kind(node.id, scope) if scope is not None else None
             if found is not None and found.value is not None:
                 return Spot.of_node(site.filename, found.value)
+            if found is not None:
+                given = caller_argument(stack, node.id)
+                return definition_of(given, *stack[1:]) if given is not None else None
     if isinstance(node, ast.Attribute) and function is not None:
         kind = enclosing(function, ast.ClassDef)
         found = find_attribute(node.attr, kind) if isinstance(kind, ast.ClassDef) else None
         if found is not None and found.value is not None:
             return Spot.of_node(site.filename, found.value)
     return None
+
+
+def _first_of_its_kind(name: str, scope: ast.AST) -> Definition | None:
+    """The last definition of a name but for those that only ask it for itself: `model = model.cuda()` is the same module."""
+    found = find_definition(name, scope, None)
+    while found is not None and found.value is not None:
+        match found.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=asked))) if asked == name:
+                before = find_definition(name, scope, found.node)
+                if before is None or before.value is None or before.value.lineno >= found.value.lineno:
+                    break
+                found = before
+            case _:
+                break
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def mixed_with_itself(audit: Audit) -> Finding | None:
         if follower.storage not in trained or _shares(mixture, follower.storage) != 1:
             continue
         owner = _looped_over(call.site)
-        spot = definition_of(owner, call.site) if owner is not None else None
+        spot = definition_of(owner, *call.stack) if owner is not None else None
         name = ast.unparse(owner) if owner is not None else "what is to follow the weights"
         return tell_silent(
             audit,

@@ -212,9 +212,11 @@ def _hidden(audit: Audit, lost: list[WeightEntry]) -> tuple[Spot, str] | None:
 def hiding(scene: Scene, is_wanted: Callable[[torch.Tensor], bool]) -> tuple[Spot, str] | None:
     """A plain container on a module that holds weights which the module does not register: the line that makes it, its name."""
     for module in scene.modules.known():
+        # A recurrent layer has its own weights in a list as well.
+        own = {id(each) for each in module._parameters.values()}
         for name, thing in vars(module).items():
             plain = isinstance(thing, list | tuple | dict) and name not in ("_modules", "_parameters", "_buffers")
-            if plain and any(is_wanted(weight) for weight in weights_in(thing)):
+            if plain and any(is_wanted(weight) and id(weight) not in own for weight in weights_in(thing)):
                 spot = where_built(module, name, scene)
                 if spot is not None:
                     return spot, f"the {type(thing).__name__} {scene.modules.path_of(module)}.{name}"
@@ -240,7 +242,7 @@ def stale_parameter(audit: Audit) -> Finding | None:
 
     What happened
         A layer or a parameter was replaced after the optimizer had been built. The optimizer still has the old tensors; the new ones
-        get gradients and no update.
+        get gradients and no update. Or it was given the parameters of another network than the one that is run.
     Why it matters
         The new layer stays as it was initialised, while everything seems to run.
     How it is detected
@@ -273,8 +275,10 @@ def stale_parameter(audit: Audit) -> Finding | None:
         matching = [each for each in alive if each.weight is not None and tuple(each.weight.shape) in shapes] or alive
         weight = matching[0].weight
         assert weight is not None
-        spot = _where_replaced(audit, weight)
         names = [_name(audit, each) for each in alive]
+        if _was_there_before(audit, entry, weight):
+            return _of_another(audit, entry, names, len(left))
+        spot = _where_replaced(audit, weight)
         return tell_silent(
             audit,
             "optimizer/stale-parameter",
@@ -290,6 +294,31 @@ def stale_parameter(audit: Audit) -> Finding | None:
             patch=built_after(entry, _replacing(audit, weight)),
         )
     return None
+
+
+def _was_there_before(audit: Audit, entry: OptimizerEntry, weight: torch.Tensor) -> bool:
+    """Whether the model had this weight already when the optimizer was built: then nothing has taken the place of anything."""
+    owner = audit.modules.owner_of(weight)
+    if owner is None or _replacing(audit, weight)[:1] != audit.modules.built_at(owner[0])[:1]:
+        return False
+    return audit.modules.is_older(owner[0], entry.modules)
+
+
+def _of_another(audit: Audit, entry: OptimizerEntry, names: list[str], others: int) -> Finding | None:
+    """The optimizer was given the weights of another network from the start: a second one of its kind, a copy of it."""
+    some = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+    return tell_silent(
+        audit,
+        "optimizer/stale-parameter",
+        spot=Spot.of_site(entry.stack[0]) if entry.stack else None,
+        step=audit.step,
+        op=entry.kind,
+        phase="program",
+        verdict=f"{entry.kind} was given the weights of another network: those that are trained, {some}, are never updated",
+        what=f"none of {others} {'tensor' if others == 1 else 'tensors'} that it was given takes part in the loss",
+        why="A network that is built anew, or copied, has weights of its own. An optimizer moves those that it was given, and no others.",
+        fix="Give it the parameters of the network that the loss is made with.",
+    )
 
 
 def _is_used_since(audit: Audit, weight: torch.Tensor, step: int) -> bool:

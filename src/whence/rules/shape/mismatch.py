@@ -20,6 +20,8 @@ from whence.rules.shape.distribution import of_distribution
 from whence.rules.shape.earlier import ChangedLeaf, changed_leaf
 from whence.rules.shape.layers import table
 from whence.rules.shape.mapped import mapped
+from whence.rules.shape.permuting import permuted
+from whence.rules.shape.reshaped import crossed_axis
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
@@ -278,8 +280,12 @@ def _not_in_order(failed: FailedCall) -> Finding | None:
     given = next(failed.tensors(), None)
     if failed.name != "view" or given is None or given.is_contiguous() or not callable(failed.func):
         return None
-    if not try_values(failed.func, failed.args, failed.kwargs, torch.Tensor.contiguous).ran:
+    tried = try_values(failed.func, failed.args, failed.kwargs, torch.Tensor.contiguous)
+    if not isinstance(tried.result, torch.Tensor):
         return None
+    before, after = tuple(given.shape), tuple(tried.result.shape)
+    # To reshape runs as well, and scrambles what is to change places.
+    is_exchange = crossed_axis(before, after) is not None
     moved = _out_of_order(failed.value(given))
     node = failed.site.node() if failed.site is not None else None
     is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "view"
@@ -292,8 +298,12 @@ def _not_in_order(failed: FailedCall) -> Finding | None:
         if moved is not None and moved.site is not None
         else (),
         why="A view copies nothing, so that it can only join axes that lie one behind the other.",
-        fix="Use reshape, which copies where it must, if the elements are meant to be joined in the order in which they stand now.",
-        patch=diff_of(
+        fix=f"Exchange axes first, with permute or transpose, and then reshape: {shape_text(before)} -> {shape_text(after)} moves an axis past another."
+        if is_exchange
+        else "Use reshape, which copies where it must, if the elements are meant to be joined in the order in which they stand now.",
+        patch=permuted(failed.site, before, after)
+        if is_exchange and failed.site is not None
+        else diff_of(
             replace_node(
                 failed.site.filename, node.func, f"{in_parentheses(failed.site.filename, node.func.value)}.reshape"
             )

@@ -16,6 +16,7 @@ from whence.lineage.trail import Trail, trace
 from whence.rules.operations import EXCHANGES, RECURRENT
 from whence.rules.refusals import refusing
 from whence.rules.rule import rule
+from whence.rules.shape.ctc import swapped_for_ctc
 from whence.rules.telling import describe, has_worked, layer_text, shape_text, tell
 from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
@@ -177,7 +178,7 @@ def batch_first(failed: FailedCall) -> Finding | None:
 
     What happened
         A recurrent layer without batch_first=True was given (batch, time, features); its hidden state, made for the
-        batch, shows the mistake.
+        batch, shows the mistake. Or ctc_loss was given (batch, time, classes), and lengths for the batch.
     Why it matters
         Without the state nothing would have raised: samples would have been read as time steps of one another.
     How it is detected
@@ -191,7 +192,7 @@ def batch_first(failed: FailedCall) -> Finding | None:
     """
     found = _state(failed)
     if found is None:
-        return None
+        return swapped_for_ctc(failed)
     layer, given, state = found.layer, found.input, found.state
     if state.shape[1] == found.batch or state.shape[1] != found.time:
         return None

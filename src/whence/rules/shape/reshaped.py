@@ -62,7 +62,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
     for call in _candidates(study):
         shapes = _reshaped(call)
         straddling = _straddling(call) if shapes is not None and call.name in RESHAPES else None
-        crossed = _crossed(*shapes) or straddling if shapes is not None else None
+        crossed = crossed_axis(*shapes) or straddling if shapes is not None else None
         if shapes is None or crossed is None or call.site is None or call.forgotten:
             continue
         is_array = call.name not in RESHAPES
@@ -135,7 +135,7 @@ def reshaped_in_samples(audit: Audit) -> Finding | None:
 
 def _tell_of_arrays(facts: Study | Audit, reshapes: list[Reshape], symptom: Spot | None) -> Finding | None:
     for number, each in enumerate(reshapes):
-        crossed = _crossed(each.before, each.after)
+        crossed = crossed_axis(each.before, each.after)
         is_undone = any(later.after == each.before for later in reshapes[number + 1 :])
         if crossed is None or is_undone or any(earlier.before == each.after for earlier in reshapes[:number]):
             continue
@@ -194,7 +194,7 @@ def _reshaped(call: Call) -> tuple[Shape, Shape] | None:
     made = _reshaped(value.call) if value.call is not None and not value.call.operands else None
     before, after = made[0] if made is not None else value.shape, call.outputs[0].shape
     # What the last one of several does must be wrong by itself, too.
-    is_wrong = _crossed(call.operands[0].shape, after) is not None or _straddling(call) is not None
+    is_wrong = crossed_axis(call.operands[0].shape, after) is not None or _straddling(call) is not None
     return (before, after) if is_wrong else None
 
 
@@ -207,7 +207,7 @@ def _in_numpy(study: Study, call: Call, crossed: int) -> Spot | None:
     )
 
 
-def _crossed(before: Shape, after: Shape) -> int | None:
+def crossed_axis(before: Shape, after: Shape) -> int | None:
     """An axis that goes past others, where a reshape is no mere splitting and joining of neighbours."""
     old, new = [each for each in before if each != 1], [each for each in after if each != 1]
     if old == new or len(old) + len(new) < 5:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whence.lineage.ancestry import MOVES, ancestors
+from whence.rules.operations import CONVOLUTIONS
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import MOST_NUMBERS, Call, Foreign, Value
 
@@ -10,7 +11,8 @@ DRAWS = frozenset({"randperm", "randint", "multinomial", "random_", "randint_lik
 
 
 def first_is_batch(value: Value) -> bool:
-    """Whether the first axis is known to be the samples of a batch: a loader's, or rows picked or labelled at random."""
+    """Whether the first axis is known to be the samples of a batch: a loader's, rows picked or labelled at random, or what a
+    convolution takes for them."""
     rows = value.shape[0]
     pending, seen = [value], {id(value)}
     while pending and len(seen) < 500:
@@ -22,6 +24,8 @@ def first_is_batch(value: Value) -> bool:
         if call is None or call.forgotten or call.name in MOVES:
             continue
         if call.name in DRAWS and each.shape == (rows,):
+            return True
+        if call.name in CONVOLUTIONS and len(each.shape) == len(call.operands[1].shape):
             return True
         if call.name in ("__getitem__", "index_select") and (_is_drawn(call, rows) or _is_mixed(call, rows)):
             return True

@@ -3,7 +3,7 @@
 What happened
     A layer or function was given what another one returned, and that is not a tensor: the (output, state) of an LSTM, the
     None of a forward without return, a dict; or a method of a tensor's that was not called; or numbers that never became
-    a tensor: a numpy array, a list, a float.
+    a tensor: a numpy array, a list, a float. Or a dict was asked for a name that it does not have.
 Why it matters
     The message is about the consumer; the mistake is where the result was not unpacked or not returned.
 How it is detected
@@ -29,6 +29,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.grounds import ground_of
 from whence.lineage.results import Result, result_of
 from whence.rules.rule import rule
+from whence.rules.shape.missing_key import missing_key
 from whence.rules.shape.uncalled import uncalled
 from whence.rules.shape.untensored import untensored
 from whence.rules.telling import describe, shape_text, tell
@@ -44,7 +45,7 @@ from whence.tape.tape import flatten
 def wrong_container(failed: FailedCall) -> Finding | None:
     if not isinstance(failed.exception, TypeError | AttributeError | KeyError | IndexError) or failed.site is None:
         return None
-    if (told := uncalled(failed)) is not None:
+    if (told := uncalled(failed) or missing_key(failed)) is not None:
         return told
     for thing in _candidates(failed):
         found = _source(failed, thing)

@@ -33,7 +33,7 @@ class OptimizerListener(Listener):
         if not session.is_looking:
             session.passes.hand.on = session.routine.on = False
             session.auditor.studies.forget_hand()
-            session.auditor.optimizers.built(optimizer, stack)
+            session.auditor.optimizers.built(optimizer, stack, session.modules.count)
             sizes = tuple(len(group["params"]) for group in optimizer.param_groups)
             session.explainer.builds.note(optimizer, stack, sizes)
 
