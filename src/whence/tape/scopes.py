@@ -96,6 +96,16 @@ class ModuleBook:
         """Whether a module was built when there had been no more than so many."""
         return self._numbers.get(id(module), count + 1) <= count
 
+    def built_later(self, module: nn.Module, count: int) -> nn.Module | None:
+        """The largest part with this module in it that was built when there had been more; None if the module itself was not."""
+        parents, found = self._parents(), None
+        while id(module) in self._numbers and not self.is_older(module, count):
+            found = module
+            if id(module) not in parents:
+                break
+            module = parents[id(module)][0]
+        return found
+
     def note_copy(self, module: nn.Module, original: nn.Module, stack: tuple[Site, ...]) -> None:
         """A copy was built where what it is a copy of was: nn.TransformerEncoder copies the layer that it is given."""
         built = self.built_at(original)

@@ -18,7 +18,7 @@ from whence.lineage.placing import put_in_place
 from whence.lineage.trail import where_built
 from whence.rules.optimizer.edits import built_after, given_as_well
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import shape_text, tell_silent
+from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.definitions import name_in, own_nodes
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
@@ -91,6 +91,8 @@ def missing_parameter(audit: Audit) -> Finding | None:
             fix="Use nn.ModuleList or nn.ModuleDict (nn.ParameterList for parameters).",
             patch=_registered(spot, lost),
         )
+    if (added := _added_later(audit, stepping, lost)) is not None:
+        return _tell_added(audit, stepping, added, names, some)
     left_out, chain = _left_out_at(audit, stepping, names[0])
     return tell_silent(
         audit,
@@ -110,6 +112,39 @@ def missing_parameter(audit: Audit) -> Finding | None:
         why="They take part in the loss and have gradients, but were not given to an optimizer.",
         fix="Give them to the optimizer; if they are to stay as they are, say so with requires_grad_(False).",
         patch=given_as_well(audit, stepping, [each.weight for each in lost]) if left_out == built else None,
+    )
+
+
+def _added_later(audit: Audit, stepping: OptimizerEntry, lost: list[WeightEntry]) -> Site | None:
+    """Where a part was built that the model has had only since after its optimizer was built."""
+    if not stepping.stack:
+        return None
+    weights = [each.weight for each in lost if each.weight is not None]
+    owners = [owner[0] for each in weights if (owner := audit.modules.owner_of(each)) is not None]
+    parts = [audit.modules.built_later(each, stepping.modules) for each in owners]
+    if len(parts) < len(lost) or not parts or None in parts:
+        return None
+    stack = audit.modules.built_at(parts[0]) if parts[0] is not None else ()
+    return stack[0] if stack else None
+
+
+def _tell_added(audit: Audit, stepping: OptimizerEntry, added: Site, names: list[str], some: str) -> Finding | None:
+    are = "are" if len(names) > 1 else "is"
+    return tell_silent(
+        audit,
+        "optimizer/missing-parameter",
+        spot=Spot.of_site(added),
+        symptom=spot_at(stepping.stack[0]),
+        step=audit.step,
+        op=stepping.kind,
+        phase="program",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict=f"{some} came after {stepping.kind} was built, and {are} never updated",
+        what=f"after {audit.step} steps {'they are' if len(names) > 1 else 'it is'} bit for bit as initialised",
+        why="An optimizer has what it was given. A layer that is added to the model later gets gradients, and nobody uses them.",
+        fix="Give it to the optimizer where it is added: optimizer.add_param_group({'params': layer.parameters()}); or build the optimizer "
+        "when the model is whole.",
     )
 
 
@@ -184,15 +219,16 @@ def _unowned(audit: Audit) -> list[WeightEntry]:
         and isinstance(weight, nn.Parameter)
         and not audit.is_owned(weight)
         and not entry.has_changed()
-        and not _is_written_anew(audit, weight)
+        and not _is_written_anew(audit, entry)
     ]
 
 
-def _is_written_anew(audit: Audit, weight: torch.Tensor) -> bool:
-    """Whether the program writes into it in its steps: what is there may be what was there at first, by chance."""
-    memory = storage_of(weight)
+def _is_written_anew(audit: Audit, entry: WeightEntry) -> bool:
+    """Whether the program writes into it after its first use: what is there may be what was there at first, by chance."""
+    memory = storage_of(entry.weight) if entry.weight is not None else 0
+    used = entry.call.number if entry.call is not None else 0
     return any(
-        each.storage == memory and call.step > 0 and call.phase in ("program", "forward")
+        each.storage == memory and call.step > 0 and call.number > used and call.phase in ("program", "forward")
         for call in audit.tape.calls
         for each in call.changed
     )
