@@ -12,8 +12,6 @@ from whence.rules.telling import spot_at, tell_silent
 from whence.source.sites import Site
 
 ENOUGH = 3
-MUCH = 0.1
-"""Of the passes of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,8 @@ def tail_dropped(audit: Audit, entry: OptimizerEntry) -> Finding | None:
             step=last.clear.step,
             op="zero_grad",
             phase="backward",
-            severity=Severity.WARNING if last.lost >= MUCH * last.made else Severity.INFO,
+            # Some mean it so: the last, smaller group is left out as a last, smaller batch is.
+            severity=Severity.INFO,
             confidence=Confidence.LIKELY,
             verdict=f"the last {last.lost} of {last.made} backward passes of each epoch are thrown away: zero_grad comes before their step",
             what=f"{last.largest} passes make a step, and {last.lost} are left over",
