@@ -33,6 +33,8 @@ class Changed:
     along: list[list[int]]
 
 
+STATISTICS = frozenset({"mean", "sum", "std", "var", "median", "amax", "amin", "norm", "logsumexp", "max", "min"})
+SHARES = frozenset({"softmax", "log_softmax", "normalize"})
 PICKS = frozenset({"__getitem__", "index_select"})
 
 
@@ -147,8 +149,9 @@ def _picked_by(call: Call, rows: int) -> Any:
 
 def _traced(study: Study, sources: Sequence[Value], row: int, values: Sequence[Value]) -> dict[Value, Changed]:
     """What changes in each value, if anything does."""
-    norms = [each for value in values for each in study.path(value) if each.name in NORMS]
-    made = dict.fromkeys((*values, *(each.results[0] for each in norms if each.results)))
+    rows = sources[0].shape[0]
+    shared = [each for value in values for each in study.path(value) if _is_shared(each, rows)]
+    made = dict.fromkeys((*values, *(each.results[0] for each in shared if each.results)))
     before = study.again(*made, *sources)
     if before is None:
         return {}
@@ -159,9 +162,9 @@ def _traced(study: Study, sources: Sequence[Value], row: int, values: Sequence[V
         for each in call.outputs:
             if each in given:
                 run.contents[each] = given[each].clone()
-        if call in norms and call.results:
+        if call in shared and call.results:
             # The statistics of a batch are made from all its samples: that is no meeting.
-            _keep_rows_apart(call.results[0], row, before, run)
+            _keep_rows_apart(call.results[0], row if _has_rows(call.results[0], rows) else None, before, run)
 
     after = study.again(*made, substitute=given, amend=amend)
     if after is None:
@@ -185,11 +188,26 @@ def _with_row_of_another(content: torch.Tensor | None, row: int) -> torch.Tensor
     return changed
 
 
-def _keep_rows_apart(value: Value, row: int, before: Run, run: Run) -> None:
+def _is_shared(call: Call, rows: int) -> bool:
+    """Whether a call makes something of all samples: their mean, their largest, or shares that add up to one over them."""
+    if call.inner or not call.results or not call.operands or not _has_rows(call.operands[0], rows):
+        return False
+    if call.name in STATISTICS:
+        return not _has_rows(call.results[0], rows)
+    return call.name in NORMS or (call.name in SHARES and 0 in (*call.args[1:2], call.kwargs.get("dim")))
+
+
+def _has_rows(value: Value, rows: int) -> bool:
+    return value.shape[:1] == (rows,)
+
+
+def _keep_rows_apart(value: Value, row: int | None, before: Run, run: Run) -> None:
+    """As it was, but for the row of the sample that is another one now."""
     old, new = before.contents.get(value), run.contents.get(value)
-    if old is not None and new is not None and old.shape == new.shape and old.dim() and row < len(old):
+    if old is not None and new is not None and old.shape == new.shape:
         kept = old.detach().clone()
-        kept[row] = new.detach()[row]
+        if row is not None and kept.dim() and row < len(kept):
+            kept[row] = new.detach()[row]
         run.contents[value] = kept
 
 
