@@ -6,7 +6,7 @@ these, on the weights and gradients from before it. What is not there any more i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from whence.tape.trip import Trip
 STAND_INS = (0.5, 0.0)
 """What is put in place of numbers that the update has made NaN. A zero might itself be what is divided by: it comes last."""
 PATIENCE_SECONDS = 6.0
+FACTORIES = frozenset({"tensor", "as_tensor", "scalar_tensor", "full"})
 REFLECTED = frozenset({"__rdiv__", "__rtruediv__", "__truediv__", "__itruediv__"})
 """How torch calls a division where the program has a stroke."""
 
@@ -46,21 +47,53 @@ class Remade:
     """The line that gave the zero, if it is another one."""
     with_zeros: bool = False
     """The gradients were not kept, and zeros stood in for them."""
+    is_plain: bool = False
+    """The zero is a number of the program's own, and comes from no gradient."""
     is_exact: bool = False
     """Nothing was stood in for, and the same elements of the weights were lost again."""
 
 
-def made_again(optimizer: Optimizer) -> Remade | None:
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The plain numbers that an optimizer keeps, as they were before a step: how many it has made, mostly."""
+
+    own: dict[str, float]
+    of_weights: dict[int, dict[str, float]]
+    """By the weights' identity, where it had a state."""
+
+    @classmethod
+    def of(cls, optimizer: Optimizer) -> Counts:
+        states = {id(each): state for each, state in optimizer.state.items() if isinstance(state, dict) and state}
+        return cls(_numbers(vars(optimizer)), {key: _numbers(state) for key, state in states.items()})
+
+    def put_back(self, optimizer: Optimizer) -> None:
+        """A state that was not there before is not there either."""
+        vars(optimizer).update(self.own)
+        for weight in list(optimizer.state):
+            known = self.of_weights.get(id(weight))
+            if known is None:
+                del optimizer.state[weight]
+            else:
+                optimizer.state[weight].update(known)
+
+
+def _numbers(state: Mapping[str, Any]) -> dict[str, float]:
+    return {name: each for name, each in state.items() if type(each) in (int, float)}
+
+
+def made_again(optimizer: Optimizer, counts: Counts | None) -> Remade | None:
     """Where the step that was just made gave NaN or Inf. Its gradients are still there; what it destroyed is stood in for."""
     try:
-        return run_elsewhere(lambda: next(_steps(optimizer), None))
+        return run_elsewhere(lambda: next(_steps(optimizer, counts), None))
     except NotPossible:
         return None
 
 
-def _steps(optimizer: Optimizer) -> Iterator[Remade]:
+def _steps(optimizer: Optimizer, counts: Counts | None) -> Iterator[Remade]:
     for stand_in in STAND_INS:
         _mend(optimizer, stand_in)
+        if counts is not None:
+            counts.put_back(optimizer)
         watch = InsideWatch()
         with watch:
             optimizer.step()
@@ -194,7 +227,13 @@ def _told(watch: InsideWatch, is_exact: bool = False) -> Remade | None:
     op, site = watch.found
     spot = Spot.of_site(site)
     name = "div" if op in REFLECTED else op
-    return Remade(name, spot, trouble_in(result), bool(zeros), _maker(watch, zeros, spot), is_exact=is_exact)
+    made_by, is_plain = _maker(watch, zeros, spot), any(_is_plain(watch, each) for each in zeros)
+    return Remade(name, spot, trouble_in(result), bool(zeros), made_by, is_plain=is_plain, is_exact=is_exact)
+
+
+def _is_plain(watch: InsideWatch, zero: torch.Tensor | float) -> bool:
+    made = watch.maker_of(zero) if isinstance(zero, torch.Tensor) else None
+    return isinstance(zero, float) or (made is not None and made[0] in FACTORIES)
 
 
 def _maker(watch: InsideWatch, zeros: Sequence[torch.Tensor | float], spot: Spot) -> Hop | None:

@@ -12,7 +12,7 @@ import torch
 from torch.optim import Optimizer
 
 from whence.finding import Finding
-from whence.lineage.updating import made_again
+from whence.lineage.updating import Counts, made_again
 from whence.source.sites import Site, user_frames, user_stack
 from whence.tape.finite import all_finite, weights_of
 from whence.tape.passes import PassBook
@@ -66,6 +66,8 @@ class UpdateWire:
         self._rounds_eps = self._is_own = self._may_spoil = False
         self._told_update = self._told_state = False
         self._rate: RateProbe | None = None
+        self._counts: Counts | None = None
+        """Of an optimizer of the program's own, before the step under way."""
         self._looks_back = LooksBack()
         self.test_exploded = False
         """That the loss explodes, and what comes of it, is what a range test of rates is made for."""
@@ -100,6 +102,8 @@ class UpdateWire:
     def expect(self, fine: bool) -> None:
         """Gradients are about to be used, and whether they are finite is known."""
         self._may_spoil = fine and self._is_own and not self._wires.telling.has_lost and not self._told_update
+        optimizer = self._stepping() if self._stepping is not None else None
+        self._counts = Counts.of(optimizer) if self._may_spoil and optimizer is not None else None
 
     def before(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
         """Gradients are finite. Is the update?"""
@@ -151,7 +155,8 @@ class UpdateWire:
         if self._may_spoil and not all_finite(weights := weights_of(optimizer)):
             self._may_spoil, self._told_update = False, True
             names = tuple(telling.names([each for each in weights if trouble_in(each)]))
-            remade = self._host.diagnose(lambda: made_again(optimizer))
+            counts, self._counts = self._counts, None
+            remade = self._host.diagnose(lambda: made_again(optimizer, counts))
             spoilt = BadUpdate(type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade)
             self._tell(optimizer, Notice.UPDATE, spoilt)
             telling.mark_lost(weights)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from whence.rules.nonfinite.alignments import too_long
 from whence.rules.nonfinite.telling import at, number_text, place_text
 from whence.rules.operations import CLASS_LOSSES
 from whence.tape.tape import Call, Value
@@ -54,7 +55,7 @@ SPREADS = frozenset({"std", "var", "std_mean", "var_mean"})
 def reason_of(facts: Facts) -> Reason:
     """The first explanation that the numbers bear out."""
     for explain in (
-        _number, _not_kept, _nothing, _ignored, _single, _masked, _logarithm, _near_minus_one, _infinite_difference, _division, _root, _power, _arc, _exponential, _too_large,
+        _number, _not_kept, _nothing, _ignored, _unreadable, _single, _masked, _logarithm, _near_minus_one, _infinite_difference, _division, _root, _power, _arc, _exponential, _too_large,
     ):  # fmt: skip
         reason = explain(facts)
         if reason is not None:
@@ -157,6 +158,20 @@ def _ignored(facts: Facts) -> Reason | None:
         verdict=f"all {target.numel()} labels are {ignored}, which {facts.call.name} ignores: the mean over none of them is NaN",
         why=f"{facts.call.name} averages over the labels that are not {ignored}. In this batch there are none.",
         fix="Skip such a batch, or use reduction='sum' and divide by the number of labels, at least 1.",
+    )
+
+
+def _unreadable(facts: Facts) -> Reason | None:
+    found = too_long(facts.call, facts.tensors) if facts.call.name == "ctc_loss" else None
+    if found is None:
+        return None
+    sample, labels, pairs, steps = found
+    beside = f", of which {pairs} stand beside their like and need a blank between" if pairs else ""
+    return Reason(
+        verdict=f"ctc_loss gave {facts.gave}: sample {sample} of the batch has {labels} labels and only {steps} steps to read them from",
+        why=f"Each label takes a step of its own: {labels} labels{beside}, need {labels + pairs} steps. There is no way to read them from {steps}.",
+        fix="Leave such samples out, or make the input longer (less downsampling). zero_infinity=True only leaves them out of the loss.",
+        blames=lambda _element: False,
     )
 
 

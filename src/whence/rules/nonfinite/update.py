@@ -59,6 +59,15 @@ def update(trip: Trip) -> Finding | None:
     return _found_later(trip)
 
 
+OFF_ZERO = (
+    "Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division; leave out what has no gradient."
+)
+COUNT_FROM_ONE = (
+    "The divisor is a number of the program's own, and is 0 in this step: mend what it is computed from. A correction like 1 - beta ** t is "
+    "0 for t = 0: count the step before it is used."
+)
+
+
 def _tell(trip: Trip, bad: BadUpdate) -> Finding | None:
     names = ", ".join(bad.weights[:3]) + (f" and {len(bad.weights) - 3} more" if len(bad.weights) > 3 else "")
     if bad.eps is None:
@@ -103,15 +112,14 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
         trip,
         "nonfinite/update",
         spot=remade.spot,
-        patch=kept_off_zero(remade.spot) if divides and remade.of_zero else None,
+        patch=kept_off_zero(remade.spot) if divides and remade.of_zero and not remade.is_plain else None,
         verdict=f"{remade.op}{of} in {whose} gave {trouble_text(remade.trouble)}, and {names} with it; the gradients are finite",
         why="Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The weights were finite "
         "before this step and are not after it."
         if bad.optimizer
         else "Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The gradients of all steps "
         "were looked at and finite; the weights are not finite any more.",
-        fix="Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division; leave out what has no gradient."
-        + where,
+        fix=(COUNT_FROM_ONE if divides and remade.is_plain else OFF_ZERO) + where,
         op=remade.op,
         phase="optimizer",
         chain=(remade.made_by,) if remade.made_by is not None else (),
