@@ -20,7 +20,7 @@ from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
 from whence.rules.operations import CONVOLUTIONS, RESHAPES
 from whence.rules.rule import audit_rule, study_rule
-from whence.rules.shape.mixed import samples_mixed
+from whence.rules.shape.mixed import joined_samples_mixed, samples_mixed
 from whence.rules.shape.permuting import moved_first, permuted
 from whence.rules.shape.pieces import pieces_across_rows
 from whence.rules.telling import shape_text, spot_at, tell_silent
@@ -87,7 +87,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
             if straddling is None
             else moved_first(call.site, "permute(0, 2, 3, 1)"),
         )
-    return samples_mixed(study) or pieces_across_rows(study) or _before_training(study)
+    return samples_mixed(study) or joined_samples_mixed(study) or pieces_across_rows(study) or _before_training(study)
 
 
 def _before_training(study: Study) -> Finding | None:
