@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -163,6 +164,27 @@ def graphs(pooled: Callable[[Tensor], Tensor]) -> None:
     _train(net, loss)
 
 
+class Sharpness(torch.autograd.Function):
+    """One number of a softmax, which stays the same where all logits grow alike."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, factor: float) -> Tensor:
+        p = logits.softmax(-1)
+        ctx.save_for_backward(p)
+        ctx.factor = factor
+        return p.square().sum(-1).mean()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (p,) = ctx.saved_tensors
+        return grad * ctx.factor * p * (p - p.square().sum(-1, keepdim=True)) / len(p), None
+
+
+def sharpened(factor: float) -> None:
+    net = _features(5)
+    _train(net, lambda: Sharpness.apply(net(torch.randn(16, 6)), factor))
+
+
 @pytest.mark.parametrize(
     ("rule", "program"),
     [
@@ -173,6 +195,7 @@ def graphs(pooled: Callable[[Tensor], Tensor]) -> None:
         ("dtype/truncated-target", lambda: soft_labels(torch.zeros_like)),
         ("shape/norm-axis", lambda: two_views(_told_apart)),
         ("shape/batch-first", lambda: survival(0)),
+        ("gradient/wrong-custom", lambda: sharpened(1.0)),
         ("shape/reshape-as-permute", lambda: graphs(lambda x: x.view(5, 12, 4).mean(0))),
     ],
 )
@@ -194,6 +217,7 @@ def test_a_mistake_that_raises_nothing_is_named(rule: str, program: Callable[[],
         labels_from_one,
         lambda: routed(2),
         relative,
+        lambda: sharpened(2.0),
         lambda: graphs(lambda x: x.view(12, 5, 4).mean(1)),
     ],
 )

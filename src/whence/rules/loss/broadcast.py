@@ -31,7 +31,7 @@ import torch
 from whence.finding import Confidence, Finding
 from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
-from whence.lineage.footprints import is_of_data
+from whence.rules.footprints import is_of_data
 from whence.rules.loss.across import along_another_axis
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import COMPARISONS, DISTANCES, ELEMENTWISE, ORDERS, SAME_NUMBERS, SAME_SHAPE_LOSSES

@@ -9,7 +9,7 @@ import torch
 from whence.finding import Finding, Severity
 from whence.ledgers.study import Loss, Study
 from whence.lineage.dependence import part_at, reach
-from whence.lineage.footprints import places_of
+from whence.rules.footprints import places_of
 from whence.rules.operations import DISTANCES, LOSSES, RESHAPES
 from whence.rules.shape.permuting import moved_first
 from whence.rules.shape.samples import first_is_batch

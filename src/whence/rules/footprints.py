@@ -204,7 +204,7 @@ def _with_row_of_another(content: torch.Tensor | None, row: int, sizes: list[int
     if content is None or content.layout is not torch.strided or content.is_meta:
         return None
     changed = content.detach().clone()
-    parts = changed.split(sizes or 1)
+    parts = changed.split(sizes or 1)  # type: ignore[no-untyped-call]
     alike = (each for each in parts if each.shape == parts[row].shape and not torch.equal(each, parts[row]))
     parts[row].copy_(next(alike, parts[row].flip(0)).clone())
     return changed
