@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -139,6 +140,51 @@ def routed(axis: int) -> None:
     _train(net, loss)
 
 
+def relative() -> None:
+    net = _features(8)
+
+    def loss() -> Tensor:
+        scores = F.pad(net(torch.randn(4, 8, 6)), (1, 0))
+        return scores.view(4, 9, 8)[:, 1:].softmax(-1).square().mean()
+
+    _train(net, loss)
+
+
+def graphs(pooled: Callable[[Tensor], Tensor]) -> None:
+    net = _features(4)
+    data = [(torch.randn(5, 6), torch.rand(4)) for _ in range(48)]
+
+    def joined(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        return torch.cat([x for x, _ in rows]), torch.stack([y for _, y in rows])
+
+    def loss() -> Tensor:
+        x, y = next(iter(DataLoader(data, batch_size=12, shuffle=True, collate_fn=joined)))  # type: ignore[arg-type]
+        return F.mse_loss(pooled(net(x)), y)
+
+    _train(net, loss)
+
+
+class Sharpness(torch.autograd.Function):
+    """One number of a softmax, which stays the same where all logits grow alike."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, factor: float) -> Tensor:
+        p = logits.softmax(-1)
+        ctx.save_for_backward(p)
+        ctx.factor = factor
+        return p.square().sum(-1).mean()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (p,) = ctx.saved_tensors
+        return grad * ctx.factor * p * (p - p.square().sum(-1, keepdim=True)) / len(p), None
+
+
+def sharpened(factor: float) -> None:
+    net = _features(5)
+    _train(net, lambda: Sharpness.apply(net(torch.randn(16, 6)), factor))
+
+
 @pytest.mark.parametrize(
     ("rule", "program"),
     [
@@ -149,6 +195,8 @@ def routed(axis: int) -> None:
         ("dtype/truncated-target", lambda: soft_labels(torch.zeros_like)),
         ("shape/norm-axis", lambda: two_views(_told_apart)),
         ("shape/batch-first", lambda: survival(0)),
+        ("gradient/wrong-custom", lambda: sharpened(1.0)),
+        ("shape/reshape-as-permute", lambda: graphs(lambda x: x.view(5, 12, 4).mean(0))),
     ],
 )
 def test_a_mistake_that_raises_nothing_is_named(rule: str, program: Callable[[], None], tmp_path: Path) -> None:
@@ -168,6 +216,9 @@ def test_a_mistake_that_raises_nothing_is_named(rule: str, program: Callable[[],
         at_risk,
         labels_from_one,
         lambda: routed(2),
+        relative,
+        lambda: sharpened(2.0),
+        lambda: graphs(lambda x: x.view(12, 5, 4).mean(1)),
     ],
 )
 def test_what_looks_like_it_and_is_meant_is_left_alone(program: Callable[[], None], tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def detached(audit: Audit) -> Finding | None:
         They stay as they were initialised, while the rest of the model learns around them.
     How it is detected
         Weights of recorded passes that never get a gradient and are bit for bit what they were; the tape is walked from them to
-        the first result without gradient.
+        the first result without gradient, or to where their numbers are copied into another weight's memory.
     How to fix it
         Keep the computation in torch; take no_grad or detach away where it is not meant.
     When it stays silent

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding
-from whence.ledgers.footprints import FIRST, footprints, stand_side_by_side
 from whence.ledgers.study import Loss, Study
+from whence.rules.footprints import FIRST, footprints, stand_side_by_side
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import COMPARISONS, ELEMENTWISE, SAME_SHAPE_LOSSES
 from whence.rules.source_operands import operand_nodes, operands_of_study

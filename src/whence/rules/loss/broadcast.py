@@ -10,13 +10,16 @@ How it is detected
     On the tape: both operands have the batch as their first axis and the same number of elements, the result has more, and the
     loss is made from it. One of the two comes from the weights and the other does not, or both are part of a target that a
     prediction of the smaller shape is compared with. The step is run again with the shapes brought together.
+    Where one falls on an axis of the other that is as long as the batch, (16, 1) against (16, 16, 16), sizes do not tell: the step is run
+    again with another sample in one row. If both change at that row of their first axis only, they belong together and lie across.
 How to fix it
     squeeze(-1) the one with the additional axis where the two meet; or unsqueeze(-1) the other, where what comes of them meets more with that axis.
 When it stays silent
     Tables of pairs that are meant: both sides from the same tensor, an axis added with None or unsqueeze in the
-    same statement, (N, 1) against (1, N). Results that have the shape of one operand.
+    same statement, (N, 1) against (1, N). Numbers along an axis as long as the batch that do not depend on the samples, or on all of
+    them, and sums that come to the same either way.
 Cost
-    A comparison of shapes for each call of a recorded pass.
+    A comparison of shapes for each call of a recorded pass; four replays where an axis is as long as the batch.
 """
 
 from __future__ import annotations
@@ -29,9 +32,9 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding
-from whence.ledgers.footprints import is_of_data
 from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
+from whence.rules.footprints import is_of_data
 from whence.rules.loss.across import along_another_axis
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import COMPARISONS, DISTANCES, ELEMENTWISE, ORDERS, SAME_NUMBERS, SAME_SHAPE_LOSSES

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from whence.finding import Confidence, Finding, Severity
-from whence.ledgers.footprints import is_chain
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
+from whence.rules.footprints import is_chain
 from whence.rules.shape.samples import comes_in_no_order
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot

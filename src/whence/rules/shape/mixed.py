@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from whence.finding import Finding, Severity
-from whence.ledgers.study import Study
+from whence.ledgers.study import Loss, Study
 from whence.lineage.dependence import part_at, reach
-from whence.rules.operations import RESHAPES
+from whence.rules.footprints import places_of
+from whence.rules.operations import DISTANCES, LOSSES, RESHAPES
 from whence.rules.shape.permuting import moved_first
 from whence.rules.shape.samples import first_is_batch
 from whence.rules.source_operands import is_written
@@ -49,6 +52,67 @@ def samples_mixed(study: Study) -> Finding | None:
             counterfactual="the gradient of the last row at other samples is not zero, and before the reshape it is",
         )
     return None
+
+
+def joined_samples_mixed(study: Study) -> Finding | None:
+    """Samples were joined one below the other, nine nodes each, and (288, 16) -> (9, 32, 16) is to take them apart again."""
+    for loss, call in study.loss_calls():
+        if call.name not in RESHAPES or call.inner or call.site is None or not is_written(call) or not call.outputs:
+            continue
+        given, made = call.operands[0], call.outputs[0]
+        if (
+            len(made.shape) != len(given.shape) + 1
+            or made.shape[0] * made.shape[1] != given.shape[0]
+            or not made.requires_grad
+        ):
+            continue
+        end = _compared(study, loss, made.shape[:2])
+        if end is None or ("joined", call.stack) in study.asked:
+            continue
+        study.asked.add(("joined", call.stack))
+        rows = end.shape[0]
+        last = [[rows - 1], [0]]
+        found = places_of(study, rows, end)
+        if not found or found == last or places_of(study, rows, end, partial(_taken_apart, call)) != last:
+            continue
+        others = found[0]
+        return tell_silent(
+            study,
+            "shape/reshape-as-permute",
+            spot=Spot.of_site(call.site),
+            symptom=spot_at(loss.call.site),
+            call=call,
+            step=study.step,
+            severity=Severity.WARNING,
+            verdict=f"{call.name} {shape_text(given.shape)} -> {shape_text(made.shape)} mixes samples: the last one is found in "
+            f"{len(others)} of {rows} predictions",
+            what="each prediction is compared with the target of one sample, and made from several",
+            why=f"The {rows} samples stand one below the other, {given.shape[0] // rows} rows each. A reshape keeps the elements in their "
+            "order: only the first of two new axes can be the samples.",
+            fix=f"Make the samples the first axis: ({rows}, {given.shape[0] // rows}, ...), and go along the second.",
+            replay="bit-identical",
+            counterfactual="with the samples on the first axis, and then transposed, each prediction depends on its own sample only",
+        )
+    return None
+
+
+def _compared(study: Study, loss: Loss, sizes: tuple[int, ...]) -> Value | None:
+    """What is compared with targets, if it has as many rows as one of these sizes, which is that of a batch."""
+    batches = {len(batch.indices) for batch, _ in study.now.deliveries if batch.indices is not None}
+    for call in reversed(study.path(loss.value)):
+        learnt = next((each for each in call.operands[:2] if each.requires_grad), None)
+        if call.name in LOSSES | DISTANCES and learnt is not None and learnt.shape[:1] and not call.inner:
+            return learnt if learnt.shape[0] in batches.intersection(sizes) else None
+    return None
+
+
+def _taken_apart(reshape: Call, call: Call, run: Run) -> None:
+    """What the reshape would have given if it had made the samples the first axis, and these were then moved behind the others."""
+    if call is not reshape or reshape.operands[0] not in run.contents:
+        return
+    first, second, *rest = reshape.outputs[0].shape
+    apart = run.contents[reshape.operands[0]].reshape(second, first, *rest)
+    run.contents[reshape.outputs[0]] = apart.transpose(0, 1)
 
 
 def _source(study: Study, value: Value, rows: int) -> Value | None:

@@ -112,12 +112,13 @@ def norm_axis(failed: FailedCall) -> Finding | None:
         readers; where the sizes happen to agree nothing is said at all.
     How it is detected
         The layer's size against the axes of its input. Where two axes have this size: the one that the norm reads came with the data,
-        and the other is where the layer in front of it put its outputs.
+        and the other is where the layer in front of it put its outputs. normalize(dim=0) of vectors that are compared row by row, if in
+        a replay these rows are samples.
     How to fix it
         Transpose around the layer, use LayerNorm for features at the end, or build the layer for what arrives.
     When it stays silent
         If the size is right. Where both axes have it: norms over several axes, outputs that the program has moved to another axis, a norm whose
-        size goes by another name than the outputs do (`LayerNorm(window)`).
+        size goes by another name than the outputs do (`LayerNorm(window)`), columns that are normalised to be correlated.
     Cost
         None until a call raises; for norms of inputs with two axes of one size a few trials without data.
     """

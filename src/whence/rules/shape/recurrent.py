@@ -182,11 +182,14 @@ def batch_first(failed: FailedCall) -> Finding | None:
     Why it matters
         Without the state nothing would have raised: samples would have been read as time steps of one another.
     How it is detected
-        The state's batch axis fits the input's axis for time, and not the one for the batch.
+        The state's batch axis fits the input's axis for time, and not the one for the batch. Where nothing raises: a recurrent or
+        attending layer, a loop written by hand or a cumulative sum goes along the samples of a batch, and in a replay the result of one
+        sample depends on others.
     How to fix it
         batch_first=True in the constructor, or a transpose in front of the layer.
     When it stays silent
-        When the state fits the axis that the layer takes for the batch, or the program has put time first itself.
+        When the state fits the axis that the layer takes for the batch, or the program has put time first itself. Loops and sums over
+        samples that come in order, or were sorted.
     Cost
         None until a call raises.
     """

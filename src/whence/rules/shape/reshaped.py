@@ -20,7 +20,7 @@ from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
 from whence.rules.operations import CONVOLUTIONS, RESHAPES
 from whence.rules.rule import audit_rule, study_rule
-from whence.rules.shape.mixed import samples_mixed
+from whence.rules.shape.mixed import joined_samples_mixed, samples_mixed
 from whence.rules.shape.permuting import moved_first, permuted
 from whence.rules.shape.pieces import pieces_across_rows
 from whence.rules.telling import shape_text, spot_at, tell_silent
@@ -55,7 +55,8 @@ def reshape_as_permute(study: Study) -> Finding | None:
     How to fix it
         permute or transpose first, then reshape.
     When it stays silent
-        Axes that are only split or only joined, axes of size one, equal sizes that could be either, reshapes that undo one another.
+        Axes that are only split or only joined, axes of size one, equal sizes that could be either, reshapes that undo one another, rows
+        that are moved by one against each other (9, 8 from 8, 9), as in relative attention.
     Cost
         A comparison of sizes for each reshape of a few recorded steps. Once, a child process, if the program reshapes outside of them.
     """
@@ -87,7 +88,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
             if straddling is None
             else moved_first(call.site, "permute(0, 2, 3, 1)"),
         )
-    return samples_mixed(study) or pieces_across_rows(study) or _before_training(study)
+    return samples_mixed(study) or joined_samples_mixed(study) or pieces_across_rows(study) or _before_training(study)
 
 
 def _before_training(study: Study) -> Finding | None:
@@ -213,13 +214,18 @@ def crossed_axis(before: Shape, after: Shape) -> int | None:
     if old == new or len(old) + len(new) < 5:
         return None
     for left, right in _groups(old, new):
-        if len(left) > 1 and len(right) > 1:
+        if len(left) > 1 and len(right) > 1 and not _shears(left, right):
             # Of two that have its size afterwards, neither may stand where it stood.
             shared = [size for size in left if size in right and left.count(size) == 1]
             moved = [size for size in shared if not set(_places(left, size)) & set(_places(right, size))]
             if moved and (len(shared) >= min(len(left), len(right)) - 1 or sorted(left) == sorted(right)):
                 return moved[0]
     return None
+
+
+def _shears(left: list[int], right: list[int]) -> bool:
+    """(8, 9) -> (9, 8): each row moves by one against the one before it, as the scores of relative attention are shifted."""
+    return len(left) == 2 and left == right[::-1] and abs(left[0] - left[1]) == 1
 
 
 def _straddling(call: Call) -> int | None:

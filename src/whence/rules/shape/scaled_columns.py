@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from whence.finding import Confidence, Finding, Severity
-from whence.ledgers.footprints import are_samples
 from whence.ledgers.study import Study
+from whence.rules.footprints import are_samples
 from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot

@@ -5,7 +5,7 @@ Sizes do not tell which axis of a value the samples are on: other axes may be as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -20,6 +20,7 @@ from whence.tape.slices import is_random
 from whence.tape.tape import Call, Value, flatten
 
 Axes = frozenset[int]
+Amend = Callable[[Call, Run], None]
 FIRST: Axes = frozenset({0})
 MOST = 50
 """So many places are looked at to find rows side by side."""
@@ -74,7 +75,7 @@ def _have_rows(pair: tuple[Value, ...], rows: int) -> bool:
 def is_chain(study: Study, rows: int, value: Value) -> bool:
     """Whether each row of a value depends on the rows of the data before it, and on none behind it."""
     for sources in _groups(study, rows, value):
-        last, first = (_traced(study, sources, row, [value]).get(value) for row in (rows - 1, 0))
+        last, first = (_traced(study, sources, (row, rows), [value]).get(value) for row in (rows - 1, 0))
         if last is not None and first is not None:
             return last.along[0] == [rows - 1] and first.along[0] == [*range(rows)]
     return False
@@ -85,10 +86,20 @@ def are_samples(study: Study, value: Value) -> bool:
     size = value.shape[0]
     for rows in {each.shape[0] for each in _data(study, value) if each.shape and size % each.shape[0] == 0}:
         for sources in _groups(study, rows, value) if rows > 1 else ():
-            found = _traced(study, sources, rows - 1, [value]).get(value)
+            found = _traced(study, sources, (rows - 1, rows), [value]).get(value)
             if found is not None and found.along[0] == [*range(rows - 1, size, rows)]:
                 return True
     return False
+
+
+def places_of(study: Study, rows: int, value: Value, mend: Amend | None = None) -> list[list[int]]:
+    """The rows of a value that change with the last and with the first row of the data, in a pass that is mended by the way."""
+    for sources in _groups(study, rows, value):
+        found = [_traced(study, sources, (row, rows), [value], mend).get(value) for row in (rows - 1, 0)]
+        places = [each.along[0] for each in found if each is not None]
+        if len(places) == len(found):
+            return places
+    return []
 
 
 def is_of_data(study: Study, value: Value, rows: int) -> bool:
@@ -98,8 +109,8 @@ def is_of_data(study: Study, value: Value, rows: int) -> bool:
 
 def _axes_of(study: Study, sources: Sequence[Value], rows: int, values: Sequence[Value]) -> dict[Value, Axes]:
     """Of those that depend on the sources. What only one row shows may be luck."""
-    last = _traced(study, sources, rows - 1, values)
-    first = _traced(study, sources, 0, values) if last else {}
+    last = _traced(study, sources, (rows - 1, rows), values)
+    first = _traced(study, sources, (0, rows), values) if last else {}
     return {each: _axes(each, places) & _axes(each, first[each]) for each, places in last.items() if each in first}
 
 
@@ -122,9 +133,9 @@ def _data(study: Study, *values: Value) -> dict[Value, None]:
 
 def _key(value: Value, rows: int, batches: Mapping[int, Batch]) -> Any:
     """What the rows of a value are known by, if they are rows of the data; None if not."""
-    if value.shape[:1] != (rows,) or is_weight(value):
-        return None
     batch = value.leaf.batch if isinstance(value.leaf, BatchLeaf) else batches.get(id(value.tensor))
+    if is_weight(value) or (value.shape[:1] != (rows,) and (batch is None or _joined(value, rows) is None)):
+        return None
     if batch is not None:
         return id(batch) if batch.indices is None or len(batch.indices) == rows else None
     call = value.call
@@ -139,6 +150,15 @@ def _key(value: Value, rows: int, batches: Mapping[int, Batch]) -> Any:
     return id(value) if is_random(call) and not any(each.requires_grad for each in call.operands) else None
 
 
+def _joined(value: Value, rows: int) -> list[int] | None:
+    """How many rows each sample has in a value whose samples were joined one below the other, as the nodes of graphs are."""
+    call = value.call
+    axis = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else 0) if call is not None else None
+    if call is None or call.name != "cat" or axis != 0 or len(call.operands) != rows:
+        return None
+    return [each.shape[0] for each in call.operands]
+
+
 def _picked_by(call: Call, rows: int) -> Any:
     index = next((each for each in call.operands[1:] if each.shape == (rows,)), None)
     if index is not None:
@@ -147,18 +167,31 @@ def _picked_by(call: Call, rows: int) -> Any:
     return (first.start, first.stop) if isinstance(first, slice) and first.start is not None else None
 
 
+<<<<<<<< HEAD:src/whence/ledgers/footprints.py
 def _traced(study: Study, sources: Sequence[Value], row: int, values: Sequence[Value]) -> dict[Value, Changed]:
     """What changes in each value, if anything does."""
     rows = sources[0].shape[0]
     shared = [each for value in values for each in study.path(value) if _is_shared(each, rows)]
     made = dict.fromkeys((*values, *(each.results[0] for each in shared if each.results)))
     before = study.again(*made, *sources)
+========
+def _traced(
+    study: Study, sources: Sequence[Value], at: tuple[int, int], values: Sequence[Value], mend: Amend | None = None
+) -> dict[Value, Changed]:
+    """What changes in each value with one row out of so many, if anything does."""
+    row, rows = at
+    norms = [each for value in values for each in study.path(value) if each.name in NORMS]
+    made = dict.fromkeys((*values, *(each.results[0] for each in norms if each.results)))
+    before = study.again(*made, *sources, amend=mend)
+>>>>>>>> computing:src/whence/rules/footprints.py
     if before is None:
         return {}
-    others = {each: _with_row_of_another(_content(study, before, each), row) for each in sources}
+    others = {each: _with_row_of_another(_content(study, before, each), row, _joined(each, rows)) for each in sources}
     given = {each: other for each, other in others.items() if other is not None}
 
     def amend(call: Call, run: Run) -> None:
+        if mend is not None:
+            mend(call, run)
         for each in call.outputs:
             if each in given:
                 run.contents[each] = given[each].clone()
@@ -178,13 +211,13 @@ def _content(study: Study, run: Run, value: Value) -> torch.Tensor | None:
     return run.contents[value] if value in run.contents else study.content(value)
 
 
-def _with_row_of_another(content: torch.Tensor | None, row: int) -> torch.Tensor | None:
+def _with_row_of_another(content: torch.Tensor | None, row: int, sizes: list[int] | None) -> torch.Tensor | None:
     if content is None or content.layout is not torch.strided or content.is_meta:
         return None
     changed = content.detach().clone()
-    other = next((each for each in range(len(content)) if not torch.equal(content[each], content[row])), None)
-    if other is not None:
-        changed[row] = content[other].detach()
+    parts = changed.split(sizes or 1)  # type: ignore[no-untyped-call]
+    alike = (each for each in parts if each.shape == parts[row].shape and not torch.equal(each, parts[row]))
+    parts[row].copy_(next(alike, parts[row].flip(0)).clone())
     return changed
 
 
