@@ -263,6 +263,9 @@ def stale_parameter(audit: Audit) -> Finding | None:
         assert weight is not None
         spot = _where_replaced(audit, weight)
         names = [_name(audit, each) for each in alive]
+        copied = audit.modules.copied_at(left[0])
+        if copied and entry.stack and not audit.modules.copied_at(weight):
+            return _tell_given_a_copy(audit, entry, names, copied)
         return tell_silent(
             audit,
             "optimizer/stale-parameter",
@@ -278,6 +281,25 @@ def stale_parameter(audit: Audit) -> Finding | None:
             patch=built_after(entry, _replacing(audit, weight)),
         )
     return None
+
+
+def _tell_given_a_copy(
+    audit: Audit, entry: OptimizerEntry, names: list[str], copied: tuple[Site, ...]
+) -> Finding | None:
+    """What the optimizer has was never part of the model that is trained."""
+    return tell_silent(
+        audit,
+        "optimizer/stale-parameter",
+        spot=Spot.of_site(entry.stack[0]),
+        symptom=Spot.of_site(copied[0]),
+        step=audit.step,
+        op=entry.kind,
+        phase="program",
+        verdict=f"the optimizer has the weights of a copy: {', '.join(names[:2])} {'gets gradients and is' if len(names) == 1 else 'get gradients and are'} never updated",
+        what="the copy is made here",
+        why="A copy has weights of its own. The loss is computed with the model that it was copied from.",
+        fix="Give the optimizer the parameters of the model that is trained.",
+    )
 
 
 def _is_used_since(audit: Audit, weight: torch.Tensor, step: int) -> bool:
