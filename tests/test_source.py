@@ -24,6 +24,7 @@ from whence.source.limits import overrun_limit
 from whence.source.sites import frames_from, is_library, user_stack
 from whence.source.statements import decorate, line_after, line_before, move_before, remove_statement, wrap
 from whence.source.text import tree_of
+from whence.source.uncalled import called, uncalled_in_program
 
 
 class Boom(RuntimeError):
@@ -313,6 +314,27 @@ def test_a_variable_that_is_called_like_a_module_is_none(body: str, is_passed: b
     assert tree is not None
     call = next(each for each in ast.walk(tree) if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute))
     assert passes(call, call.func.value) is is_passed  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("net.eval", [1]),
+        ("net.eval()", []),
+        ("mode = net.eval", []),
+        ("def look(net):\n    net.eval\n    return net", [2]),
+        ("class Trainer:\n    def look(self):\n        self.net.eval", [3]),
+        ("net.train", []),
+    ],
+)
+def test_a_method_that_is_only_named_is_found_in_every_function_once(
+    body: str, lines: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / f"program{abs(hash(body))}.py"
+    path.write_text(body)
+    found = uncalled_in_program("eval", [str(path)])
+    assert [each.line for each in found] == lines
+    assert all("eval()" in (called(each) or "") for each in found)
 
 
 def test_a_line_that_reaches_torch_through_a_library_is_not_the_call_itself() -> None:

@@ -103,6 +103,8 @@ class OptimizerEntry:
     climb: Climb = field(default_factory=Climb)
     gone: int = 0
     """Steps with less than a thousandth of the largest rate before them."""
+    changes: int = 0
+    """Steps with another rate than the one before."""
     overshot: RateTrial | None = None
     """An update of its that threw up the loss, and would not have done so at a smaller rate."""
     steps: int = 0
@@ -120,6 +122,7 @@ class OptimizerEntry:
         return self.ref()
 
     def note_rate(self, rate: float) -> None:
+        self.changes += rate != self.climb.rate
         if rate != self.climb.rate or self.climb.factor != 1.0:
             self.climb.note(rate)
             if rate not in self.rates:

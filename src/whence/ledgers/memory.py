@@ -139,19 +139,20 @@ class MemoryLedger:
 
 
 def _measured(container: Any) -> tuple[int, bool]:
-    """The bytes of tensors in a container, estimated from a sample, and whether they hang on graphs."""
+    """The bytes of tensors in a container, estimated from a sample, and whether most of its elements hang on graphs."""
     held = elements(container)
     length = len(held)
     picked = held[:: max(length // SAMPLED, 1)]
     size, graphs, found = 0, 0, 0
     storages: set[int] = set()
     for each in picked:
-        for tensor in _tensors(each):
-            found += 1
+        tensors = _tensors(each)
+        found += bool(tensors)
+        graphs += any(node_of(tensor) is not None for tensor in tensors)
+        for tensor in tensors:
             if isinstance(tensor, nn.Parameter):
                 continue
             if node_of(tensor) is not None:
-                graphs += 1
                 size += graph_size(tensor, storages)[1]
             elif storage_of(tensor) not in storages:
                 storages.add(storage_of(tensor))

@@ -167,23 +167,14 @@ def _picked_by(call: Call, rows: int) -> Any:
     return (first.start, first.stop) if isinstance(first, slice) and first.start is not None else None
 
 
-<<<<<<<< HEAD:src/whence/ledgers/footprints.py
-def _traced(study: Study, sources: Sequence[Value], row: int, values: Sequence[Value]) -> dict[Value, Changed]:
-    """What changes in each value, if anything does."""
-    rows = sources[0].shape[0]
-    shared = [each for value in values for each in study.path(value) if _is_shared(each, rows)]
-    made = dict.fromkeys((*values, *(each.results[0] for each in shared if each.results)))
-    before = study.again(*made, *sources)
-========
 def _traced(
     study: Study, sources: Sequence[Value], at: tuple[int, int], values: Sequence[Value], mend: Amend | None = None
 ) -> dict[Value, Changed]:
     """What changes in each value with one row out of so many, if anything does."""
     row, rows = at
-    norms = [each for value in values for each in study.path(value) if each.name in NORMS]
-    made = dict.fromkeys((*values, *(each.results[0] for each in norms if each.results)))
+    shared = [each for value in values for each in study.path(value) if _is_shared(each, rows)]
+    made = dict.fromkeys((*values, *(each.results[0] for each in shared if each.results)))
     before = study.again(*made, *sources, amend=mend)
->>>>>>>> computing:src/whence/rules/footprints.py
     if before is None:
         return {}
     others = {each: _with_row_of_another(_content(study, before, each), row, _joined(each, rows)) for each in sources}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from whence.source.definitions import FunctionNode, own_nodes
 from whence.source.edits import diff_of, insert_after
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import function_node, tree_of
+from whence.source.text import function_node, lines_of, tree_of
 
 UNMADE = " A method that is named without () is not called."
 
@@ -32,14 +33,17 @@ def uncalled_beside(site: Site | None, name: str) -> Spot | None:
 
 
 def uncalled_in_program(name: str, files: Iterable[str]) -> list[Spot]:
-    trees = ((filename, tree_of(filename)) for filename in files)
-    scopes = [
-        (filename, scope)
-        for filename, tree in trees
-        if tree is not None
-        for scope in (tree, *(each for each in ast.walk(tree) if isinstance(each, FunctionNode)))
-    ]
-    return [Spot.of_node(filename, node) for filename, scope in scopes for node in uncalled_in(scope, name)]
+    return [spot for filename in files for spot in _uncalled_in_file(filename, name)]
+
+
+@cache
+def _uncalled_in_file(filename: str, name: str) -> tuple[Spot, ...]:
+    """Most files have no line that ends so, and are not read any further."""
+    if not any(line.partition("#")[0].rstrip().endswith(f".{name}") for line in lines_of(filename)):
+        return ()
+    tree = tree_of(filename)
+    scopes = (tree, *(each for each in ast.walk(tree) if isinstance(each, FunctionNode))) if tree is not None else ()
+    return tuple(Spot.of_node(filename, node) for scope in scopes for node in uncalled_in(scope, name))
 
 
 def called(spot: Spot | None) -> str | None:

@@ -95,7 +95,7 @@ class Auditor:
             detail["are_gradients"] = set(written) <= {id(each.grad) for each in self.optimizers.weights()}
         if kind is Kind.SAVE:
             detail["kept"] = self.loop.states_among(detail.pop("held"))
-        if kind in (Kind.LOAD, Kind.READ):
+        if kind in (Kind.LOAD, Kind.READ, Kind.RESTORE):
             detail["made"] = {each: each.steps for each in self.optimizers.entries}
             detail["steps"] = sum(detail["made"].values())
         if kind is Kind.LOAD:

@@ -74,6 +74,8 @@ def incomplete_resume(audit: Audit) -> Finding | None:
         later = events[number + 1 :]
         restored = [each for each in later if each.kind is Kind.RESTORE and each.site is not None]
         own = next((each for each in restored if issubclass(each.detail["by"], Optimizer)), None)
+        if own is not None and (found := _restored_in_vain(audit, own)) is not None:
+            return found
         load = own or _weights_loaded(read, later)
         if load is None:
             continue
@@ -87,6 +89,33 @@ def incomplete_resume(audit: Audit) -> Finding | None:
         if lost:
             return _tell(audit, read, load, [*lost, *_counts(read, load, lost)])
     return None
+
+
+def _restored_in_vain(audit: Audit, own: Event) -> Finding | None:
+    """The state is loaded into an optimizer that makes no step with it: another one is built over the same weights."""
+    number, given = next(((n, each) for n, each in enumerate(audit.built) if each.ref is own.subject), (0, None))
+    if given is None or given.steps > own.detail["made"].get(given, 0):
+        return None
+    after = [each for each in audit.built[number + 1 :] if each not in own.detail["made"]]
+    other = next((each for each in after if each.weights == given.weights and each.stateful and each.stack), None)
+    if other is None or other.steps < ENOUGH:
+        return None
+    ways = zip(reversed(given.stack), reversed(other.stack), strict=False)
+    return tell_silent(
+        audit,
+        ID,
+        # Both may come from one function that builds them.
+        spot=spot_at(next((there for here, there in ways if here != there), other.stack[0])),
+        symptom=spot_at(own.site),
+        step=own.step,
+        op=other.kind,
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        verdict="the optimizer's state is loaded, and then another optimizer is built: the run goes on without it",
+        what=f"{other.steps} steps since, with moments that began at zero",
+        why="A state belongs to the optimizer that it was loaded into; one that is built later begins with none.",
+        fix="Load the state into the optimizer that goes on: after it is built, and without building it again.",
+    )
 
 
 def _tell(audit: Audit, read: Event, load: Event, lost: Sequence[Lost]) -> Finding | None:

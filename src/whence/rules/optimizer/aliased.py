@@ -12,9 +12,9 @@ from whence.rules.optimizer.copying import NameGiven, deep_copied, definition_of
 from whence.rules.optimizer.itself import average_of_itself, mixed_with_itself, restored_from_itself
 from whence.rules.optimizer.targets import (
     gives_targets,
+    names_in_training,
     run_without_gradients,
     runs_by_name,
-    trained_as,
     trained_memory,
 )
 from whence.rules.rule import Rank, audit_rule
@@ -262,9 +262,10 @@ def _made_deep(spot: Spot | None) -> str | None:
 
 def _two_names(audit: Audit) -> Finding | None:
     """`self.target = self.online` where the weights were to be copied: a loss takes its targets from the network that is trained."""
+    trained = names_in_training(audit)
     for scope, module, numbers in runs_by_name(audit):
         call, site = scope.called_from[0].node(), scope.called_from[0]
-        given = name_given(call.func, site, trained_as(audit, module)) if isinstance(call, ast.Call) else None
+        given = name_given(call.func, site, trained.get(id(module), set())) if isinstance(call, ast.Call) else None
         if given is None or not all(audit.is_owned(each) for each in module.parameters()):
             continue
         if not isinstance(call, ast.Call) or not gives_targets(audit, numbers):

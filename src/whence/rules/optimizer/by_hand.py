@@ -80,7 +80,10 @@ def _set_in_its_group(spot: Spot) -> str | None:
 def rate_gone(audit: Audit) -> Finding | None:
     """The program multiplies the rate in every step with what was meant for an epoch: most steps are made at next to nothing."""
     for entry in audit.built:
-        if not audit.final or entry.steps < LONG_ENOUGH or entry.gone <= 0.5 * entry.steps or not entry.stack:
+        if not audit.final or entry.steps < LONG_ENOUGH or not entry.stack:
+            continue
+        # A second phase at a rate of its own changes it once.
+        if min(entry.gone, entry.changes) <= 0.5 * entry.steps:
             continue
         plan = audit.schedules.of(entry.ref)
         spot = _where_set(audit) if plan is None or not plan.steps else None

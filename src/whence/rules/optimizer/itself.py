@@ -12,7 +12,7 @@ from whence.rules.telling import tell_silent
 from whence.source.edits import diff_of, insert_after
 from whence.source.sites import Site
 from whence.source.spots import Spot
-from whence.source.text import enclosing
+from whence.source.text import enclosing, last_name
 from whence.tape.tape import Call, Value
 
 MOST_CALLS = 2_000
@@ -62,7 +62,8 @@ def restored_from_itself(audit: Audit) -> Finding | None:
         is_restored = call.name == "copy_" and call.phase != "optimizer" and len(call.operands) > 1
         live, kept = call.operands[:2] if is_restored else (None, None)
         if live is not None and kept is not None and live.storage in trained and live.storage == kept.storage:
-            made = _made(kept)
+            # What was written by way of it was meant for the weights.
+            made = kept.call if kept.call is not None and kept.call.name in ALIASES and _says_copy(call) else None
             # Written over by the program, or by an update.
             changed = made is not None and (made.number < written.get(kept.storage, -1) or made.step < call.step)
             if made is not None and made.site is not None and made.site != call.site and call.site and changed:
@@ -70,6 +71,12 @@ def restored_from_itself(audit: Audit) -> Finding | None:
         for each in call.changed:
             written[each.storage] = call.number
     return None
+
+
+def _says_copy(call: Call) -> bool:
+    """`weight.copy_(kept)`, in the program's own words: to load a state onto itself is another thing."""
+    node = call.site.node() if call.site is not None else None
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "copy_"
 
 
 def _tell_restored(audit: Audit, call: Call, made: Call) -> Finding | None:
@@ -165,4 +172,6 @@ def _made(value: Value) -> Call | None:
 
 def _with_clone(site: Site) -> str | None:
     node = site.node()
+    if isinstance(node, ast.Call) and last_name(node.func) == "state_dict":
+        return deep_copied(Spot.of_site(site))
     return diff_of(insert_after(site.filename, node, ".clone()")) if node is not None else None

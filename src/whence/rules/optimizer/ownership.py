@@ -312,6 +312,9 @@ def stale_parameter(audit: Audit) -> Finding | None:
         weight = matching[0].weight
         assert weight is not None
         names = [_name(audit, each) for each in alive]
+        copied = audit.modules.copied_at(left[0])
+        if copied and entry.stack and not audit.modules.copied_at(weight):
+            return _tell_given_a_copy(audit, entry, names, copied)
         if _was_there_before(audit, entry, weight):
             return _of_another(audit, entry, names, len(left))
         spot = _where_replaced(audit, weight)
@@ -354,6 +357,25 @@ def _of_another(audit: Audit, entry: OptimizerEntry, names: list[str], others: i
         what=f"none of {others} {'tensor' if others == 1 else 'tensors'} that it was given takes part in the loss",
         why="A network that is built anew, or copied, has weights of its own. An optimizer moves those that it was given, and no others.",
         fix="Give it the parameters of the network that the loss is made with.",
+    )
+
+
+def _tell_given_a_copy(
+    audit: Audit, entry: OptimizerEntry, names: list[str], copied: tuple[Site, ...]
+) -> Finding | None:
+    """What the optimizer has was never part of the model that is trained."""
+    return tell_silent(
+        audit,
+        "optimizer/stale-parameter",
+        spot=Spot.of_site(entry.stack[0]),
+        symptom=Spot.of_site(copied[0]),
+        step=audit.step,
+        op=entry.kind,
+        phase="program",
+        verdict=f"the optimizer has the weights of a copy: {', '.join(names[:2])} {'gets gradients and is' if len(names) == 1 else 'get gradients and are'} never updated",
+        what="the copy is made here",
+        why="A copy has weights of its own. The loss is computed with the model that it was copied from.",
+        fix="Give the optimizer the parameters of the model that is trained.",
     )
 
 

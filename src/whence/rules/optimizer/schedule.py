@@ -46,8 +46,9 @@ def schedule(audit: Audit) -> Finding | None:
 
     What happened
         A schedule that counts epochs is stepped for every batch, or one that counts batches once an epoch, or its horizon is counted in
-        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is never stepped, or the program sets a rate itself that nothing reads (`optimizer.lr`), or lowers it in every step. Or it is stepped before the
-        optimizer, so that every rate comes too early. Or it waits for a metric to stop falling and is given one that is to rise. Or it is
+        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is never stepped, or the program
+        sets a rate itself that nothing reads (`optimizer.lr`), or lowers it in every step. Or it is stepped before the optimizer, so that
+        every rate comes too early. Or it waits for a metric to stop falling and is given one that is to rise. Or it is
         shorter than the loop: OneCycleLR raises after its last step.
     Why it matters
         Most of the training happens at a rate that nobody chose.
@@ -63,7 +64,8 @@ def schedule(audit: Audit) -> Finding | None:
     How to fix it
         Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
     When it stays silent
-        Schedules whose step hangs on a number that was not reached (a note). Warm-ups (also those that are stepped first, so as not to begin at zero), cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
+        Schedules whose step hangs on a number that was not reached (a note). Warm-ups (also those that are stepped first, so as not to
+        begin at zero), cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
         the end of the schedule.
     Cost
         A number for each step of a scheduler.

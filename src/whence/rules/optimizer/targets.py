@@ -60,11 +60,14 @@ def runs_by_name(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:
             yield scope, ran, numbers[key]
 
 
-def trained_as(audit: Audit, module: nn.Module) -> set[str]:
-    """What lines call a network that run it with gradients."""
-    sites = {root.called_from[0] for call, root, each in _outermost(audit) if each is module and call.grad_mode}
-    calls = [each.node() for each in sites]
-    return {name for each in calls if isinstance(each, ast.Call) and (name := dotted(each.func)) is not None}
+def names_in_training(audit: Audit) -> dict[int, set[str]]:
+    """What lines call networks that run them with gradients, by the identity of the network."""
+    names: dict[int, set[str]] = {}
+    for key, site in {(id(module), root.called_from[0]) for call, root, module in _outermost(audit) if call.grad_mode}:
+        call = site.node()
+        if isinstance(call, ast.Call) and (name := dotted(call.func)) is not None:
+            names.setdefault(key, set()).add(name)
+    return names
 
 
 def _outermost(audit: Audit) -> Iterator[tuple[Call, Scope, nn.Module]]:
