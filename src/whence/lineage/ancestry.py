@@ -29,7 +29,9 @@ def ancestors(*values: Value) -> Iterator[Call]:
         add(call.operands)
 
 
-KEEPS = frozenset({"detach", "detach_", "clone", "to", "contiguous", "__getitem__", "requires_grad_", "data.__get__", "Variable"})
+KEEPS = frozenset(
+    {"detach", "detach_", "clone", "to", "contiguous", "__getitem__", "requires_grad_", "data.__get__", "Variable"}
+)
 
 
 def origin_call(value: Value) -> Call | None:

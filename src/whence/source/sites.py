@@ -87,7 +87,11 @@ def _installed_in(folder: str) -> frozenset[str]:
     """The files and folders that installers have put there, by their own records: the program may lie in the same folder."""
     records = Path(folder).glob("*.dist-info/RECORD")
     with suppress(OSError):
-        return frozenset(line.split("/")[0].split(",")[0] for each in records for line in each.read_text(errors="replace").splitlines())
+        return frozenset(
+            line.split("/")[0].split(",")[0]
+            for each in records
+            for line in each.read_text(errors="replace").splitlines()
+        )
     return frozenset()
 
 

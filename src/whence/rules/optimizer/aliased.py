@@ -11,7 +11,7 @@ from whence.lineage.constructors import caller_argument
 from whence.rules.optimizer.targets import gives_targets, run_without_gradients
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
-from whence.source.definitions import Definition, find_attribute, find_definition
+from whence.source.definitions import Definition, definitions_before, find_attribute, find_definition
 from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -159,16 +159,19 @@ def definition_of(node: ast.expr, *stack: Site) -> Spot | None:
 def _first_of_its_kind(name: str, scope: ast.AST) -> Definition | None:
     """The last definition of a name but for those that only ask it for itself: `model = model.cuda()` is the same module."""
     found = find_definition(name, scope, None)
-    while found is not None and found.value is not None:
-        match found.value:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=asked))) if asked == name:
-                before = find_definition(name, scope, found.node)
-                if before is None or before.value is None or before.node.lineno >= found.node.lineno:
-                    break
-                found = before
-            case _:
-                break
+    while found is not None and _asks_itself(found.value, name):
+        before = next(iter(definitions_before(name, scope, found.node)), None)
+        if before is None:
+            break
+        found = before
     return found
+
+
+def _asks_itself(value: ast.expr | None, name: str) -> bool:
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=asked))):
+            return asked == name
+    return False
 
 
 def _target_that_moves(audit: Audit) -> Finding | None:
