@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import Any
 
 import torch
@@ -71,7 +71,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
         return None
     names = [_name(audit, each) for each in lost]
     some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    stepping = next(entry for entry in reversed(audit.built) if entry.steps)
+    stepping = _nearest(audit, names[0])
     built = Spot.of_site(stepping.stack[0]) if stepping.stack else None
     if hidden is not None:
         spot, where = hidden
@@ -110,6 +110,22 @@ def missing_parameter(audit: Audit) -> Finding | None:
         fix="Give them to the optimizer; if they are to stay as they are, say so with requires_grad_(False).",
         patch=given_as_well(audit, stepping, [each.weight for each in lost]) if left_out == built else None,
     )
+
+
+def _nearest(audit: Audit, name: str) -> OptimizerEntry:
+    """The optimizer that has steps and, of all, the weights that lie nearest to a weight in the model: the last one, if that does not tell."""
+    path = name.split(".")
+
+    def nearness(entry: OptimizerEntry) -> int:
+        own = (each.name.split(".") for each in audit.weights.entries() if id(each.weight) in entry.weights)
+        return max((_in_common(path, each) for each in own), default=0)
+
+    return max((each for each in reversed(audit.built) if each.steps), key=nearness)
+
+
+def _in_common(one: list[str], other: list[str]) -> int:
+    """How many parts two paths have in common, from their beginning."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
 
 
 def _left_out_at(audit: Audit, stepping: OptimizerEntry, name: str) -> tuple[Spot | None, tuple[Hop, ...]]:
@@ -176,7 +192,7 @@ def _unowned(audit: Audit) -> list[WeightEntry]:
         entry
         for entry in audit.weights.entries()
         if (weight := entry.weight) is not None
-        and entry.gradients == entry.passes > 0
+        and entry.reached == entry.open > 0
         and entry.training
         and weight.requires_grad
         and not audit.was_loaded(entry)
