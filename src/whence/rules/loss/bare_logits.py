@@ -56,4 +56,6 @@ def _with_logits(site: Site | None) -> str | None:
     if site is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     owner = ast.unparse(node.func.value)
-    return diff_of(replace_node(site.filename, node.func, f"{owner}.{WITH_LOGITS[name]}")) if name in WITH_LOGITS else None
+    return (
+        diff_of(replace_node(site.filename, node.func, f"{owner}.{WITH_LOGITS[name]}")) if name in WITH_LOGITS else None
+    )
