@@ -259,3 +259,43 @@ for epoch in range(3):
     assert finding["origin"]["line"] == (NET + LOOP).count("\n") + 2
     assert "the loop makes 6" in finding["verdict"]
     assert "The rest at the end of each epoch" in finding["why"]
+
+
+LOSSES = {
+    "logits for probabilities": (
+        "loss = nn.BCELoss()\nloss(net(torch.randn(8, 5)), torch.ones(8, 3))",
+        "loss/double-sigmoid",
+        1,
+        "+loss = nn.BCEWithLogitsLoss()",
+    ),
+    "the same by a function": (
+        "x = net(torch.randn(8, 5))\nnn.functional.binary_cross_entropy(x, torch.ones(8, 3))",
+        "loss/double-sigmoid",
+        2,
+        "+nn.functional.binary_cross_entropy_with_logits(x",
+    ),
+    "the batch first for CTC": (
+        "x = torch.randn(4, 9, 6).log_softmax(2)\n"
+        "nn.CTCLoss()(x, torch.ones(4, 2).long(), torch.full((4,), 9), torch.full((4,), 2))",
+        "shape/batch-first",
+        2,
+        None,
+    ),
+    "a view that moves an axis": (
+        "x = torch.randn(2, 4, 4, 6).permute(0, 3, 1, 2)\nx.view(2, 16, 6)",
+        "shape/mismatch",
+        2,
+        "+x.permute(0, 2, 3, 1).reshape(2, 16, 6)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_losses_and_views_refuse(name: str, tmp_path: Path) -> None:
+    program, rule, line, patch = LOSSES[name]
+    script = tmp_path / "loss.py"
+    script.write_text(NET + program + "\n")
+    ran = whence_run(script, cwd=tmp_path)
+    (finding,) = ran.loud
+    assert (finding["rule"], finding["origin"]["line"]) == (rule, LINES + line), ran.stderr
+    assert (patch in finding["patch"]) if patch is not None else finding["patch"] is None

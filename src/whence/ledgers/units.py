@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from whence.ledgers.alike import Alike, made_alike, without_dropout
+from whence.ledgers.draws import DRAWS
 from whence.ledgers.study import Study
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -36,6 +37,8 @@ MOST_SCORES = 2**24
 LATE = 4
 SUSPECT = 10.0
 """How many times larger gradients have to look where they end, before the loss is differentiated to see."""
+MOST_BEFORE = 24
+"""Calls that are looked at, back from an activation."""
 
 
 @dataclass(eq=False, slots=True)
@@ -336,7 +339,7 @@ class UnitLedger:
             fired = (content > 0).sum(axes) > 0
             known = entry.fired
             entry.fired = fired if known is None or known.shape != fired.shape else known | fired
-        else:
+        elif not _is_drawn(call):
             low, high = FLAT[call.name]
             entry.flat.append(float(((content < low) | (content > high)).float().mean()))
 
@@ -350,3 +353,16 @@ class UnitLedger:
                     name = study.modules.name_of(weight)
                     sizes.append((name, float(weight.grad.abs().mean()), Spot.of_site(stack[0]) if stack else None))
         self.depths.append(sizes)
+
+
+def _is_drawn(call: Call) -> bool:
+    """Whether what goes in is noise, element by element: relaxed samples (Gumbel, concrete) are to lie near the ends."""
+    pending, shape = [*call.operands[:1]], call.outputs[0].shape
+    for _ in range(MOST_BEFORE):
+        made = pending.pop(0).call if pending else None
+        if made is None or any(is_weight(each) and len(each.shape) > 1 for each in made.operands):
+            continue
+        if made.name in DRAWS:
+            return True
+        pending += [each for each in made.operands if each.shape == shape]
+    return False

@@ -24,6 +24,11 @@ class WeightEntry:
     name: str = ""
     passes: int = 0
     """Recorded passes in which it took part."""
+    open: int = 0
+    """Those of them in which it did with gradients switched on: a policy is also run for targets."""
+    reached: int = 0
+    """Those of the last in which it has got a gradient that is not zero."""
+    is_open: bool = False
     gradients: int = 0
     """Of these, those in which backward gave it a gradient that is not zero."""
     step: int = -1
@@ -90,9 +95,17 @@ class WeightLedger:
             if entry.call is None:
                 entry.call, entry.training = call, training
             if entry.step != step:
-                entry.step, entry.has_gradient = step, False
+                entry.step, entry.has_gradient, entry.is_open = step, False, False
                 entry.passes += 1
-            if not entry.has_gradient and is_not_zero(gradient_of(weight)):
+            opened = call.grad_mode and not entry.is_open
+            if entry.has_gradient and not opened:
+                continue
+            learns = is_not_zero(gradient_of(weight))
+            if opened:
+                entry.is_open = True
+                entry.open += 1
+                entry.reached += learns
+            if learns and not entry.has_gradient:
                 entry.has_gradient = True
                 entry.gradients += 1
 

@@ -214,9 +214,9 @@ def _mode_of(call: Call) -> bool | None:
 
 
 def _used(calls: Sequence[Call]) -> Iterator[tuple[torch.Tensor, Call, bool]]:
-    """Weights that took part in a pass, each with the first call that used it."""
+    """Weights that took part in a pass, each with the first call that used it, with gradients on if there is one."""
     seen: set[int] = set()
-    for call in calls:
+    for call in sorted(calls, key=lambda each: not each.grad_mode):
         if call.phase not in ("forward", "program") or call.inner:
             continue
         for value in call.operands:

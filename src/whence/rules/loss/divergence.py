@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator
+from itertools import combinations
 
 import torch
 
@@ -13,24 +14,42 @@ from whence.ledgers.study import Loss, Study
 from whence.lineage.dependence import slope
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.telling import place_of, spot_at, tell_silent
-from whence.source.edits import diff_of, insert_before
+from whence.source.edits import diff_of, insert_before, replace_node
 from whence.source.spots import Spot
+from whence.source.text import text_of
 from whence.tape.tape import Call, Value
 
 SQUARES = frozenset({"pow", "__pow__", "square", "mul", "__mul__"})
 EQUAL = 1e-4
+DIFFERENCES = frozenset({"sub", "__sub__", "__isub__"})
+LINEAR = DIFFERENCES | {
+    "add",
+    "__add__",
+    "__radd__",
+    "__iadd__",
+    "mul",
+    "__mul__",
+    "__rmul__",
+    "div",
+    "__truediv__",
+    "mean",
+    "sum",
+}
 
 
 def divergence_raised(study: Study) -> Finding | None:
-    """A number of the loss is the negative of a divergence, summed or as a mean, and the loss falls with it."""
+    """A number of the loss is a divergence, or its negative, summed or as a mean, and the loss falls as the divergence rises."""
     for loss in study.losses:
         for exact in _divergences(study, loss):
-            call = _negative(study, loss, exact)
+            call, sign = _made(study, loss, exact) or (None, 0)
             if call is None or study.run is None:
                 continue
             push = slope(study.run, loss.value, call.outputs[0])
-            if push is None or float(push) <= 0:
+            if push is None or float(push) * sign >= 0:
                 continue
+            if sign > 0:
+                taken = _taken_away(study, loss, call)
+                return _tell_taken(study, loss, call, taken) if taken is not None else None
             spot, number = place_of(call, study), study.content(call.outputs[0])
             return tell_silent(
                 study,
@@ -63,7 +82,9 @@ def _divergences(study: Study, loss: Loss) -> Iterator[torch.Tensor]:
         if run is None or mean is logarithm or mean not in run.contents or logarithm not in run.contents:
             continue
         middle, wide = run.contents[mean].detach().double(), run.contents[logarithm].detach().double()
-        yield 0.5 * (middle.square() + wide.exp() - 1 - wide)
+        # What is raised to e is the logarithm of the variance, or of its root.
+        for variance in (wide, 2 * wide):
+            yield 0.5 * (middle.square() + variance.exp() - 1 - variance)
 
 
 def _is_learnt(call: Call) -> bool:
@@ -76,18 +97,61 @@ def _squares(call: Call) -> bool:
     return call.name == "square" or (len(call.args) > 1 and call.args[1] == 2)
 
 
-def _negative(study: Study, loss: Loss, exact: torch.Tensor) -> Call | None:
-    """The last call that makes minus the divergence: of all samples, of one on average, or of one number on average."""
+def _made(study: Study, loss: Loss, exact: torch.Tensor) -> tuple[Call, int] | None:
+    """The last call that makes the divergence, or minus it, and which: summed over some axes, and the mean over the others."""
     whole, run = float(exact.sum()), study.run
-    known = [-whole, -whole / len(exact), -whole / exact.numel()]
+    axes = [each for each in exact.shape if each > 1]
+    counts = {math.prod(each) for length in range(len(axes) + 1) for each in combinations(axes, length)}
     if run is None or not math.isfinite(whole) or whole <= 0:
         return None
     for call in reversed(study.path(loss.value)):
         value: Value | None = call.outputs[0] if call.outputs and not call.inner else None
         made = run.contents.get(value) if value is not None and not value.shape else None
-        if made is not None and any(math.isclose(float(made.detach()), each, rel_tol=EQUAL) for each in known):
-            return call
+        number = float(made.detach()) if made is not None else 0.0
+        if any(math.isclose(abs(number), whole / count, rel_tol=EQUAL) for count in counts):
+            return call, 1 if number > 0 else -1
     return None
+
+
+def _taken_away(study: Study, loss: Loss, made: Call) -> Call | None:
+    """The difference that takes it away from the loss. What it is only kept near to (`abs(kl - capacity)`) is no such."""
+    reached, found = {*made.outputs}, None
+    for call in study.path(loss.value):
+        if call.number <= made.number or not reached.intersection(call.operands):
+            continue
+        if call.name not in LINEAR:
+            return None
+        if call.name in DIFFERENCES and len(call.operands) > 1 and call.operands[1] in reached:
+            found = call
+        reached.update(call.outputs)
+    return found
+
+
+def _tell_taken(study: Study, loss: Loss, made: Call, taken: Call) -> Finding | None:
+    number = study.content(made.outputs[0])
+    spot = spot_at(taken.site)
+    match node := spot.node() if spot is not None else None:
+        case ast.BinOp(op=ast.Sub(), left=ast.expr(), right=ast.expr()) if spot is not None:
+            text = f"{text_of(spot.filename, node.left)} + {text_of(spot.filename, node.right)}"
+            patch = diff_of(replace_node(spot.filename, node, text))
+        case _:
+            patch = None
+    return tell_silent(
+        study,
+        "loss/sign",
+        spot=spot,
+        symptom=spot_at(loss.call.site),
+        call=taken,
+        step=study.step,
+        severity=Severity.WARNING,
+        verdict="the divergence from the standard normal is driven up: it is taken away from the loss",
+        what=f"it is {number_text(float(number.detach())) if number is not None else 'above zero'}, and the loss falls as it rises",
+        why="An optimizer lowers what backward is called on: means and variances grow without end.",
+        fix="Add the divergence to the loss.",
+        patch=patch,
+        replay="bit-identical",
+        counterfactual="computed anew from mean and variance the divergence is the same number",
+    )
 
 
 def _negated(spot: Spot | None) -> str | None:

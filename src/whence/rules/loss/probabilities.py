@@ -138,11 +138,11 @@ def _normalised(study: Study, given: Value) -> Call | None:
 
 @study_rule("loss/double-sigmoid", Rank.CAUSE)
 def double_sigmoid(study: Study) -> Finding | None:
-    """Sigmoid before a loss that applies it.
+    """Sigmoid before a loss that applies it, or logits into one that does not.
 
     What happened
         binary_cross_entropy_with_logits takes logits and applies a sigmoid itself. It was given the result of a sigmoid; or
-        binary_cross_entropy was given a sigmoid of a sigmoid.
+        binary_cross_entropy was given a sigmoid of a sigmoid, or logits, which it refuses.
     Why it matters
         Its inputs lie between 0 and 1, so that no prediction can be below one half: a negative never costs less than 0.693.
     How it is detected

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from whence.lineage.constructors import caller_argument
 from whence.source.blocks import dotted
-from whence.source.definitions import Definition, find_attribute, find_attributes, find_definition, names_set_in
+from whence.source.definitions import (
+    Definition,
+    definitions_before,
+    find_attribute,
+    find_attributes,
+    find_definition,
+    names_set_in,
+)
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -50,16 +57,19 @@ def definition_of(node: ast.expr, *stack: Site) -> Spot | None:
 def _first_of_its_kind(name: str, scope: ast.AST) -> Definition | None:
     """The last definition of a name but for those that only ask it for itself: `model = model.cuda()` is the same module."""
     found = find_definition(name, scope, None)
-    while found is not None and found.value is not None:
-        match found.value:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=asked))) if asked == name:
-                before = find_definition(name, scope, found.node)
-                if before is None or before.value is None or before.value.lineno >= found.value.lineno:
-                    break
-                found = before
-            case _:
-                break
+    while found is not None and _asks_itself(found.value, name):
+        before = next(iter(definitions_before(name, scope, found.node)), None)
+        if before is None:
+            break
+        found = before
     return found
+
+
+def _asks_itself(value: ast.expr | None, name: str) -> bool:
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=asked))):
+            return asked == name
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import Any
 
 import torch
@@ -72,7 +72,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
         return None
     names = [_name(audit, each) for each in lost]
     some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    stepping = next(entry for entry in reversed(audit.built) if entry.steps)
+    stepping = _nearest(audit, names[0])
     built = Spot.of_site(stepping.stack[0]) if stepping.stack else None
     if hidden is not None:
         spot, where = hidden
@@ -148,6 +148,22 @@ def _tell_added(audit: Audit, stepping: OptimizerEntry, added: Site, names: list
     )
 
 
+def _nearest(audit: Audit, name: str) -> OptimizerEntry:
+    """The optimizer that has steps and, of all, the weights that lie nearest to a weight in the model: the last one, if that does not tell."""
+    path = name.split(".")
+
+    def nearness(entry: OptimizerEntry) -> int:
+        own = (each.name.split(".") for each in audit.weights.entries() if id(each.weight) in entry.weights)
+        return max((_in_common(path, each) for each in own), default=0)
+
+    return max((each for each in reversed(audit.built) if each.steps), key=nearness)
+
+
+def _in_common(one: list[str], other: list[str]) -> int:
+    """How many parts two paths have in common, from their beginning."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
+
+
 def _left_out_at(audit: Audit, stepping: OptimizerEntry, name: str) -> tuple[Spot | None, tuple[Hop, ...]]:
     """The line that should have given a weight to an optimizer, and what else there is to see."""
     twins = _twins(audit)
@@ -212,7 +228,7 @@ def _unowned(audit: Audit) -> list[WeightEntry]:
         entry
         for entry in audit.weights.entries()
         if (weight := entry.weight) is not None
-        and 2 * entry.gradients > entry.passes
+        and 2 * entry.reached > entry.open
         and entry.training
         and weight.requires_grad
         and not audit.was_loaded(entry)
