@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
 
-from whence.finding import Confidence, Finding, Hop, Severity
+from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.ledgers.weights import WeightEntry
-from whence.lineage.following.trace import SourceTrace
-from whence.lineage.properties import Property
 from whence.lineage.switches import switch_around
 from whence.rules.gradient.no_graph import cut_text, is_copied
 from whence.rules.gradient.numbers import TO_NUMBERS, number_in_loss
@@ -20,149 +16,20 @@ from whence.rules.gradient.sampled import drawn_without_way
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
-from whence.source.edits import diff_of, give_by_name, in_parentheses, replace_node
-from whence.source.sites import Site
+from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.statements import remove_statement
-from whence.source.text import last_name, parent_of, text_of
+from whence.source.text import parent_of, text_of
 from whence.tape.replay import is_weight
-from whence.tape.tape import OUT_OF_TORCH, Call, CustomFunction, Value
+from whence.tape.tape import OUT_OF_TORCH, Call, Value
 
 ENOUGH = 3
 WRAPS = frozenset({"tensor", "as_tensor", "Variable", "Parameter", "Tensor"})
-UNWRAP = "Call backward on the loss itself, without wrapping it."
 MEANT = frozenset({"detach", "detach_"})
 # What was told of a whole optimizer is true of each of its weights.
 EXPLAINED = frozenset(
     {"gradient/detached", "gradient/fake-leaf", "gradient/checkpoint-cut", "optimizer/discarded-gradient", "optimizer/no-update"}
 )  # fmt: skip
-# Their derivative is zero wherever it exists.
-STEPS = frozenset(
-    {"round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside", "round_", "floor_", "ceil_", "sign_",
-     "floor_divide", "__floordiv__"}
-)  # fmt: skip
-
-
-@study_rule("gradient/fake-leaf", Rank.CAUSE)
-def fake_leaf(study: Study) -> Finding | None:
-    """The loss was re-wrapped, so backward reaches nothing.
-
-    What happened
-        backward was called on a tensor that hangs on no graph: a loss that was wrapped anew with requires_grad=True, or on which
-        requires_grad was switched on. The message "does not require grad" is gone, and so is the way to the weights.
-    Why it matters
-        backward gives the loss itself a gradient of 1, and no weight gets any: nothing is learnt.
-    How it is detected
-        backward is called on a leaf that no optimizer owns, and no weight of the optimizer has a gradient afterwards.
-    How to fix it
-        Do not wrap the loss; take away what cut it from the graph before.
-    When it stays silent
-        If the optimizer's weights have gradients.
-    Cost
-        A look at the loss when backward begins.
-    """
-    own = [each for group in study.optimizer.param_groups for each in group["params"]]
-    if not study.leaf_losses or any(study.gradient_of(each) is not None for each in own):
-        return None
-    value, stack = study.leaf_losses[-1]
-    wrap = _wrapping(study, value)
-    inside = wrap.operands[0] if wrap is not None and wrap.operands else _same_memory(study, value)
-    several = wrap is not None and _joins(wrap)
-    # A number that was wrapped has no way back to the weights.
-    is_tensor = wrap is None or bool(wrap.operands)
-    cut = _cut_before(inside)
-    spot = Spot.of_site(wrap.site) if wrap is not None and wrap.site is not None else _returned(study, value)
-    symptom = Spot.of_site(stack[0]) if stack else None
-    chain: tuple[Hop, ...] = ()
-    before = ""
-    if cut is not None and cut.site is not None:
-        hop = Spot.of_site(cut.site).hop(f"{cut_text(cut)} cut it from the graph")
-        chain, before = (hop,), f" It has no graph since {cut_text(cut)} in {hop.file}:{hop.line}: take that away."
-    return tell_silent(
-        study,
-        "gradient/fake-leaf",
-        spot=spot,
-        symptom=symptom,
-        step=study.step,
-        call=wrap,
-        verdict="the loss was wrapped anew: backward reaches no weight",
-        what="no weight of the optimizer has a gradient",
-        why="A tensor that is made with requires_grad=True, or has it switched on, begins a graph of its own: nothing before it is part of that.",
-        fix=("Join the losses with torch.stack, which keeps their graphs." if several else UNWRAP) + before,
-        chain=chain,
-        patch=_bare(spot, several)
-        if spot is not None and is_tensor and inside is not value and inside.requires_grad
-        else None,
-    )
-
-
-def _bare(spot: Spot, several: bool) -> str | None:
-    """The loss as it was before something was wrapped around it."""
-    match node := spot.node():
-        case ast.Call(args=[kept]) if last_name(node.func) in WRAPS and not isinstance(kept, ast.Starred):
-            return _stacked(spot.filename, node, kept) if several else _unwrapped(spot.filename, node, kept)
-    return None
-
-
-def _joins(wrap: Call) -> bool:
-    """Whether it is given a list of tensors: these are to be put together, and not left as they are."""
-    return bool(wrap.args) and isinstance(wrap.args[0], list | tuple)
-
-
-def _stacked(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
-    owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-    return (
-        diff_of(replace_node(filename, node, f"torch.stack({text_of(filename, kept)})")) if owner == "torch" else None
-    )
-
-
-def _same_memory(study: Study, value: Value) -> Value:
-    """What a Variable was made of, which torch shows to nobody: it has its memory."""
-    made = (each for call in reversed(study.calls) for each in call.outputs if each.storage == value.storage)
-    return next((each for each in made if each is not value), value)
-
-
-def _wrapping(study: Study, value: Value) -> Call | None:
-    """The call that made a leaf of the loss, or switched its gradient on."""
-    switched = [
-        call
-        for call in study.calls
-        if call.name in ("requires_grad_", "requires_grad.__set__") and any(each is value for each in call.operands)
-    ]
-    if switched:
-        return switched[-1]
-    return value.call
-
-
-def _returned(study: Study, value: Value) -> Spot | None:
-    """Where a loss comes from that no call on the tape has made: the expression that the program's source has for it."""
-    tensor = value.tensor
-    return SourceTrace(Wrapped(), study.frames).follow_object(tensor).spot if tensor is not None else None
-
-
-@dataclass(frozen=True, slots=True)
-class Wrapped(Property):
-    """It was wrapped as a Variable, which torch does not show to anybody."""
-
-    def is_set_by(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in WRAPS
-
-    def describe(self) -> str:
-        return "wrapped anew"
-
-
-def _cut_before(value: Value) -> Call | None:
-    """The nearest call before a value that had something with gradient and gave something without."""
-    pending, seen = [value], set[int]()
-    while pending:
-        call = pending.pop(0).call
-        if call is None or id(call) in seen or call.forgotten:
-            continue
-        seen.add(id(call))
-        if any(each.requires_grad for each in call.operands) and not any(each.requires_grad for each in call.outputs):
-            return call
-        pending.extend(call.operands)
-    return None
 
 
 @audit_rule("gradient/detached", Rank.CALL)
@@ -187,7 +54,7 @@ def detached(audit: Audit) -> Finding | None:
     """
     if EXPLAINED & audit.told or audit.step < ENOUGH:
         return None
-    lost = [each for each in _without_gradient(audit) if each.weight is not None and each.weight.grad is None]
+    lost = [each for each in without_gradient(audit) if each.weight is not None and each.weight.grad is None]
     for entry in lost:
         if entry.call is None:
             continue
@@ -209,8 +76,8 @@ def detached(audit: Audit) -> Finding | None:
             spot=spot or Spot.of_site(cut.site),
             step=cut.step,
             call=cut,
-            verdict=f"{_weights(names)} never {'gets' if len(names) == 1 else 'get'} a gradient: {_reason(cut)}",
-            what=_unmoved(names),
+            verdict=f"{weights_text(names)} never {'gets' if len(names) == 1 else 'get'} a gradient: {_reason(cut)}",
+            what=unmoved_text(names),
             why=_why(cut),
             fix=_fix(cut, leaves),
             patch=_uncut(cut) if not meant and not leaves else None,
@@ -252,15 +119,27 @@ def _uncut(cut: Call) -> str | None:
         return None
     match node:
         case ast.Call(func=ast.Attribute(value=kept, attr="detach" | "detach_" | "item"), args=[]):
-            return _unwrapped(cut.site.filename, node, kept)
-        case ast.Call(args=[ast.expr() as kept]) if cut.name in WRAPS and _joins(cut):
-            return _stacked(cut.site.filename, node, kept)
+            return unwrapped(cut.site.filename, node, kept)
+        case ast.Call(args=[ast.expr() as kept]) if cut.name in WRAPS and joins(cut):
+            return stacked(cut.site.filename, node, kept)
         case ast.Call(args=[ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript() as kept]) if cut.name in WRAPS:
-            return _unwrapped(cut.site.filename, node, kept)
+            return unwrapped(cut.site.filename, node, kept)
     return None
 
 
-def _unwrapped(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
+def joins(wrap: Call) -> bool:
+    """Whether it is given a list of tensors: these are to be put together, and not left as they are."""
+    return bool(wrap.args) and isinstance(wrap.args[0], list | tuple)
+
+
+def stacked(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
+    owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    return (
+        diff_of(replace_node(filename, node, f"torch.stack({text_of(filename, kept)})")) if owner == "torch" else None
+    )
+
+
+def unwrapped(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
     """A call gives way to one of its operands; where the operand is given its own name again, the line goes."""
     text, statement = text_of(filename, kept), parent_of(node)
     casts = [f"{each.arg}={ast.unparse(each.value)}" for each in node.keywords if each.arg in ("dtype", "device")]
@@ -271,11 +150,11 @@ def _unwrapped(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
     return diff_of(replace_node(filename, node, text))
 
 
-def _weights(names: list[str]) -> str:
+def weights_text(names: list[str]) -> str:
     return "1 weight" if len(names) == 1 else f"{len(names)} weights"
 
 
-def _unmoved(names: list[str]) -> str:
+def unmoved_text(names: list[str]) -> str:
     if len(names) == 1:
         return f"{names[0]} is bit for bit what it was at first"
     return f"{', '.join(names[:2])}{' ...' if len(names) > 2 else ''} are bit for bit what they were at first"
@@ -294,7 +173,7 @@ def _reason(cut: Call) -> str:
     return f"{cut_text(cut)} cuts them off from the loss" if cut.grad_mode else "they run with gradients switched off"
 
 
-def _without_gradient(audit: Audit) -> list[WeightEntry]:
+def without_gradient(audit: Audit) -> list[WeightEntry]:
     return [
         entry
         for entry in audit.weights.entries()
@@ -451,138 +330,3 @@ def _parts(values: Sequence[Value], calls: Iterable[Call]) -> list[Value]:
             found += call.outputs
             known |= {id(each) for each in call.outputs}
     return found
-
-
-@audit_rule("gradient/zero-derivative", Rank.CALL)
-def zero_derivative(audit: Audit) -> Finding | None:
-    """The only path to a parameter has a derivative of zero.
-
-    What happened
-        Between weights and the loss stands a step function: round, sign, floor. Its derivative is zero wherever it exists, so
-        that the weights before it get gradients of exactly zero. Or two weights that begin at zero are multiplied with each other.
-    Why it matters
-        They never learn. torch raises nothing, as zero is the right derivative.
-    How it is detected
-        Weights whose gradient is exactly zero in every recorded pass, and a step function on their way to the loss. A product whose
-        factors are zero after the first steps, and whose gradients are.
-    How to fix it
-        A straight-through estimator (x + (round(x) - x).detach()), or a smooth function instead.
-    When it stays silent
-        Where another way leads to the same weights, as in straight-through estimators.
-    Cost
-        A look at each weight of a few recorded steps.
-    """
-    if audit.step < ENOUGH:
-        return None
-    lost = [each for each in _without_gradient(audit) if each.weight is not None and each.weight.grad is not None]
-    for entry in lost:
-        first = entry.call
-        assert first is not None
-        reached = {id(value) for value in first.operands if value.tensor is entry.weight}
-        for call in audit.tape.calls:
-            if call.number < first.number or call.step != first.step or call.inner:
-                continue
-            if not any(id(value) in reached for value in call.operands):
-                continue
-            if call.name in STEPS and call.site is not None and call.outputs and call.outputs[0].requires_grad:
-                names = [each.name or "a weight" for each in lost]
-                return tell_silent(
-                    audit,
-                    "gradient/zero-derivative",
-                    spot=Spot.of_site(call.site),
-                    step=call.step,
-                    call=call,
-                    verdict=f"the gradients of {_weights(names)} are exactly zero: {call.name} has no derivative but zero",
-                    what=_unmoved(names),
-                    why=f"{call.name} is flat everywhere and jumps in between; nothing of the loss's gradient passes it.",
-                    fix=f"Let the gradient pass: x + (torch.{call.name}(x) - x).detach(); or use a smooth function there.",
-                    patch=_straight_through(call.site),
-                )
-            reached |= {id(value) for value in call.outputs}
-    return None
-
-
-ARITHMETIC = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load)
-
-
-def _straight_through(site: Site) -> str | None:
-    """`round(x)` to `(x + (round(x) - x).detach())`, where x is a name or some arithmetic: it is computed twice by that."""
-    match node := site.node():
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=[given], keywords=[]):
-            pass
-        case ast.Call(func=ast.Attribute(value=given), args=[], keywords=[]):
-            pass
-        case _:
-            return None
-    if not all(isinstance(each, ARITHMETIC) for each in ast.walk(given)):
-        return None
-    name, whole = in_parentheses(site.filename, given), text_of(site.filename, node)
-    return diff_of(replace_node(site.filename, node, f"({name} + ({whole} - {name}).detach())"))
-
-
-@audit_rule("gradient/checkpoint-cut", Rank.CAUSE)
-def checkpoint_cut(audit: Audit) -> Finding | None:
-    """Activation checkpointing drops gradients.
-
-    What happened
-        Reentrant checkpointing runs its part without a graph, and runs it again in backward only if one of its inputs requires grad.
-        None did, so that the weights inside get no gradient.
-    Why it matters
-        torch prints one warning; the loss looks normal, and the checkpointed layers never learn.
-    How it is detected
-        A checkpointed call on the tape whose result has no gradient, with trainable weights inside.
-    How to fix it
-        use_reentrant=False.
-    When it stays silent
-        If an input requires grad, if all weights inside are frozen, under no_grad.
-    Cost
-        A look at the tape after some steps.
-    """
-    calls = list(audit.tape.calls)
-    cut: dict[Site, tuple[Call, set[int]]] = {}
-    for call in calls:
-        if (
-            not isinstance(call.func, CustomFunction)
-            or call.name != "CheckpointFunction"
-            or not call.grad_mode
-            or any(each.requires_grad for each in call.outputs)
-            or call.site is None
-        ):
-            continue
-        inside = [
-            tensor
-            for inner in _within(call, calls)
-            for value in inner.operands
-            if (tensor := value.tensor) is not None and tensor.requires_grad and tensor.is_leaf
-        ]
-        lost = {id(each) for each in inside if each.grad is None and audit.is_owned(each)}
-        cut.setdefault(call.site, (call, set()))[1].update(lost)
-    for site, (call, lost) in cut.items():
-        if lost:
-            return tell_silent(
-                audit,
-                "gradient/checkpoint-cut",
-                spot=Spot.of_site(site),
-                step=call.step,
-                call=call,
-                op="checkpoint",
-                verdict=f"checkpointing gives {len(lost)} weights no gradient: none of its inputs requires grad",
-                what="the result of checkpoint has no graph",
-                why="Reentrant checkpointing runs without a graph, and runs again in backward only if an input requires grad.",
-                fix="Pass use_reentrant=False.",
-                patch=_not_reentrant(site),
-            )
-    return None
-
-
-def _not_reentrant(site: Site) -> str | None:
-    node = site.node()
-    if not isinstance(node, ast.Call) or last_name(node.func) != "checkpoint":
-        return None
-    return diff_of(give_by_name(site.filename, node, "use_reentrant", "False"))
-
-
-def _within(call: Call, calls: list[Call]) -> Iterator[Call]:
-    """The calls that a call consists of: they have ended just before it."""
-    at = next(number for number, each in enumerate(calls) if each is call)
-    return takewhile(lambda each: each.inner, reversed(calls[:at]))

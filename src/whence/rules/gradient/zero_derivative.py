@@ -1,0 +1,87 @@
+"""Step functions between weights and the loss: their derivative is zero wherever it exists."""
+
+from __future__ import annotations
+
+import ast
+
+from whence.finding import Finding
+from whence.ledgers.audit import Audit
+from whence.rules.gradient.flow import ENOUGH, unmoved_text, weights_text, without_gradient
+from whence.rules.rule import Rank, audit_rule
+from whence.rules.telling import tell_silent
+from whence.source.edits import diff_of, in_parentheses, replace_node
+from whence.source.sites import Site
+from whence.source.spots import Spot
+from whence.source.text import text_of
+
+STEPS = frozenset(
+    {"round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside", "round_", "floor_", "ceil_", "sign_",
+     "floor_divide", "__floordiv__"}
+)  # fmt: skip
+
+
+@audit_rule("gradient/zero-derivative", Rank.CALL)
+def zero_derivative(audit: Audit) -> Finding | None:
+    """The only path to a parameter has a derivative of zero.
+
+    What happened
+        Between weights and the loss stands a step function: round, sign, floor. Its derivative is zero wherever it exists, so
+        that the weights before it get gradients of exactly zero. Or two weights that begin at zero are multiplied with each other.
+    Why it matters
+        They never learn. torch raises nothing, as zero is the right derivative.
+    How it is detected
+        Weights whose gradient is exactly zero in every recorded pass, and a step function on their way to the loss. A product whose
+        factors are zero after the first steps, and whose gradients are.
+    How to fix it
+        A straight-through estimator (x + (round(x) - x).detach()), or a smooth function instead.
+    When it stays silent
+        Where another way leads to the same weights, as in straight-through estimators.
+    Cost
+        A look at each weight of a few recorded steps.
+    """
+    if audit.step < ENOUGH:
+        return None
+    lost = [each for each in without_gradient(audit) if each.weight is not None and each.weight.grad is not None]
+    for entry in lost:
+        first = entry.call
+        assert first is not None
+        reached = {id(value) for value in first.operands if value.tensor is entry.weight}
+        for call in audit.tape.calls:
+            if call.number < first.number or call.step != first.step or call.inner:
+                continue
+            if not any(id(value) in reached for value in call.operands):
+                continue
+            if call.name in STEPS and call.site is not None and call.outputs and call.outputs[0].requires_grad:
+                names = [each.name or "a weight" for each in lost]
+                return tell_silent(
+                    audit,
+                    "gradient/zero-derivative",
+                    spot=Spot.of_site(call.site),
+                    step=call.step,
+                    call=call,
+                    verdict=f"the gradients of {weights_text(names)} are exactly zero: {call.name} has no derivative but zero",
+                    what=unmoved_text(names),
+                    why=f"{call.name} is flat everywhere and jumps in between; nothing of the loss's gradient passes it.",
+                    fix=f"Let the gradient pass: x + (torch.{call.name}(x) - x).detach(); or use a smooth function there.",
+                    patch=_straight_through(call.site),
+                )
+            reached |= {id(value) for value in call.outputs}
+    return None
+
+
+ARITHMETIC = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load)
+
+
+def _straight_through(site: Site) -> str | None:
+    """`round(x)` to `(x + (round(x) - x).detach())`, where x is a name or some arithmetic: it is computed twice by that."""
+    match node := site.node():
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=[given], keywords=[]):
+            pass
+        case ast.Call(func=ast.Attribute(value=given), args=[], keywords=[]):
+            pass
+        case _:
+            return None
+    if not all(isinstance(each, ARITHMETIC) for each in ast.walk(given)):
+        return None
+    name, whole = in_parentheses(site.filename, given), text_of(site.filename, node)
+    return diff_of(replace_node(site.filename, node, f"({name} + ({whole} - {name}).detach())"))
