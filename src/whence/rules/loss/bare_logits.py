@@ -28,6 +28,8 @@ def bare_logits(failed: FailedCall) -> Finding | None:
     given = failed.argument(0, "input")
     if failed.name != "binary_cross_entropy" or not isinstance(given, torch.Tensor) or not given.is_floating_point():
         return None
+    if given.is_meta or given.layout is not torch.strided:
+        return None
     content = given.detach()
     if not content.numel() or not bool(content.isfinite().all()) or made_by(failed.value(given), SIGMOID | SOFTMAX):
         return None
