@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from types import GeneratorType
 from typing import Any, Protocol
 
 import torch
 from torch import nn
 from torch.amp.grad_scaler import GradScaler
-from torch.nn.utils import clip_grad
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import (
     ChainedScheduler,
@@ -62,11 +62,21 @@ class LoopSensor(Sensor):
         # All others make a step while they are built.
         self._wrap(ReduceLROnPlateau, "__init__", self._reporting(Kind.SCHEDULE))
 
+    def _elsewhere(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """In a thread of its own, as one that writes checkpoints, a call is within none of the others."""
+        try:
+            return original(*args, **kwargs)
+        except BaseException as exception:
+            hide_this_frame(exception)
+            raise
+
     def _announcing(self, kind: Kind) -> Callable[[Any], Any]:
         """Report before the call is made: what it changes is still as it was."""
 
         def make(original: Any) -> Any:
             def announced(*args: Any, **kwargs: Any) -> Any:
+                if get_ident() != self._thread:
+                    return self._elsewhere(original, args, kwargs)
                 outermost, self._inside = not self._inside, True
                 if outermost:
                     stack = self._stacks.of(caller_frame())
@@ -86,6 +96,8 @@ class LoopSensor(Sensor):
     def _reporting(self, kind: Kind) -> Callable[[Any], Any]:
         def make(original: Any) -> Any:
             def reported(*args: Any, **kwargs: Any) -> Any:
+                if get_ident() != self._thread:
+                    return self._elsewhere(original, args, kwargs)
                 outermost, self._inside = not self._inside, True
                 try:
                     result = original(*args, **kwargs)
@@ -119,9 +131,8 @@ class OrderSensor(LoopSensor):
         self._wrap(nn.Module, "zero_grad", self._reporting(Kind.CLEAR))
         self._wrap(GradScaler, "scale", self._reporting(Kind.SCALE))
         self._wrap(GradScaler, "unscale_", self._reporting(Kind.UNSCALE))
-        for owner in (torch.nn.utils, clip_grad):
-            for name in CLIPS:
-                self._wrap(owner, name, self._clipping)
+        for name in CLIPS:
+            self._wrap(torch.nn.utils, name, self._clipping)
 
     def _clipping(self, original: Any) -> Any:
         """What is clipped is often an iterator: what it gives is noted as it goes by."""

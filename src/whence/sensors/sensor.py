@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from threading import get_ident
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeVar
 
 from whence.tape.batches import is_from_a_signal
@@ -92,6 +93,10 @@ class Sensor:
         if isinstance(made, FunctionType):
             made.__code__ = uncounted(made.__code__)
         ours = functools.wraps(original)(made)
+        for place, known_as in ((owner, name), *_home_of(owner, original)):
+            self._put(place, known_as, original, ours)
+
+    def _put(self, owner: Any, name: str, original: Any, ours: Any) -> None:
         setattr(owner, name, ours)
 
         def undo() -> None:
@@ -115,3 +120,11 @@ class Sensor:
             self.failed = True
             self._complaints.sensor_failed(self.name, error)
             return None
+
+
+def _home_of(owner: Any, original: Any) -> Iterator[tuple[ModuleType, str]]:
+    """Where a function of another module's is defined: pickle, which sends it to other processes by that name, wants the same one there."""
+    home = sys.modules.get(getattr(original, "__module__", None) or "")
+    name = getattr(original, "__qualname__", "")
+    if isinstance(owner, ModuleType) and home is not None and home is not owner and vars(home).get(name) is original:
+        yield home, name

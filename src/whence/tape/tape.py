@@ -261,7 +261,7 @@ class Tape:
         self._most_marks = MOST_MARKS
         self.cuts: dict[Site, Cut] = {}
         """What casts from real to whole numbers have lost, by where they stand."""
-        self.blends: dict[Site, float] = {}
+        self.blends: dict[tuple[Site, ...], float] = {}
         """Where whole numbers were blended with their neighbours, and one number that came of it."""
         self.copies: dict[Value, torch.Tensor] = {}
         """What some values contained that may be gone, or changed, since."""
@@ -296,7 +296,7 @@ class Tape:
             return
         between = made.detach()[made.detach() != made.detach().trunc()]
         if between.numel() and bool((given == given.trunc()).all()):
-            self.blends[call.site] = float(between[0])
+            self.blends[call.stack] = float(between[0])
 
     def value_of(self, tensor: torch.Tensor) -> Value:
         """The value that a live tensor stands for now; a leaf is made for one that the tape has not seen yet."""

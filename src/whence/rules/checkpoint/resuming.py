@@ -97,7 +97,14 @@ def _restored_in_vain(audit: Audit, own: Event) -> Finding | None:
     if given is None or given.steps > own.detail["made"].get(given, 0):
         return None
     after = [each for each in audit.built[number + 1 :] if each not in own.detail["made"]]
-    other = next((each for each in after if each.weights == given.weights and each.stateful and each.stack), None)
+    other = next(
+        (
+            each
+            for each in after
+            if each.weights == given.weights and each.kind == given.kind and each.stateful and each.stack
+        ),
+        None,
+    )
     if other is None or other.steps < ENOUGH:
         return None
     ways = zip(reversed(given.stack), reversed(other.stack), strict=False)

@@ -25,7 +25,7 @@ def blended_labels(study: Study) -> Finding | None:
             blend = _blended_before(cast, study) if cast.name in CASTS and cast.operands else None
             if blend is None or blend.site is None or call.site is None:
                 continue
-            between = study.tape.blends[blend.site]
+            between = study.tape.blends[blend.stack]
             return tell_silent(
                 study,
                 "dtype/truncated-target",
@@ -52,7 +52,7 @@ def _blended_before(cast: Call, study: Study) -> Call | None:
     while value.call is not None and value.call.name in SAME_NUMBERS and value.call.operands:
         value = value.call.operands[0]
     call = value.call
-    return call if call is not None and call.name in BLENDS and call.site in study.tape.blends else None
+    return call if call is not None and call.name in BLENDS and call.stack in study.tape.blends else None
 
 
 def _nearest(site: Site) -> str | None:

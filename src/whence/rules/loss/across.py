@@ -11,7 +11,7 @@ import torch
 
 from whence.finding import Confidence, Finding
 from whence.ledgers.study import Loss, Study
-from whence.rules.footprints import FIRST, footprints, stand_side_by_side
+from whence.rules.footprints import FIRST, footprints, is_of_data, stand_side_by_side
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import COMPARISONS, ELEMENTWISE, SAME_SHAPE_LOSSES
 from whence.rules.source_operands import operand_nodes, operands_of_study
@@ -29,7 +29,7 @@ def along_another_axis(study: Study) -> Finding | None:
             continue
         for wide, narrow in _as_long(call):
             study.asked.add(("along", call.stack))
-            if not _belong_together(study, loss, call, wide=wide, narrow=narrow):
+            if _is_table(study, wide, narrow) or not _belong_together(study, loss, call, wide=wide, narrow=narrow):
                 continue
             # One number for each sample may be used more than once: to mend one place of several would be another mistake.
             alike = [
@@ -56,10 +56,19 @@ def _alike(study: Study, loss: Loss, call: Call, wide: Value, narrow: Value) -> 
 def _belong_together(study: Study, loss: Loss, call: Call, *, wide: Value, narrow: Value) -> bool:
     """Whether both have samples on their first axis, and the same ones."""
     rows = narrow.shape[0]
+    if not is_of_data(study, narrow, rows):
+        return False
     axes = footprints(study, rows, wide, narrow)
     if axes:
         return axes[wide] == axes[narrow] == FIRST
     return stand_side_by_side(study, rows, one=wide, other=narrow, but=call, end=loss.value)
+
+
+def _is_table(study: Study, wide: Value, narrow: Value) -> bool:
+    """A table of samples by samples, as a graph's: its columns are samples too, or it has met the same numbers along its rows before."""
+    rows = narrow.shape[0]
+    given = [each for call in study.path(wide) for each in call.operands]
+    return narrow in given or any(each.shape == (rows, rows) and not each.requires_grad for each in (*given, wide))
 
 
 def _as_long(call: Call) -> Iterator[tuple[Value, Value]]:

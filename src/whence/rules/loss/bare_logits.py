@@ -34,7 +34,8 @@ def bare_logits(failed: FailedCall) -> Finding | None:
     if not content.numel() or not bool(content.isfinite().all()) or made_by(failed.value(given), SIGMOID | SOFTMAX):
         return None
     low, high = float(content.min()), float(content.max())
-    if low >= -BEYOND_ROUNDING and high <= 1 + BEYOND_ROUNDING:
+    if low >= -BEYOND_ROUNDING:
+        # Probabilities that were added up, it may be.
         return None
     layer = failed.scope.module if failed.scope is not None else None
     built = failed.modules.built_at(layer) if isinstance(layer, nn.BCELoss) else ()

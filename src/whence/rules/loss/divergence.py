@@ -50,6 +50,8 @@ def divergence_raised(study: Study) -> Finding | None:
             if sign > 0:
                 taken = _taken_away(study, loss, call)
                 return _tell_taken(study, loss, call, taken) if taken is not None else None
+            if not _only_linear(study, loss, call):
+                continue
             spot, number = place_of(call, study), study.content(call.outputs[0])
             return tell_silent(
                 study,
@@ -111,6 +113,17 @@ def _made(study: Study, loss: Loss, exact: torch.Tensor) -> tuple[Call, int] | N
         if any(math.isclose(abs(number), whole / count, rel_tol=EQUAL) for count in counts):
             return call, 1 if number > 0 else -1
     return None
+
+
+def _only_linear(study: Study, loss: Loss, made: Call) -> bool:
+    """Whether it is added to the loss as it is. What it is only kept near to (`abs(kl - capacity)`) is not driven anywhere."""
+    reached = {*made.outputs}
+    for call in study.path(loss.value):
+        if call.number > made.number and reached.intersection(call.operands):
+            if call.name not in LINEAR:
+                return False
+            reached.update(call.outputs)
+    return True
 
 
 def _taken_away(study: Study, loss: Loss, made: Call) -> Call | None:

@@ -35,6 +35,9 @@ def rate_set_in_vain(audit: Audit) -> Finding | None:
         said, used = vars(optimizer)["lr"], optimizer.param_groups[0].get("lr")
         if type(said) not in (int, float) or type(used) not in (int, float) or said == used:
             continue
+        if len(optimizer.param_groups) > 1 or _is_read(audit):
+            # It is kept to be printed.
+            continue
         lines = [each for each in _attributes_set(audit) if isinstance(each.node(), ast.Assign)]
         spot = lines[0] if len(lines) == 1 else None
         return tell_silent(
@@ -67,6 +70,14 @@ def _attributes_set(audit: Audit) -> list[Spot]:
         for node in ast.walk(tree_of(filename) or ast.Module([], []))
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == "lr"
     ]
+
+
+def _is_read(audit: Audit) -> bool:
+    trees = (tree_of(filename) for filename in files_of(audit))
+    nodes = (node for tree in trees if tree is not None for node in ast.walk(tree))
+    return any(
+        isinstance(each, ast.Attribute) and each.attr == "lr" and isinstance(each.ctx, ast.Load) for each in nodes
+    )
 
 
 def _set_in_its_group(spot: Spot) -> str | None:
@@ -102,7 +113,8 @@ def _tell_gone(audit: Audit, entry: OptimizerEntry, spot: Spot) -> Finding | Non
         step=audit.step,
         op=entry.kind,
         phase="optimizer",
-        severity=Severity.WARNING,
+        # A rate of 1 / t is gone as soon, and some have reasons for it.
+        severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         verdict=f"the learning rate is gone after {entry.steps - entry.gone} of {entry.steps} steps: the program lowers it in every step",
         what=f"the rate fell from {first:g} to {last:g}",

@@ -61,11 +61,38 @@ def is_the_better(statement: ast.AST) -> bool:
     )
 
 
+def _keeps_the_best(statement: ast.AST) -> bool:
+    """Whether it stands beside the number that it was compared with: `if score > best: best, champion = score, model`."""
+    for each in statements_around(statement):
+        if isinstance(each, ast.If):
+            compared = {
+                dotted(side)
+                for test in ast.walk(each.test)
+                if isinstance(test, ast.Compare)
+                for side in (test.left, *test.comparators)
+            }
+            targets = [
+                target
+                for node in each.body
+                for one in ast.walk(node)
+                if isinstance(one, ast.Assign)
+                for target in one.targets
+            ]
+            names = {
+                dotted(name)
+                for target in targets
+                for name in (target.elts if isinstance(target, ast.Tuple) else [target])
+            }
+            if (compared & names) - {None}:
+                return True
+    return False
+
+
 def _kept(frame: FrameType) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Names that a running function gives, where a number is better, to what a loop does not make anew."""
     scope = function_node(Site.of(frame))
     for node in own_nodes(scope) if scope is not None else ():
-        if not isinstance(node, ast.Assign) or not is_the_better(node):
+        if not isinstance(node, ast.Assign) or not is_the_better(node) or not _keeps_the_best(node):
             continue
         loop = next((each for each in reversed(statements_around(node)) if isinstance(each, LOOPS)), None)
         for target, value in _pairs(node):
@@ -93,8 +120,13 @@ def _is_read(target: ast.expr, node: ast.Assign, scope: ast.AST | None) -> bool:
     """An attribute may be read by others."""
     if not isinstance(target, ast.Name):
         return isinstance(target, ast.Attribute)
-    reads = (each for each in ast.walk(scope or node) if isinstance(each, ast.Name) and each.id == target.id)
-    return any(isinstance(each.ctx, ast.Load) for each in reads)
+    branch = next((each for each in reversed(statements_around(node)) if isinstance(each, ast.If)), node)
+    reads = [each for each in ast.walk(scope or node) if isinstance(each, ast.Name) and each.id == target.id]
+    # What is read at once, and there alone, is only another name: `torch.save(to_save.state_dict(), path)`.
+    return any(
+        isinstance(each.ctx, ast.Load) and not branch.lineno <= each.lineno <= (branch.end_lineno or 0)
+        for each in reads
+    )
 
 
 def _module(node: ast.expr, frame: FrameType) -> nn.Module | None:

@@ -259,7 +259,8 @@ def no_update(audit: Audit) -> Finding | None:
 
 
 def _any_backward(audit: Audit) -> bool:
-    return next(audit.loop.of(Kind.BACKWARD), None) is not None
+    """Or gradients that were asked for."""
+    return next(audit.loop.of(Kind.BACKWARD), None) is not None or bool(audit.losses)
 
 
 def _tell_no_backward(audit: Audit, steps: list[Event]) -> Finding | None:

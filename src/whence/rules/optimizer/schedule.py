@@ -20,7 +20,7 @@ from whence.rules.optimizer.stepping import (
 )
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
-from whence.source.blocks import statements_around, target_of
+from whence.source.blocks import target_of
 from whence.source.spots import Spot
 from whence.source.text import last_name, tree_of
 from whence.source.uncalled import UNMADE, called, uncalled_in_program
@@ -207,6 +207,7 @@ def _long(audit: Audit, story: Schedule) -> Finding | None:
         fix="Count in batches: len(loader), not len(dataset).",
         patch=counted_in_batches(story),
         is_built_wrong=True,
+        severity=Severity.WARNING if story.planned is not None else Severity.INFO,
     )
 
 
@@ -218,11 +219,10 @@ def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
     """It is built, and the rate stays what it was for all of the run."""
     entry = next((each for each in audit.built if each.ref is story.steered), None)
     others = [each for each in audit.schedules.known if each.steered is story.steered and each.steps]
-    epochs = max((len(each.epochs) for each in audit.batches.trained()), default=0)
     if entry is None or not story.is_plain or others or entry.steps < FEWEST_UPDATES or len(set(entry.rates)) != 1:
         return None
     unmade = uncalled_in_program("step", files_of(audit))
-    is_sure = (epochs >= FEWEST_EPOCHS and not _waits(audit, story)) or bool(unmade)
+    is_sure = bool(unmade) or not _may_come(audit, story)
     return _tell(
         audit,
         story,
@@ -237,24 +237,15 @@ def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
     )
 
 
-def _waits(audit: Audit, story: Schedule) -> bool:
-    """Whether its step is written, and hangs on something that may come later: the number of the epoch."""
+def _may_come(audit: Audit, story: Schedule) -> bool:
+    """Whether its step is written somewhere, and only did not come in this run: behind a condition, in a run that is short."""
     made = target_of(story.built[0]) if story.built else None
-    name = made[0].rpartition(".")[2] if made is not None else None
-    calls = [
-        node
-        for filename in files_of(audit)
-        for node in ast.walk(tree_of(filename) or ast.Module([], []))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
-    ]
-    own = [each for each in calls if isinstance(each.func, ast.Attribute) and last_name(each.func.value) == name]
-    return any(isinstance(above, ast.If) and _compares(above.test) for each in own for above in statements_around(each))
-
-
-def _compares(test: ast.expr) -> bool:
-    """`epoch >= 10`, and not `scheduler is not None`."""
-    found = [each for each in ast.walk(test) if isinstance(each, ast.Compare)]
-    return any(not isinstance(op, ast.Is | ast.IsNot) for each in found for op in each.ops)
+    if made is None:
+        return True
+    trees = (tree_of(filename) for filename in files_of(audit))
+    nodes = (node for tree in trees if tree is not None for node in ast.walk(tree))
+    steps = [each.func for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
+    return any(each.attr == "step" and last_name(each.value) == made[0].rpartition(".")[2] for each in steps)
 
 
 def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:

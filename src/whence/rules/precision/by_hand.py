@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from whence.finding import Confidence, Finding
+from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
 from whence.lineage.ancestry import ancestors
@@ -44,6 +44,8 @@ def clipped_by_hand(audit: Audit) -> Finding | None:
             step=pairs[0][0].step,
             call=call,
             phase="backward",
+            # A factor that does not depend on the scale (a ratio of two gradients) does no harm.
+            severity=Severity.INFO,
             confidence=Confidence.LIKELY,
             verdict=f"gradients are clipped while they are still multiplied by the loss scale ({scale:g})",
             what="they are unscaled after the clip",

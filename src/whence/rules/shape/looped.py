@@ -70,7 +70,8 @@ def added_up_over_samples(study: Study) -> Finding | None:
             symptom=spot_at(loss.call.site),
             call=call,
             step=study.step,
-            severity=Severity.WARNING,
+            # Places in a queue (experts), and sets at risk that came sorted, are added up so on purpose.
+            severity=Severity.INFO,
             confidence=Confidence.LIKELY,
             verdict=f"{call.name} runs over the batch: dim=0 of {shape_text(given.shape)}",
             what="what it gives for one sample depends on the samples before it",

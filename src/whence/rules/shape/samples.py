@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whence.lineage.ancestry import MOVES, ancestors
-from whence.rules.operations import CONVOLUTIONS
+from whence.rules.operations import CONVOLUTIONS, ELEMENTWISE
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import MOST_NUMBERS, Call, Foreign, Value
 
@@ -30,6 +30,9 @@ def first_is_batch(value: Value) -> bool:
         if call.name in ("__getitem__", "index_select") and (_is_drawn(call, rows) or _is_mixed(call, rows)):
             return True
         for operand in call.operands:
+            if call.name in ELEMENTWISE and len(operand.shape) < len(each.shape):
+                # Axes line up from the right: its first one is not the first here.
+                continue
             if operand.shape[:1] == (rows,) and id(operand) not in seen:
                 seen.add(id(operand))
                 pending.append(operand)

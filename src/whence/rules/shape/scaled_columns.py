@@ -41,7 +41,8 @@ def normalised_over_samples(study: Study) -> Finding | None:
             symptom=spot_at(loss.call.site),
             call=call,
             step=study.step,
-            severity=Severity.WARNING,
+            # Sums over the samples that are written as products of rows have it so on purpose.
+            severity=Severity.INFO,
             confidence=Confidence.LIKELY,
             verdict=f"normalize runs over the samples: dim=0 of {shape_text(given.shape)}",
             what=f"{user.name} compares rows, and they have not length one",
