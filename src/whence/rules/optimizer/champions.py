@@ -63,29 +63,19 @@ def is_the_better(statement: ast.AST) -> bool:
 
 def _keeps_the_best(statement: ast.AST) -> bool:
     """Whether it stands beside the number that it was compared with: `if score > best: best, champion = score, model`."""
-    for each in statements_around(statement):
-        if isinstance(each, ast.If):
-            compared = {
-                dotted(side)
-                for test in ast.walk(each.test)
-                if isinstance(test, ast.Compare)
-                for side in (test.left, *test.comparators)
-            }
-            targets = [
-                target
-                for node in each.body
-                for one in ast.walk(node)
-                if isinstance(one, ast.Assign)
-                for target in one.targets
-            ]
-            names = {
-                dotted(name)
-                for target in targets
-                for name in (target.elts if isinstance(target, ast.Tuple) else [target])
-            }
-            if (compared & names) - {None}:
-                return True
-    return False
+    branches = [each for each in statements_around(statement) if isinstance(each, ast.If)]
+    return any(_compared(each) & _set_in(each) for each in branches)
+
+
+def _compared(branch: ast.If) -> set[str]:
+    found = (each for each in ast.walk(branch.test) if isinstance(each, ast.Compare))
+    return {ast.unparse(side) for each in found for side in (each.left, *each.comparators)}
+
+
+def _set_in(branch: ast.If) -> set[str]:
+    found = (each for node in branch.body for each in ast.walk(node) if isinstance(each, ast.Assign))
+    targets = (target for each in found for target in each.targets)
+    return {ast.unparse(name) for each in targets for name in (each.elts if isinstance(each, ast.Tuple) else [each])}
 
 
 def _kept(frame: FrameType) -> Iterator[tuple[ast.expr, ast.expr]]:
