@@ -226,3 +226,9 @@ def test_a_sensor_that_fails_switches_itself_off_once_and_the_program_goes_on(
     assert len(ran.document["not_watched"]) == 1
     assert ran.document["not_watched"][0].startswith(f"the {sensor} sensor failed (ZeroDivisionError: on purpose)")
     assert ran.stderr.count("on purpose") == 1
+
+
+@pytest.mark.usefixtures("session")
+def test_functions_that_are_watched_can_be_sent_to_other_processes() -> None:
+    for function in (torch.save, torch.load, nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_):
+        assert pickle.loads(pickle.dumps(function)) is function
