@@ -30,7 +30,6 @@ BATCHES_NOTED = 64
 BATCHES_SUMMARISED = 6
 MOST_LABELS = 4096
 MOST_ELEMENTS = 1_000_000
-"""Samples, time, and what there is at each time. Pictures have more."""
 
 
 @dataclass(eq=False, slots=True)

@@ -23,6 +23,8 @@ class OptimizerLedger:
 
     def __init__(self, loop: LoopLedger) -> None:
         self.entries: list[OptimizerEntry] = []
+        self._known: weakref.WeakKeyDictionary[Optimizer, OptimizerEntry] = weakref.WeakKeyDictionary()
+        """By the optimizer: there may be one for each weight, and each is asked for in every step."""
         self._loop = loop
 
     def built(self, optimizer: Optimizer, stack: tuple[Site, ...], modules: int) -> None:
@@ -38,11 +40,14 @@ class OptimizerLedger:
             and before.stateful
             and not before.has_run_down()
         )
+        for old in self.entries[:-MOST]:
+            if (one := old.optimizer) is not None:
+                self._known.pop(one, None)
         del self.entries[:-MOST]
 
     def entry_of(self, optimizer: Optimizer) -> OptimizerEntry:
         """One is made for an optimizer that was built before the watch began."""
-        known = next((each for each in reversed(self.entries) if each.ref() is optimizer), None)
+        known = self._known.get(optimizer)
         if known is None:
             known = self.enter(optimizer, ())
             self._note_loaded(known, optimizer)
@@ -55,10 +60,12 @@ class OptimizerLedger:
         entry.version = _version(optimizer)
         entry.settings = tuple(_settings(optimizer))
         self.entries.append(entry)
+        self._known[optimizer] = entry
         return entry
 
     def leave_out(self, optimizer: Optimizer) -> None:
         self.entries = [each for each in self.entries if each.ref() is not optimizer]
+        self._known.pop(optimizer, None)
 
     # steps
 
