@@ -17,6 +17,7 @@ from whence.rules.operations import COMPARISONS, ELEMENTWISE, SAME_SHAPE_LOSSES
 from whence.rules.source_operands import operand_nodes, operands_of_study
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.edits import Edit, diff_of, in_parentheses, replace_node
+from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Call, Value, map_leaves
 
 MEETING = ELEMENTWISE | COMPARISONS | SAME_SHAPE_LOSSES
@@ -66,9 +67,18 @@ def _belong_together(study: Study, loss: Loss, call: Call, *, wide: Value, narro
 
 def _is_table(study: Study, wide: Value, narrow: Value) -> bool:
     """A table of samples by samples, as a graph's: its columns are samples too, or it has met the same numbers along its rows before."""
-    rows = narrow.shape[0]
-    given = [each for call in study.path(wide) for each in call.operands]
-    return narrow in given or any(each.shape == (rows, rows) and not each.requires_grad for each in (*given, wide))
+    rows, path = narrow.shape[0], study.path(wide)
+    given = {each for call in path for each in call.operands}
+    # A loader that does not batch gives graphs, and not rows of them.
+    whole = any(isinstance(each.leaf, BatchLeaf) and each.leaf.batch.indices is None for each in (*given, wide))
+    return narrow in given or whole or any(_picks_columns(call, rows) for call in path)
+
+
+def _picks_columns(call: Call, rows: int) -> bool:
+    """`table[:, nodes]`"""
+    index = call.args[1] if call.name == "__getitem__" and len(call.args) > 1 else None
+    later = index[1:] if isinstance(index, tuple) else ()
+    return any(isinstance(each, Value) and each.shape == (rows,) for each in later)
 
 
 def _as_long(call: Call) -> Iterator[tuple[Value, Value]]:
