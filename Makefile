@@ -5,13 +5,21 @@ export OMP_NUM_THREADS = 1
 # Many tests start programs of their own, which would compile the package each time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check clean
+.PHONY: demo test check compat soak clean
 
 demo: $(VENV)/.run
 	@$(BIN)/whence demo || true
 
 test: check
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# Every torch and Python that users have; takes an hour, and several GB below .venv-compat.
+compat:
+	$(PYTHON) bench/compat.py
+
+# 500 random healthy programs, plain and watched: about an hour on two cores.
+soak: $(VENV)/.develop
+	$(BIN)/python bench/soak/compare.py --programs 500 --seed 1 --jobs 2
 
 check: $(VENV)/.develop
 	$(BIN)/ruff check src tests bench

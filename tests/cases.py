@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import tomllib
 from dataclasses import dataclass
@@ -10,9 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
+
 ROOT = Path(__file__).resolve().parent.parent
 CASES = ROOT / "cases"
 MARK = "# ORIGIN"
+PARANOID = ROOT / "tests" / "left_alone" / "paranoid"
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,19 @@ class Case:
 
 
 def _can_run(case: Case) -> bool:
-    """Some programs need a package that is not everywhere: `needs` in expect.toml."""
-    return all(find_spec(each) is not None for each in case.expected.get("needs", ()))
+    """Some programs need a package that is not everywhere, or a torch: `needs` and `torch` in expect.toml."""
+    return all(find_spec(each) is not None for each in case.expected.get("needs", ())) and _has_torch(case.folder)
+
+
+def _has_torch(folder: Path) -> bool:
+    """Whether this torch is new enough for a program, or for what is to be seen in it. See docs/usage.md."""
+    expected = folder / "expect.toml"
+    asked = tomllib.loads(expected.read_text()).get("torch", "0") if expected.exists() else "0"
+    return _number(torch.__version__) >= _number(asked)
+
+
+def _number(version: str) -> list[int]:
+    return [int(each) for each in re.findall(r"\d+", version.partition("+")[0])]
 
 
 ALL = [case for path in sorted(CASES.glob("*/*/broken.py")) if _can_run(case := Case(path.parent))]
@@ -49,9 +65,20 @@ BROKEN = [each for each in ALL if not each.expected.get("hang")]
 HANGING = [each for each in ALL if each.expected.get("hang")]
 """Programs that never end by themselves."""
 FIXED = [case.folder / "fixed.py" for case in ALL if (case.folder / "fixed.py").exists()]
-HEALTHY = sorted(CASES.glob("healthy/*/healthy.py"))
+HEALTHY = [each for each in sorted(CASES.glob("healthy/*/healthy.py")) if _has_torch(each.parent)]
 
 
 def copied(case: Case, target: Path) -> Path:
     """A copy of the case that may be changed."""
     return Path(shutil.copytree(case.folder, target / "case"))
+
+
+def assert_nothing_violated(violations: Path) -> None:
+    """Fail with each violation that a paranoid process has written down."""
+    if not violations.exists():
+        return
+    told = []
+    for line in violations.read_text().splitlines():
+        found = json.loads(line)
+        told += [f"{found['kind']}: {found['what']}", *("  " + " < ".join(each) for each in found["stacks"])]
+    raise AssertionError("\n".join(["Whence did not leave the program alone", *told]))

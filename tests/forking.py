@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from cases import PARANOID, assert_nothing_violated
 
 
 @dataclass
@@ -102,21 +105,33 @@ def whence_run(script: Path, *options: str, cwd: Path, args: tuple[str, ...] = (
     from whence.cli import main
 
     document = cwd / "findings.json"
+    violations = cwd / "violations.jsonl"
 
     def action() -> None:
         _forget_tests()
-        main(["run", *options, "--json", str(document), str(script), *args])
+        _be_paranoid(violations)
+        # What is left out to keep within the budget depends on how busy the machine is.
+        share = () if "--budget" in options else ("--budget", "1")
+        main(["run", *share, *options, "--json", str(document), str(script), *args])
 
-    ran = in_child(action, cwd=cwd, patience=patience)
+    slower = 3 if os.environ.get("WHENCE_PARANOID") else 1
+    ran = in_child(action, cwd=cwd, patience=patience * slower)
     kept = [document, *cwd.glob(".whence/*/findings.json")]
     if found := [each for each in kept if each.exists()]:
         ran.document = json.loads(found[0].read_text())
+    assert_nothing_violated(violations)
     return ran
+
+
+def _be_paranoid(violations: Path) -> None:
+    """What a process of its own does at its start, where WHENCE_PARANOID asks for it."""
+    if os.environ.get("WHENCE_PARANOID"):
+        os.environ["WHENCE_PARANOID_FILE"] = str(violations)
+        runpy.run_path(str(PARANOID / "sitecustomize.py"))
 
 
 def plain_run(script: Path, *, cwd: Path, args: tuple[str, ...] = ()) -> Ran:
     """The same script as Python itself runs it."""
-    import runpy
 
     def action() -> None:
         sys.argv = [str(script), *args]

@@ -61,7 +61,7 @@ LATE_BY_HAND = """
 def test_a_step_that_was_not_recorded_is_replayed_from_one_that_was(
     text: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whence.watching.pacing, "GRACE_CALLS", 0)
+    monkeypatch.setattr(whence.watching.pacing.Pace, "_is_dear", lambda pace: pace.tape.count > 0)
     (finding,) = run(tmp_path, text).loud
     assert (finding["rule"], finding["origin"]["line"], finding["origin"]["op"]) == ("nonfinite/forward", line, "log")
     assert finding["origin"]["step"] == 17
@@ -70,7 +70,7 @@ def test_a_step_that_was_not_recorded_is_replayed_from_one_that_was(
 
 
 def test_the_sample_of_a_replayed_step_is_that_steps_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whence.watching.pacing, "GRACE_CALLS", 0)
+    monkeypatch.setattr(whence.watching.pacing.Pace, "_is_dear", lambda pace: pace.tape.count > 0)
     (finding,) = run(tmp_path, LATE).loud
     assert finding["origin"]["sample"]["dataset_index"] == 137
     assert "without sample 137 the loss is" in finding["proof"]["counterfactual"]

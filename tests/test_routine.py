@@ -246,3 +246,25 @@ def test_a_program_that_makes_no_steps_is_let_alone_in_time(tmp_path: Path) -> N
         assert session.scope is None
 
     in_fork(body, tmp_path)
+
+
+@pytest.mark.parametrize(("more", "kept"), [((), False), ((nn.Dropout(0.5),), True)], ids=["none", "dropout"])
+def test_random_states_are_kept_only_if_a_loss_depends_on_draws(
+    more: tuple[nn.Module, ...], kept: bool, tmp_path: Path
+) -> None:
+    """A loader draws a seed for each epoch, which is none of the step's."""
+
+    def body() -> None:
+        loop = Loop(*more)
+        loader = DataLoader(TensorDataset(torch.randn(64, 4)), batch_size=16, shuffle=True)
+
+        def epoch(loop: Loop) -> None:
+            for (inputs,) in loader:
+                loop.inputs = inputs
+                loop.step()
+
+        loop.settled(epoch)
+        loop.step()
+        assert bool(loop.session.passes.current.marks) == kept
+
+    in_fork(body, tmp_path)

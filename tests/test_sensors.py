@@ -6,7 +6,7 @@ import copy
 import gc
 import pickle
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import torch
 from forking import whence_run
 from torch import nn
 from torch.nn.modules import module as torch_module
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from whence.config import Config
 from whence.finding import Finding, Outcome
@@ -232,3 +233,93 @@ def test_a_sensor_that_fails_switches_itself_off_once_and_the_program_goes_on(
 def test_functions_that_are_watched_can_be_sent_to_other_processes() -> None:
     for function in (torch.save, torch.load, nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_):
         assert pickle.loads(pickle.dumps(function)) is function
+
+
+@pytest.mark.parametrize(
+    ("module", "target", "named"),
+    [
+        ("sensors.modules", "ModuleSensor._wrap_register", "modules and the calls they make: the modules sensor"),
+        ("sensors.loader", "LoaderSensor._wrap_next", "data loaders: the loader sensor"),
+        ("sensors.optimizer", "register_optimizer_step_post_hook", "optimizer steps: the optimizer sensor"),
+        ("sensors.calls", "CallSensor._whole", "torch calls: the calls sensor"),
+    ],
+)
+def test_a_sensor_that_cannot_start_costs_itself_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, module: str, target: str, named: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise AttributeError("on purpose")
+
+    before = _what_sensors_replace()
+    monkeypatch.setattr(f"whence.{module}.{target}", fail)
+    record = Record()
+    watch = Session(Config(), record, Silent())
+    watch.start()
+    started = [each.name for each in watch.sensors if each.on]
+    started += ["calls"] if watch.calls.on else []
+    try:
+        version = torch.__version__.partition("+")[0]
+        because = f"could not start on torch {version} (AttributeError: on purpose)"
+        assert record.report.not_watched == (f"{named} {because}",)
+        sensors = {each.name for each in watch.sensors} | {"calls"}
+        assert sensors - set(started) == {named.split()[-2]}
+        _train()
+        assert watch.step == 2 or "optimizer" in named
+    finally:
+        watch.close(Outcome())
+    assert _what_sensors_replace() == before
+
+
+def _train() -> None:
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.ones(4, 3), batch_size=2):
+        model(x).sum().backward()
+        optimizer.step()
+
+
+def _what_sensors_replace() -> list[object]:
+    owners = (nn.Module, torch.optim.Optimizer, torch.utils.data.DataLoader, torch.autograd.Function, torch)
+    hooks = (torch_module._global_forward_pre_hooks, torch_module._global_forward_hooks)
+    steps = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
+    return [*(dict(vars(each)) for each in owners), *(dict(each) for each in hooks + steps)]
+
+
+def test_reflected_operators_compute_what_they_compute_without_a_watch(session: Session) -> None:
+    x = torch.tensor([3.0])
+    assert (1 - x, 2**x, 5 // x) == (torch.tensor([-2.0]), torch.tensor([8.0]), torch.tensor([1.0]))
+    assert session.tape.value_of(1 - x).call is not None
+
+
+def test_pytorchs_own_wrappers_are_not_taken_for_replacements_by_the_program() -> None:
+    import torch._dynamo  # noqa: F401  wraps torch.manual_seed, as every program that has an optimizer imports it
+
+    from whence.tape.native import replaced_names, runs_only_torch
+
+    assert "manual_seed" not in replaced_names()
+    assert runs_only_torch(nn.functional.cross_entropy)
+
+
+def test_a_method_that_a_class_inherits_is_inherited_again_when_the_sensor_stops(session: Session) -> None:
+    """`OptimizedModule` of torch 2.4 has no `__call__` of its own."""
+
+    class Inherits(nn.Linear): ...
+
+    called: list[str] = []
+
+    def noted(original: Callable[..., object]) -> Callable[..., object]:
+        def __call__(*args: object) -> object:
+            called.append("here")
+            return original(*args)
+
+        return __call__
+
+    layer, other = Inherits(2, 2), nn.Linear(2, 2)
+    session.order._wrap(Inherits, "__call__", noted)
+    layer(torch.ones(1, 2))
+    other(torch.ones(1, 2))
+    assert called == ["here"]
+    session.order.stop()
+    assert "__call__" not in vars(Inherits)
+    layer(torch.ones(1, 2))
+    assert called == ["here"]

@@ -18,13 +18,17 @@ class UsageError(Exception):
 class Config:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    budget: float = 0.01
+    budget: float = 0.03
     fail_on: Severity | None = None
     stop_on: Severity | None = None
     steps: int | None = None
     """After so many steps the watch ends, and the program goes on."""
     hang_after: float = 60.0
     """Seconds without any computation after which a program is said to hang."""
+    no_child: bool = False
+    """Fork no child processes, and do without what they would show."""
+    no_values: bool = False
+    """No tensor value in anything that is written."""
 
     def wants(self, rule_id: str) -> bool:
         def named(patterns: tuple[str, ...]) -> bool:
@@ -59,9 +63,10 @@ def _table(path: Path) -> dict[str, Any]:
 
 def _from_table(table: dict[str, Any], path: Path) -> Config:
     config = Config()
-    for key, value in table.items():
+    for given, value in table.items():
+        key = given.replace("_", "-")
         if key not in KEYS:
-            raise UsageError(f"{path}: unknown key {key!r} in [tool.whence]; valid keys are {', '.join(KEYS)}")
+            raise UsageError(f"{path}: unknown key {given!r} in [tool.whence]; valid keys are {', '.join(KEYS)}")
         config = replace(config, **{key.replace("-", "_"): _parsed(key, value, path)})
     return config
 
@@ -76,7 +81,7 @@ def _parsed(key: str, value: Any, path: Path) -> Any:
     if key == "budget":
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
             raise UsageError(
-                f"{path}: budget in [tool.whence] must be a share of the run's time between 0 and 1, such as 0.01"
+                f"{path}: budget in [tool.whence] must be a share of the run's time between 0 and 1, such as 0.03"
             )
         return float(value)
     if key == "steps":
@@ -87,6 +92,10 @@ def _parsed(key: str, value: Any, path: Path) -> Any:
         if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
             raise UsageError(f"{path}: hang-after in [tool.whence] must be a number of seconds, such as 60")
         return float(value)
+    if key in ("no-child", "no-values"):
+        if not isinstance(value, bool):
+            raise UsageError(f"{path}: {key} in [tool.whence] must be true or false")
+        return value
     return severity(value, f"{path}: {key}")
 
 

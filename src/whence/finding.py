@@ -159,6 +159,8 @@ class Report:
     overhead: Overhead = Overhead()
     not_watched: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
+    finished: bool = False
+    """The program has ended and its report is complete; False while it runs, and for ever if it was killed."""
 
     def worst(self) -> Severity | None:
         return max((finding.severity for finding in self.findings), key=lambda severity: severity.rank, default=None)

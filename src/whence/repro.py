@@ -191,6 +191,8 @@ class _Writer:
         if not type(optimizer).__module__.startswith("torch.optim"):
             raise CannotWrite
         weights = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+        if not weights:
+            raise CannotWrite
         weight = next((each for each in weights if trouble_in(each.grad)), weights[0])
         self._keep("weight", weight)
         self._keep("gradient", weight.grad)

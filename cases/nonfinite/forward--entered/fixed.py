@@ -33,7 +33,7 @@ optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
 for step in range(450):
     total = torch.zeros(())
     for _ in range(3):
-        hours, shape = coast.draw(20 if step < 400 else 12)
+        hours, shape = coast.draw(20 if step < 410 else 12)
         total = total + nn.functional.smooth_l1_loss(net(hours), shape)
     optimizer.zero_grad()
     total.backward()

@@ -20,6 +20,7 @@ from whence.checking.places import place_of_class, place_of_module
 from whence.checking.structure import mapped, real_tensors, tensors_in
 from whence.checking.subject import Subject, forward, largest_difference, relative
 from whence.checking.verdict import Verdict, failed, passed, unchecked
+from whence.torch_internals import BatchNorm
 
 TOLERANCE = 1e-5
 RUNS_ALONG = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
@@ -104,9 +105,7 @@ def _on_others(subject: Subject, args: Any, kwargs: Any, said: list[str], notes:
     if layout is None or layout.size < 2:
         notes.append("samples apart: not checked, as the batch has no axis of several samples that can be told")
         return None
-    if any(
-        isinstance(each, nn.modules.batchnorm._BatchNorm) and each.running_mean is None for each in _modules(subject)
-    ):
+    if any(isinstance(each, BatchNorm) and each.running_mean is None for each in _modules(subject)):
         notes.append("samples apart: not checked, as a BatchNorm without running statistics mixes them by design")
         return None
     model = subject.fresh().model.eval()

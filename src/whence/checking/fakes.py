@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from whence.checking.clones import Clone, clone
 from whence.checking.structure import mapped, real_tensors
 from whence.checking.subject import Subject
+from whence.torch_internals import FAKE_TENSOR_LOGGER, fake_tensor_mode
 
 Shapes = list[tuple[int, ...]]
 Resize = Callable[[torch.Tensor], tuple[int, ...]]
@@ -24,7 +24,7 @@ class Fakes:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._mode = fake_tensor_mode()
         self._made = subject.fresh()
         roots = [each for each in (self._made.model, self._made.loss_fn) if isinstance(each, nn.Module)]
         # Fakes are never copied themselves: torch 2.13 crashes when copies of fakes are let go of.
@@ -57,7 +57,7 @@ class Fakes:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """torch logs each operation that a fake refuses, with its traceback."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    logger = logging.getLogger(FAKE_TENSOR_LOGGER)
     was, logger.disabled = logger.disabled, True
     try:
         yield

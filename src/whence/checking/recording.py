@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ class Recording:
     def calls(self) -> list[Call]:
         return [each for each in self.tape.calls if not each.inner]
 
-    def current(self) -> dict[str, Any]:
+    def current(self, _frame: FrameType | None) -> dict[str, Any]:
         return {"module": None, "step": 0, "phase": "forward"}
 
     def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None:
@@ -43,6 +44,8 @@ class Recording:
 
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
 
+    def calls_missed(self) -> None: ...
+    def interrupted(self) -> None: ...
     def sensor_failed(self, sensor: str, error: BaseException) -> None:
         self.trouble = f"the {sensor} sensor failed ({type(error).__name__}: {error})"
 

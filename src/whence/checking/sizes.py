@@ -25,7 +25,7 @@ from whence.checking.verdict import Verdict, failed, listed, passed, unchecked
 from whence.finding import described
 from whence.rules.operations import RESHAPES
 from whence.rules.telling import shape_text
-from whence.source.sites import frames_in
+from whence.source.sites import frames_in, variable
 
 SECONDS = 5.0
 NORM_CHECKS = ("_verify_batch_size", "_verify_spatial_size")
@@ -152,7 +152,7 @@ def _is_norm_of_one(exception: Exception) -> bool:
 
 def _norm_in(exception: Exception) -> str:
     """Which layer of the model it is: the one that was entered last, named as it is in the one that was entered first."""
-    owners = [frame.f_locals.get("self") for frame in frames_in(exception.__traceback__)]
+    owners = [variable(frame, "self") for frame in frames_in(exception.__traceback__)]
     entered = [each for each in owners if isinstance(each, nn.Module)]
     names = [name for name, each in entered[-1].named_modules() if each is entered[0]] if entered else []
     return f", in {names[0]} ({type(entered[0]).__name__})" if names and names[0] else ""
@@ -169,7 +169,7 @@ def _only_alone(bench: Bench, trouble: Trouble) -> bool:
 def _in_model(exception: Exception, subject: Subject) -> bool:
     kind = type(subject.source.model)
     return any(
-        isinstance(owner := frame.f_locals.get("self"), kind) and owner is not subject.given.loss_fn
+        isinstance(owner := variable(frame, "self"), kind) and owner is not subject.given.loss_fn
         for frame in frames_in(exception.__traceback__)
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import random
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from torch import nn
 
 from whence.checking.clones import is_lazy
 from whence.checking.structure import tensors_in
+from whence.devices import random_state, restore_random_state
+from whence.tape.native import running_everything
 from whence.tape.replay import leaving_no_trace, same_bits
 
 
@@ -24,7 +27,8 @@ def untouched(model: nn.Module, loss_fn: Any, batch: Any) -> Iterator[None]:
     try:
         # The inference path of attention rounds differently: train and eval could not be compared.
         torch.backends.mha.set_fastpath_enabled(False)
-        with random_states_kept(), _not_watched(), torch.inference_mode(False), leaving_no_trace():
+        silent, free = redirect_stdout(io.StringIO()), running_everything()
+        with random_states_kept(), _not_watched(), torch.inference_mode(False), leaving_no_trace(), silent, free:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
@@ -36,17 +40,14 @@ def random_states_kept() -> Iterator[None]:
     numpy = sys.modules.get("numpy")
     python = random.getstate()
     arrays = numpy.random.get_state() if numpy is not None else None
-    cpu = torch.get_rng_state()
-    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
+    tensors = random_state()
     try:
         yield
     finally:
         random.setstate(python)
         if numpy is not None:
             numpy.random.set_state(arrays)
-        torch.set_rng_state(cpu)
-        if gpus is not None:
-            torch.cuda.set_rng_state_all(gpus)
+        restore_random_state(tensors)
 
 
 def seed(number: int) -> None:

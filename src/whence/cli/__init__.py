@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 
+from whence.cli.outputs import complain
 from whence.config import UsageError
 
 COMMANDS = ("run", "check", "data", "report", "rule", "demo")
@@ -31,9 +33,12 @@ def main(argv: list[str] | None = None) -> None:
     try:
         code = dispatch(arguments)
     except UsageError as error:
-        print(f"whence: {error}", file=sys.stderr)
+        complain(str(error))
         code = 2
     except BrokenPipeError:
+        if arguments[:1] in (["run"], ["demo"]):
+            # The program's own, and Python's to deal with.
+            raise
         # Whoever read our output (head, less) has had enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
@@ -55,5 +60,8 @@ def dispatch(arguments: list[str]) -> int:
         raise UsageError(
             f"no command called {name!r}; expected one of {', '.join(COMMANDS)} (to run a program: whence run {name})"
         )
+    if name != "run":
+        # `import torch` warns where numpy is missing. In a program that is run, that is the program's own.
+        warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     command: Callable[[list[str]], int] = import_module(f"whence.cli.{name}").main
     return command(rest)

@@ -17,9 +17,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.cli.outputs import json_path
+from whence.cli.outputs import Parser, json_path
 from whence.cli.targets import UsersFault, called, thing_at
 from whence.config import UsageError
+from whence.report.escapes import escaped
 from whence.report.terminal import console
 
 if TYPE_CHECKING:
@@ -32,9 +33,7 @@ LEVELS = ("error", "warning", "never")
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="whence check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = Parser(prog="whence check", description=__doc__)
     made.add_argument("target", metavar="module:function", help="or path/to/file.py:function")
     made.add_argument("--json", metavar="PATH", help="write the report there; - is stdout")
     made.add_argument("--quiet", action="store_true", help="print nothing but checks that failed")
@@ -108,7 +107,7 @@ def _print(report: CheckReport, *, quiet: bool, stderr: bool) -> None:
     if screen.is_terminal:
         screen.print(table)
     else:
-        print(without_blanks(table, screen.width), file=sys.stderr if stderr else sys.stdout)
+        print(escaped(without_blanks(table, screen.width)), file=sys.stderr if stderr else sys.stdout)
 
 
 def _write(report: CheckReport, path: Path) -> None:

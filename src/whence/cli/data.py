@@ -9,17 +9,19 @@ example: whence data train:loader
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.cli.outputs import json_path
+from whence.cli.outputs import Parser, json_path
 from whence.cli.targets import UsersFault, called, place_of, thing_at
 from whence.config import UsageError, severity
 from whence.finding import Span
 from whence.record import document_of
+from whence.report.escapes import escaped_line
 from whence.report.terminal import console, render_finding, render_line
 from whence.source.spots import Spot
 
@@ -30,9 +32,7 @@ MOST_ROWS = 40
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="whence data", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = Parser(prog="whence data", description=__doc__)
     made.add_argument("target", metavar="module:name", help="where the data are, such as train:loader")
     made.add_argument("--batches", metavar="N", help="look at the first N batches only")
     made.add_argument("--json", metavar="PATH", help="write what was found there as JSON; - is stdout")
@@ -50,8 +50,10 @@ def main(arguments: list[str]) -> int:
     level = severity(options.fail_on, "--fail-on")
     path = json_path(options.json)
     try:
-        data = thing_at(options.target, "whence data train:loader")
-        data = called(data, options.target) if inspect.isfunction(data) or inspect.isclass(data) else data
+        # What the user's code prints must not get into the document.
+        with contextlib.redirect_stdout(sys.stderr) if options.json == "-" else contextlib.nullcontext():
+            data = thing_at(options.target, "whence data train:loader")
+            data = called(data, options.target) if inspect.isfunction(data) or inspect.isclass(data) else data
     except UsersFault as fault:
         fault.show("there is nothing to look at")
         return 2
@@ -78,7 +80,7 @@ def main(arguments: list[str]) -> int:
     for finding in report.findings:
         screen.print(render_finding(finding) if finding.severity.rank else render_line(finding), crop=False)
     if not options.quiet:
-        print(str(report).splitlines()[0], file=sys.stderr)
+        print(escaped_line(str(report).splitlines()[0]), file=sys.stderr)
     worst = max((each.severity.rank for each in report.findings), default=-1)
     return 1 if report.stopped_by is not None or (level is not None and worst >= level.rank) else 0
 
@@ -108,7 +110,7 @@ def _write(report: DataReport, path: Path) -> None:
 
     from whence.finding import Report
 
-    document: dict[str, Any] = document_of(Report(command=("whence data",), findings=report.findings))
+    document: dict[str, Any] = document_of(Report(command=("whence data",), findings=report.findings, finished=True))
     document["data"] = {
         "samples": report.samples,
         "batches": report.batches,

@@ -7,11 +7,11 @@ example: whence demo
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 
 from whence.cli import run
+from whence.cli.outputs import Parser
 from whence.config import UsageError
 
 FIRST = "shape/linear-features"
@@ -30,9 +30,7 @@ def names() -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="whence demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="whence demo", description=__doc__)
     parser.add_argument("name", nargs="?", default=FIRST, help="family/kind of a broken program")
     parser.add_argument("--list", action="store_true", help="list the programs")
     options = parser.parse_args(arguments)

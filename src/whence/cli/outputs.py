@@ -1,11 +1,30 @@
-"""Where a command writes to, looked at before it begins."""
+"""Where a command writes to, checked before it begins, and what its own lines may contain."""
 
 from __future__ import annotations
 
+import argparse
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
 from whence.config import UsageError
+from whence.report.escapes import escaped, escaped_line
+
+
+class Parser(argparse.ArgumentParser):
+    """Shows control characters in what it complains about in escaped form."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(escaped(message), file)
+
+
+def complain(text: str) -> None:
+    """One line on stderr, whatever the text has in it."""
+    print(f"whence: {escaped_line(text)}", file=sys.stderr)
 
 
 def json_path(given: str | None) -> Path | None:
@@ -13,6 +32,15 @@ def json_path(given: str | None) -> Path | None:
     if given is None or given == "-":
         return Path("-") if given else None
     path = Path(given)
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not _can_be_written(path):
         raise UsageError(f"cannot write --json {given}: expected a file in a folder that exists and can be written")
     return path.absolute()
+
+
+def _can_be_written(path: Path) -> bool:
+    try:
+        if path.is_dir() or not path.parent.is_dir():
+            return False
+        return os.access(path if path.exists() else path.parent, os.W_OK)
+    except (OSError, ValueError):
+        return False

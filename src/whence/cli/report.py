@@ -6,21 +6,19 @@ example: whence report
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 
+from whence.cli.outputs import Parser
 from whence.config import UsageError
 from whence.record import RUNS, document_of, read_document
-from whence.report.live import MOST_IN_FULL
+from whence.report.live import MOST_IN_FULL, shown_folder
 from whence.report.terminal import console, render_finding, render_line, render_summary
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="whence report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="whence report", description=__doc__)
     parser.add_argument("run", nargs="?", help="a run's folder, or a findings.json")
     parser.add_argument("--json", action="store_true", help="print the document instead")
     options = parser.parse_args(arguments)
@@ -30,12 +28,18 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(document_of(report), indent=1))
         return 0
     screen = console(stderr=False)
-    for number, finding in enumerate(report.findings):
-        screen.print(render_finding(finding) if number < MOST_IN_FULL else render_line(finding), crop=False)
-        screen.print()
-    for line in render_summary(report, str(path.parent)):
-        screen.print(line)
-    sys.stdout.flush()
+    try:
+        # All of it or nothing: what cannot be shown is refused in one line.
+        with screen.capture() as shown:
+            for number, finding in enumerate(report.findings):
+                screen.print(render_finding(finding) if number < MOST_IN_FULL else render_line(finding), crop=False)
+                screen.print()
+            for line in render_summary(report, shown_folder(path.parent)):
+                screen.print(line, soft_wrap=True)
+    except (ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise UsageError(f"{path} cannot be shown ({type(error).__name__}: {error})") from error
+    data = shown.get().encode(sys.stdout.encoding or "utf-8", "backslashreplace")
+    print(data.decode(sys.stdout.encoding or "utf-8"), end="", flush=True)
     return 0
 
 
@@ -46,7 +50,11 @@ def find_run(given: str | None) -> Path:
             raise UsageError("no recorded run in .whence below this folder; make one with: whence run train.py")
         return runs[-1]
     path = Path(given)
-    path = path / "findings.json" if path.is_dir() else path
-    if not path.is_file():
+    try:
+        path = path / "findings.json" if path.is_dir() else path
+        is_file = path.is_file()
+    except (OSError, ValueError):
+        is_file = False
+    if not is_file:
         raise UsageError(f"no recorded run at {given}: expected a folder of .whence, or a findings.json")
     return path

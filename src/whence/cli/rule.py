@@ -6,16 +6,14 @@ example: whence rule
 
 from __future__ import annotations
 
-import argparse
 from itertools import groupby
 
+from whence.cli.outputs import Parser
 from whence.config import UsageError
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="whence rule", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="whence rule", description=__doc__)
     parser.add_argument("id", nargs="?", help="a rule's id, such as shape/linear-features")
     wanted = parser.parse_args(arguments).id
     from whence.rules.rule import all_rules

@@ -1,7 +1,8 @@
 """Run a program under the watch.
 
-The program cannot tell the difference: its arguments, random numbers, output, exceptions and exit code are its own.
-Findings go to stderr as they are made; every run leaves .whence/<time>-<script>/findings.json.
+The program cannot tell the difference: its arguments, random numbers, output, exceptions, signals
+and exit code are its own. Findings go to stderr as they are made; every run leaves
+.whence/<time>-<script>/findings.json, which is kept up to date while the program runs.
 
 example: whence run train.py --epochs 3
          whence run --fail-on error --json findings.json -m mypackage.train
@@ -11,19 +12,17 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
-import os
-import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from os import getpid
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from whence.cli.outputs import json_path
+from whence.cli.outputs import Parser, json_path
 from whence.config import Config, UsageError, read_config, rule_patterns, severity
-from whence.finding import Outcome, Report, described
-from whence.record import Record, document_of, new_run_folder, write_document
+from whence.finding import Outcome, described
+from whence.record import Record, new_run_folder, write_document, write_through
 from whence.report.live import LiveReport
 from whence.report.note import render_note
 from whence.sensors import program as programs
@@ -36,11 +35,8 @@ TAKES_VALUE = ("--select", "--ignore", "--fail-on", "--stop-on", "--steps", "--b
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="whence run",
-        usage="whence run [options] (script.py | -m module | -c code) [args]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = Parser(
+        prog="whence run", usage="whence run [options] (script.py | -m module | -c code) [args]", description=__doc__
     )
     made.add_argument("--select", metavar="RULES", help="only these rules or families, separated by commas")
     made.add_argument("--ignore", metavar="RULES", help="not these rules or families")
@@ -52,16 +48,22 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--stop-on", metavar="LEVEL", help="end the program at the first finding of this level or above")
     made.add_argument("--steps", metavar="N", help="end the watch after N steps; the program goes on without it")
     made.add_argument(
-        "--budget", metavar="SHARE", help="share of the run's time that recording may take (default 0.01)"
+        "--budget",
+        metavar="SHARE",
+        help="share of the run's CPU time that recording, studies, audits and their"
+        " child processes may take, beyond about a second (default 0.03)",
     )
     made.add_argument("--hang-after", metavar="SECONDS", help="say so if nothing computes for so long (default 60)")
-    made.add_argument("--json", metavar="PATH", help="write findings.json there as well; - is stdout")
+    made.add_argument("--no-child", action="store_true", help="fork no child processes; the report says what is lost")
+    made.add_argument("--json", metavar="PATH", help="write findings.json there as well; stdout is the program's")
+    made.add_argument("--no-values", action="store_true", help="leave tensor values out of all that is written")
     made.add_argument("--quiet", action="store_true", help="print nothing but findings of level error")
     return made
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Whence's own options, and the program with its arguments: everything from the first word that is not an option."""
+    """Whence's own options, and the program with its arguments: everything from the first word that
+    is not an option."""
     position = 0
     while position < len(arguments):
         word = arguments[position]
@@ -106,7 +108,7 @@ def choose(options: argparse.Namespace) -> Config:
             share = 0.0
         if not 0 < share <= 1:
             raise UsageError(
-                f"--budget must be a share of the run's time between 0 and 1, such as 0.01; got {options.budget!r}"
+                f"--budget must be a share of the run's time between 0 and 1, such as 0.03; got {options.budget!r}"
             )
         config = replace(config, budget=share)
     if options.hang_after is not None:
@@ -121,7 +123,9 @@ def choose(options: argparse.Namespace) -> Config:
         if not options.steps.isdecimal() or int(options.steps) < 1:
             raise UsageError(f"--steps must be a number of steps, such as 50; got {options.steps!r}")
         config = replace(config, steps=int(options.steps))
-    return config
+    if options.no_child:
+        config = replace(config, no_child=True)
+    return replace(config, no_values=True) if options.no_values else config
 
 
 def _rules(given: str, where: str) -> tuple[str, ...]:
@@ -133,40 +137,55 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(own)
     config = choose(options)
     program = find_program(words)
-    target = json_path(options.json)
+    if options.json == "-":
+        raise UsageError(
+            "--json - would mix with the program's own output on stdout; give a file, "
+            "or a descriptor of its own, as in: whence run --json /dev/fd/3 train.py 3>findings.json"
+        )
+    record = Record(command=tuple(words), copy=json_path(options.json), no_values=config.no_values)
+    pipe = _pipe_behind(record)
+    record.folder = new_run_folder(program.name)
+    if record.folder is None:
+        record.not_watched("the run folder: neither the working directory nor the temporary one can be written")
+    return Run(program, config, record, pipe, quiet=options.quiet).go()
+
+
+def _pipe_behind(record: Record) -> Path | None:
+    """A pipe or a device behind --json, which gets the report once, at the end.
+
+    A plain file is tried out at once.
+    """
+    if record.copy is None:
+        return None
+    if record.copy.exists() and not record.copy.is_file():
+        pipe, record.copy = record.copy, None
+        return pipe
     try:
-        folder = new_run_folder(program.name)
+        # A link stays one: the file that it points to is replaced.
+        record.copy = record.copy.resolve()
+        write_document(record.report, record.copy)
     except OSError as error:
-        raise UsageError(f"cannot make the run folder .whence in {Path.cwd()}: {error.strerror}") from error
-    return Run(program, config, folder, target, words, quiet=options.quiet).go()
+        raise UsageError(f"cannot write --json {record.copy}: {error.strerror}") from error
+    return None
 
 
 class Run:
     """One run of one program, from its first line to the last word on it."""
 
     def __init__(
-        self,
-        program: programs.Program,
-        config: Config,
-        folder: Path,
-        json_path: Path | None,
-        command: list[str],
-        *,
-        quiet: bool,
+        self, program: programs.Program, config: Config, record: Record, pipe: Path | None, *, quiet: bool
     ) -> None:
         self.program = program
         self.config = config
-        self.json_path = json_path
-        self.owner = os.getpid()
-        self.stdout = sys.stdout
-        self.record = Record(command=tuple(command), folder=folder)
-        self.screen = LiveReport(quiet=quiet, folder=folder)
+        self.pipe = pipe
+        self.owner = getpid()
+        self.record = record
+        self.screen = LiveReport(quiet=quiet, folder=record.folder)
         self.watch: Session | None = None
         self.finished = False
 
     def go(self) -> int:
         self.record.save()
-        self._catch_sigterm()
         waiting = programs.TorchImported(self._start_watching)
         waiting.wait()
         try:
@@ -176,8 +195,7 @@ class Run:
             return 1
         except SystemExit as leaving:
             code = _exit_code(leaving.code)
-            if self.watch is not None:
-                self.watch.program_failed(leaving)
+            self._attempt(self._explain, leaving)
             self.finish(Outcome(exit_code=code))
             if self._fails(code):
                 return 1
@@ -207,14 +225,12 @@ class Run:
                 gc.enable()
 
     def _die_of(self, exception: BaseException) -> None:
-        """Print the program's traceback as Python would, then the findings; Python does the rest when it gets the exception."""
-        programs.clean(exception)
+        """Print the program's traceback as Python would, then the findings; Python does the rest
+        with the exception."""
+        self._attempt(programs.clean, exception)
+        self._attempt(self._explain, exception)
         if self.watch is not None:
-            for finding in self.watch.program_failed(exception):
-                note = render_note(finding)
-                if note not in getattr(exception, "__notes__", []):
-                    exception.add_note(note)
-            self.watch.stop()
+            self._attempt(self.watch.stop)
         sys.last_type, sys.last_value, sys.last_traceback = type(exception), exception, exception.__traceback__
         try:
             sys.excepthook(type(exception), exception, exception.__traceback__)
@@ -223,62 +239,47 @@ class Run:
             interrupted = isinstance(exception, KeyboardInterrupt)
             self.finish(Outcome(exit_code=130 if interrupted else 1, exception=described(exception)))
 
+    def _explain(self, exception: BaseException) -> None:
+        """Give the exception that ends the program what is known of it as notes."""
+        if self.watch is None:
+            return
+        for finding in self.watch.program_failed(exception):
+            note = render_note(finding)
+            if note not in getattr(exception, "__notes__", []):
+                exception.add_note(note)
+
     def finish(self, outcome: Outcome) -> None:
-        """Write the report. The program is over: nothing that goes wrong here may change how it ends."""
-        if self.finished or os.getpid() != self.owner:
+        """Write the report. The program is over: nothing that goes wrong here may change how it
+        ends."""
+        if self.finished or getpid() != self.owner:
             return
         self.finished = True
-        try:
-            report = self.watch.close(outcome) if self.watch is not None else self.record.close(outcome=outcome)
-            self.screen.close(report)
-            if self.json_path is not None:
-                self._write_json(report, self.json_path)
-        except (OSError, ValueError) as error:
-            self.screen.complain(f"could not finish the report: {error}; what there is is in {self.record.folder}")
+        if self.watch is None or not self._attempt(self._close_watch, outcome):
+            # What the last look of the watch would have found is lost; the rest is not.
+            steps, overhead = self.record.report.steps, self.record.report.overhead
+            self._attempt(lambda: self.record.close(outcome=outcome, steps=steps, overhead=overhead))
+        if self.pipe is not None:
+            self._attempt(write_through, self.record.report, self.pipe)
+        self._attempt(self.screen.close, self.record.report)
 
-    def _write_json(self, report: Report, path: Path) -> None:
-        if str(path) == "-":
-            print(json.dumps(document_of(report), indent=1), file=self.stdout, flush=True)
-        elif (path.exists() and not path.is_file()) or path.is_symlink():
-            # A pipe, a device or a link is written through; only a plain file is replaced as a whole.
-            path.write_text(json.dumps(document_of(report), indent=1) + "\n", encoding="utf-8")
-        else:
-            write_document(report, path)
+    def _close_watch(self, outcome: Outcome) -> None:
+        if self.watch is not None:
+            self.watch.close(outcome)
+
+    def _attempt(self, action: Callable[..., Any], *args: Any) -> bool:
+        """Do something for a program that has ended.
+
+        Whatever it raises, Ctrl-C included, costs that and nothing else.
+        """
+        try:
+            action(*args)
+            return True
+        except BaseException as error:
+            self.screen.complain(f"could not finish the report: {described(error)}; the record is {self.record.folder}")
+            return False
 
     def _fails(self, code: int) -> bool:
         return code == 0 and self.config.fail_on is not None and self.record.reaches(self.config.fail_on)
-
-    def _catch_sigterm(self) -> None:
-        """Write the report when the program is told to end, then let it end as it would have."""
-
-        def end(number: int, _frame: FrameType | None) -> None:
-            if os.getpid() == self.owner:
-                self.finish(Outcome(exit_code=128 + number))
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, end)
-            if hasattr(os, "register_at_fork"):
-                # A signal that arrives in a child before Python could run our handler there would be lost:
-                # it is held back over the fork, and the child has the default action when it comes.
-                os.register_at_fork(
-                    before=_hold_sigterm, after_in_parent=_let_sigterm, after_in_child=lambda: _reset_sigterm(end)
-                )
-
-
-def _hold_sigterm() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-
-
-def _let_sigterm() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-
-
-def _reset_sigterm(ours: Any) -> None:
-    if signal.getsignal(signal.SIGTERM) is ours:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _let_sigterm()
 
 
 def _exit_code(code: Any) -> int:

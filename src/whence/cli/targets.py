@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from whence.cli.outputs import complain
 from whence.config import UsageError
 from whence.sensors import program as programs
 from whence.source.definitions import find_definition, find_function
@@ -39,7 +40,7 @@ class UsersFault(Exception):
         while where is not None and "importlib" in where.tb_frame.f_code.co_filename:
             where = where.tb_next
         traceback.print_exception(type(raised), raised, where, file=sys.stderr)
-        print(f"whence: {self} raised {type(raised).__name__}, so that {consequence}", file=sys.stderr)
+        complain(f"{self} raised {type(raised).__name__}, so that {consequence}")
 
 
 def _is_own(name: str, thing: Any, module: ModuleType) -> bool:

@@ -16,6 +16,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset,
 
 from whence.data.arrays import Part, Words, is_array
 from whence.data.leaves import MOST_FIELDS, Leaf, is_frame, is_plain_list, leaves_of
+from whence.devices import random_state, restore_random_state
 
 SAMPLES_AT_ONCE = 256
 
@@ -195,17 +196,14 @@ def random_streams_kept(data: Any) -> Iterator[None]:
     """Going through a loader draws from torch's generators, and a dataset that augments from any: put all back afterwards."""
     generators = [each for each in _generators_of(data) if isinstance(each, torch.Generator)]
     own = [each.get_state() for each in generators]
-    plain, tensors = random.getstate(), torch.get_rng_state()
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    plain, tensors = random.getstate(), random_state()
     numpy = sys.modules.get("numpy.random")
     arrays = numpy.get_state() if numpy is not None else None
     try:
         yield
     finally:
         random.setstate(plain)
-        torch.set_rng_state(tensors)
-        if devices:
-            torch.cuda.set_rng_state_all(devices)
+        restore_random_state(tensors)
         if numpy is not None:
             numpy.set_state(arrays)
         for generator, state in zip(generators, own, strict=True):

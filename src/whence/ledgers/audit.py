@@ -25,10 +25,12 @@ from whence.lineage.datasets.habits import Habits, habits_of
 from whence.lineage.datasets.pairing import Parting, parting_of
 from whence.lineage.datasets.preparing import innermost
 from whence.lineage.datasets.windows import Within, target_within
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.source.sites import Site
 from whence.tape.batches import LoaderInfo
 from whence.tape.scene import Scene
+from whence.tape.scopes import weights_within
 
 PATIENCE = 5.0
 
@@ -61,6 +63,8 @@ class Audit(Scene):
     waiting: float | None = None
     """Seconds for which the program has stood still."""
     threads: int = 0
+    rank: tuple[int, int] | None = None
+    """This rank of a distributed program, and the number of ranks."""
 
     def is_owned(self, weight: torch.Tensor) -> bool:
         """Whether an optimizer has, or ever had, a weight."""
@@ -73,7 +77,7 @@ class Audit(Scene):
     def was_loaded(self, entry: WeightEntry) -> bool:
         """Whether a module got a weight from a state that was loaded."""
         modules = [event.subject() for event in self.loop.of(Kind.LOAD) if event.subject is not None]
-        return any(entry.weight is each for module in modules if module is not None for each in module.parameters())
+        return any(entry.weight is each for module in modules if module is not None for each in weights_within(module))
 
     def habits_of(self, entry: LoaderEntry) -> Habits | None:
         """What a loader's dataset does when it is asked for a sample: tried once, in a child process."""
@@ -83,7 +87,7 @@ class Audit(Scene):
             entry.habits = Habits()
             with contextlib.suppress(NotPossible):
                 indices = list(known[0].marks)
-                entry.habits = run_elsewhere(lambda: habits_of(info, indices), PATIENCE)
+                entry.habits = run_in_child(lambda: habits_of(info, indices), PATIENCE, need=Need.SAMPLES)
         return entry.habits
 
     def within_of(self, entry: LoaderEntry) -> Within | None:
@@ -99,7 +103,7 @@ class Audit(Scene):
         if not entry.was_paired and indices and _collates_itself(info) and info.dataset is not None:
             entry.was_paired = True
             with contextlib.suppress(NotPossible):
-                entry.parting = run_elsewhere(lambda: parting_of(info, indices), PATIENCE)
+                entry.parting = run_in_child(lambda: parting_of(info, indices), PATIENCE, need=Need.COLLATE)
         return entry.parting
 
     def ending_of(self, entry: LoaderEntry, ignored: list[int]) -> Ending | None:
@@ -108,8 +112,10 @@ class Audit(Scene):
         if not entry.was_ended and indices and _collates_itself(info) and info.dataset is not None:
             entry.was_ended = True
             with contextlib.suppress(NotPossible):
-                return run_elsewhere(
-                    lambda: masked_ending(info, indices, ignored) or masked_class(info, indices, ignored), PATIENCE
+                return run_in_child(
+                    lambda: masked_ending(info, indices, ignored) or masked_class(info, indices, ignored),
+                    PATIENCE,
+                    need=Need.COLLATE,
                 )
         return None
 

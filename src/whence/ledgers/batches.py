@@ -10,6 +10,7 @@ import torch
 
 from whence.data.leaves import leaves_of
 from whence.data.summary import Summary
+from whence.ledgers.allowance import Allows, always
 from whence.ledgers.loop import OptimizerEntry
 from whence.ledgers.marks import marks_of_rows
 from whence.ledgers.study import Study
@@ -90,6 +91,8 @@ class LoaderEntry:
     """Of the samples of the first batch."""
     labelled: str = ""
     """Where in a batch its labels are."""
+    is_noted: bool = True
+    """Whether more is noted of its batches than their number."""
     parting: Parting | None = None
     """How its collate function parts what belongs together, once that was tried."""
     was_divided: bool = False
@@ -124,8 +127,10 @@ class LoaderEntry:
 class BatchLedger:
     """Bounded. Of the last few loaders it keeps labels of some batches, and nothing else of what was delivered."""
 
-    def __init__(self) -> None:
+    def __init__(self, allows: Allows = always) -> None:
         self.entries: dict[int, LoaderEntry] = {}
+        self._allows = allows
+        self._loaders = 0
         self.present = 0
         """When the epoch that the last batch came in began, by the time of the ledger; 0 before there was one."""
         self._time = 0
@@ -155,7 +160,10 @@ class BatchLedger:
     def epoch_began(self, info: LoaderInfo, stack: tuple[Site, ...], steps: dict[OptimizerEntry, int]) -> None:
         entry = self.entry_of(info)
         entry.number += 1
-        info.is_known = entry.number > EPOCHS_NOTED
+        if entry.number == 1:
+            entry.is_noted = self._allows("loaders", id(info), self._loaders)
+            self._loaders += 1
+        info.is_known = entry.number > EPOCHS_NOTED or not entry.is_noted
         if entry.epochs:
             self._close(entry.epochs[-1], steps)
         if len(entry.epochs) > EPOCHS_NOTED:

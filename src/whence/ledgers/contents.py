@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from whence.tape.readable import is_readable
 from whence.tape.tape import storage_of
 
 MOST_NAMES = 4_000
@@ -85,9 +86,9 @@ def _piece(tensor: torch.Tensor) -> Piece:
 
 
 def _head(tensor: torch.Tensor) -> torch.Tensor | None:
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided or not tensor.is_floating_point():
+    if not is_readable(tensor) or tensor.device.type != "cpu" or tensor.layout is not torch.strided:
         return None
-    if tensor.numel() < FEWEST_NUMBERS or not tensor.is_contiguous():
+    if not tensor.is_floating_point() or tensor.numel() < FEWEST_NUMBERS or not tensor.is_contiguous():
         return None
     head = tensor.detach().view(-1)[:MOST_NUMBERS].double()
     return head if float(head.std()) > 0 else None

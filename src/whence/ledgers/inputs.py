@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from whence.data.summary import Summary
+from whence.ledgers.allowance import Allows, always
 from whence.source.spots import Spot
-from whence.tape.scopes import has_modes
+from whence.tape.scopes import has_modes, parts_of
 from whence.tape.tape import flatten
 
 IN_TRAINING = (-1, True)
@@ -47,7 +48,8 @@ class Given:
 class InputLedger:
     """Bounded: a few passes of each model are summed up."""
 
-    def __init__(self) -> None:
+    def __init__(self, allows: Allows = always) -> None:
+        self._allows = allows
         self._known: weakref.WeakKeyDictionary[nn.Module, dict[tuple[int, bool], Given | None]] = (
             weakref.WeakKeyDictionary()
         )
@@ -68,13 +70,14 @@ class InputLedger:
         if (trains and not module.training) or (known is None and not trains):
             return False
         if known is None:
-            known = self._known[module] = {IN_TRAINING: Given()}
+            is_due = self._allows("models' inputs", id(module), len(self._known))
+            known = self._known[module] = {IN_TRAINING: Given() if is_due else None}
         key = IN_TRAINING if trains else (source, module.training)
         if key not in known:
             if len(known) > MOST_SOURCES:
                 return False
             # Whoever evaluates a network that has modes calls eval() first; another may well stay as it is.
-            is_meant = not module.training or not any(map(has_modes, module.modules()))
+            is_meant = not module.training or not any(map(has_modes, parts_of(module)))
             known[key] = Given(in_training_mode=module.training) if is_meant else None
         given, trained = known[key], known[IN_TRAINING]
         if given is None or trained is None or given.summary.batches >= (TRAINED if trains else EVALUATED):

@@ -11,6 +11,7 @@ import torch
 
 from whence.source.sites import Site
 from whence.tape.passes import Pass
+from whence.tape.readable import is_readable
 from whence.tape.tape import Call, Value
 
 LOSSES: Final = frozenset(
@@ -90,11 +91,11 @@ def _input_beside(size: int, loss: Call, now: Pass, calls: Callable[[], list[Cal
         known = (value for call in calls() if call is not loss and not call.inner for value in call.operands)
         found = (value.tensor for value in known if not value.requires_grad and value.shape[:1] == (size,))
         given = [each for each in found if each is not None and each.dim() > 1][:1]
-    return next((each for each in given if each.layout is torch.strided and not each.is_meta and each.numel()), None)
+    return next((each for each in given if is_readable(each) and each.layout is torch.strided and each.numel()), None)
 
 
 def _mark(tensor: torch.Tensor | None) -> float | None:
-    if tensor is None or tensor.is_complex():
+    if tensor is None or not is_readable(tensor) or tensor.is_complex():
         return None
     flat = tensor.detach().reshape(-1)[:MOST_ELEMENTS].double().nan_to_num(0.123, 4.56, 7.89)
     return float(flat @ torch.arange(len(flat), dtype=torch.float64).mul_(0.7).cos_())
@@ -103,7 +104,7 @@ def _mark(tensor: torch.Tensor | None) -> float | None:
 def labels_in(target: Value) -> array[float] | None:
     """One class for each sample, if that is what a target is."""
     tensor = target.tensor
-    if tensor is None or tensor.requires_grad or tensor.is_meta or not 0 < tensor.numel() <= MOST_LABELS:
+    if tensor is None or tensor.requires_grad or not is_readable(tensor) or not 0 < tensor.numel() <= MOST_LABELS:
         return None
     tensor = tensor.detach()
     if tensor.dim() == 2 and tensor.shape[1] > 1:

@@ -6,6 +6,8 @@ from functools import lru_cache
 
 import torch
 
+from whence.tape.readable import is_readable
+
 MOST_ELEMENTS = 1_000_000
 LEAST_ELEMENTS = 8
 MOST_KEPT = 65_536
@@ -14,7 +16,13 @@ MOST_KEPT = 65_536
 
 def mark_of(tensor: torch.Tensor | None) -> float | None:
     """None for what is not at hand, too large, or so small that it may be equal by chance."""
-    if tensor is None or tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_complex():
+    if (
+        tensor is None
+        or not is_readable(tensor)
+        or tensor.device.type != "cpu"
+        or tensor.layout is not torch.strided
+        or tensor.is_complex()
+    ):
         return None
     if not LEAST_ELEMENTS <= tensor.numel() <= MOST_ELEMENTS:
         return None

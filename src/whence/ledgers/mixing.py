@@ -9,7 +9,8 @@ import torch
 from whence.ledgers.batches import BatchLedger, Epoch, LoaderEntry
 from whence.lineage.datasets.generators import reachable
 from whence.lineage.datasets.stretches import buffer_of, width
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.tape.batches import LoaderInfo
 
 PATIENCE = 10.0
@@ -36,7 +37,7 @@ def ask_for_buffer(book: BatchLedger, info: LoaderInfo) -> None:
         return
     entry.was_stirred = True
     with contextlib.suppress(NotPossible):
-        entry.buffer = run_elsewhere(lambda: buffer_of(info, entry.labelled), PATIENCE)
+        entry.buffer = run_in_child(lambda: buffer_of(info, entry.labelled), PATIENCE, need=Need.STREAM)
     if entry.buffer is not None:
         entry.mixer = type(dict(reachable(("self", info.dataset)))[entry.buffer.place])
 

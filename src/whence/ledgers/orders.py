@@ -9,7 +9,8 @@ from torch.utils.data import BatchSampler, SequentialSampler
 
 from whence.ledgers.batches import EPOCHS_NOTED, BatchLedger, Epoch, LoaderEntry
 from whence.lineage.datasets.epochs import can_be_told, contents_standing, standing_of
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.tape.batches import LoaderInfo
 
 PATIENCE = 5.0
@@ -57,9 +58,9 @@ def ask_why(book: BatchLedger, info: LoaderInfo) -> None:
     entry.was_asked = True
     with contextlib.suppress(NotPossible):
         if is_same:
-            entry.standing = run_elsewhere(lambda: standing_of(info), PATIENCE)
+            entry.standing = run_in_child(lambda: standing_of(info), PATIENCE, need=Need.ORDER)
         if repeats:
-            entry.contents = run_elsewhere(lambda: contents_standing(info, indices), PATIENCE)
+            entry.contents = run_in_child(lambda: contents_standing(info, indices), PATIENCE, need=Need.SAMPLES)
 
 
 def _in_place_of(book: BatchLedger, entry: LoaderEntry) -> list[LoaderEntry]:

@@ -53,7 +53,7 @@ def reachable(
     while pending and len(visited) < MOST_VISITED:
         alias, thing, depth = pending.popleft()
         if issubclass(type(thing), torch.Tensor):
-            if not isinstance(thing, nn.Parameter):
+            if not issubclass(type(thing), nn.Parameter):
                 yield alias, thing
             continue
         is_container = issubclass(type(thing), CONTAINERS) and (_is_plain(type(thing)) or _is_programs(type(thing)))
@@ -67,10 +67,11 @@ def reachable(
             pending += [(_entry(alias, n), each, depth + 1) for n, each in inside]
         if is_container:
             yield alias, thing
-            if isinstance(thing, dict) and dict.__len__(thing) < MANY and depth < DEEPEST:
+            if issubclass(type(thing), dict) and dict.__len__(thing) < MANY and depth < DEEPEST:
                 own = alias if _is_plain(type(thing)) else Alias("self", alias.code, _kinds(thing))
                 pending += [(_entry(own, key), each, depth + 1) for key, each in dict.items(thing)]
-        if isinstance(thing, FunctionType | MethodType | partial):
+        # A mock says of itself, by `__class__`, that it is a function.
+        if type(thing) in (FunctionType, MethodType, partial):
             pending += [(name, each, depth) for name, each in _closed_over(thing)]
         elif depth < DEEPEST:
             kinds = _kinds(thing)
@@ -94,7 +95,8 @@ def _variables(frames: list[FrameType], sites: list[Site]) -> Iterator[Named]:
 
 
 def _entry(alias: Alias, key: Any) -> Alias:
-    return Alias(f"{alias.name}[{key!r}]", alias.code, alias.owners)
+    shown = repr(key) if type(key) in (str, int, float, bool, bytes, type(None)) else f"<{type(key).__name__}>"
+    return Alias(f"{alias.name}[{shown}]", alias.code, alias.owners)
 
 
 def elements(container: Any) -> list[Any]:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from whence.devices import has_room
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.source.sites import Site
 from whence.tape.passes import Pass
@@ -122,8 +123,8 @@ class Study(Scene):
 
     def _has_room(self, size: int) -> bool:
         """A look must not be what fills up a GPU."""
-        devices = {each.device for each in self.now.held.values() if each.is_cuda}
-        return all(free_memory(each) > 2 * size for each in devices)
+        devices = {each.device for each in self.now.held.values()}
+        return all(has_room(each, size) for each in devices)
 
     def _again(self) -> Run | None:
         if self.plan is None:
@@ -197,12 +198,6 @@ class Study(Scene):
     def layer_of(self, call: Call) -> nn.Module | None:
         module = getattr(call.module, "module", None)
         return module if isinstance(module, nn.Module) else None
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes that a GPU could still give, those that torch keeps for itself included."""
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + kept
 
 
 def losses_of(calls: Sequence[Call], numbers: Sequence[float]) -> tuple[Loss, ...]:

@@ -16,6 +16,7 @@ from whence.ledgers.study import Study
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.finite import all_finite
+from whence.tape.native import run_native
 from whence.tape.operations import NORMS, OVER_TIME
 from whence.tape.replay import Run, is_weight, leaving_no_trace
 from whence.tape.scopes import Scope
@@ -229,7 +230,7 @@ def _through_time(study: Study, run: Run, call: Call, gradient: torch.Tensor) ->
 
     with leaving_no_trace():
         try:
-            result = call.func(*map_leaves(argument, call.args), **map_leaves(argument, call.kwargs))
+            result = run_native(call.func, map_leaves(argument, call.args), map_leaves(argument, call.kwargs))
             (back,) = torch.autograd.grad(next(iter(flatten(result))), [given], gradient)
         except (RuntimeError, KeyError, TypeError):
             return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from whence.tape.readable import is_readable
 from whence.tape.tape import Call
 
 MOST_ELEMENTS = 256
@@ -116,10 +117,14 @@ def has_gradient(weight: torch.Tensor) -> bool:
 
 
 def is_not_zero(gradient: torch.Tensor | None) -> bool:
+    if gradient is not None and not is_readable(gradient):
+        return True
     if gradient is not None and gradient.is_sparse:
         gradient = gradient._values()
     return gradient is not None and bool(gradient.count_nonzero())
 
 
 def _head(weight: torch.Tensor) -> torch.Tensor:
+    if not is_readable(weight):
+        return torch.empty(0)
     return weight.detach().reshape(-1)[:MOST_ELEMENTS].clone()

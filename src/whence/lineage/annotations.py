@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from whence.source.sites import frames_in, is_library
+from whence.source.sites import frames_in, is_library, variables
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 DTYPES = (
@@ -94,11 +94,11 @@ def _calls(frame: FrameType) -> Iterator[tuple[FunctionType, dict[str, Any]]]:
     own = _function_of(frame)
     if own is not None:
         names = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
-        yield own, {name: frame.f_locals[name] for name in names if name in frame.f_locals}
+        yield own, {name: variables(frame)[name] for name in names if name in variables(frame)}
     given = _passed_on(frame)
     if given is None:
         return
-    for thing in list(frame.f_locals.values()):
+    for thing in list(variables(frame).values()):
         if isinstance(thing, FunctionType) and _annotations(thing):
             try:
                 bound = inspect.signature(thing).bind(*given[0], **given[1])
@@ -109,13 +109,13 @@ def _calls(frame: FrameType) -> Iterator[tuple[FunctionType, dict[str, Any]]]:
 
 def _passed_on(frame: FrameType) -> tuple[list[Any], dict[str, Any]] | None:
     """What a wrapper, which takes anything, was given."""
-    code, variables = frame.f_code, frame.f_locals
+    code, names_there = frame.f_code, variables(frame)
     if not code.co_flags & inspect.CO_VARARGS:
         return None
     named = code.co_argcount + code.co_kwonlyargcount
-    positional = [variables.get(name) for name in code.co_varnames[: code.co_argcount]]
-    positional += variables.get(code.co_varnames[named], ())
-    by_name = variables.get(code.co_varnames[named + 1], {}) if code.co_flags & inspect.CO_VARKEYWORDS else {}
+    positional = [names_there.get(name) for name in code.co_varnames[: code.co_argcount]]
+    positional += names_there.get(code.co_varnames[named], ())
+    by_name = names_there.get(code.co_varnames[named + 1], {}) if code.co_flags & inspect.CO_VARKEYWORDS else {}
     return positional, by_name
 
 
@@ -126,7 +126,7 @@ def _function_of(frame: FrameType) -> FunctionType | None:
         return None
     outer = frame.f_back
     parts = code.co_qualname.rpartition("<locals>.")[2].split(".")
-    for names in (frame.f_globals, outer.f_locals if outer is not None else {}):
+    for names in (frame.f_globals, variables(outer) if outer is not None else {}):
         thing = names.get(parts[0])
         for part in parts[1:]:
             thing = vars(thing).get(part) if isinstance(thing, type) else None
@@ -166,7 +166,7 @@ def _first_broken(function: FunctionType, arguments: dict[str, Any], frames: lis
             if not _hold([*places[:number], place]):
                 return _told_apart(function.__qualname__, place, tuple(places[:number]))
         for frame in frames if "return" in annotations else ():
-            for value in list(frame.f_locals.values()) if is_library(frame.f_code.co_filename) else ():
+            for value in list(variables(frame).values()) if is_library(frame.f_code.co_filename) else ():
                 for place in _places("the result", value, annotations["return"]):
                     if all(value is not each.value for each in places) and not _hold([*places, place]):
                         return _told_apart(function.__qualname__, place, tuple(places))

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from whence.tape.native import run_native
 from whence.tape.replay import Run, Unreplayable, leaving_no_trace, trouble_in
 from whence.tape.slices import is_random
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
@@ -173,7 +174,7 @@ def attempt(
     with leaving_no_trace(), torch.no_grad():
         try:
             args, kwargs = map_leaves(argument, call.args), map_leaves(argument, call.kwargs)
-            result = call.func(*args, **kwargs)
+            result = run_native(call.func, args, kwargs)
         except Exception:
             return None
     number = call.outputs.index(value) if value is not None and value in call.outputs else 0

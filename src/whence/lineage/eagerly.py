@@ -10,8 +10,16 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
-from torch._functorch import apis, eager_transforms
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from whence.torch_internals import (
+    apis,
+    broadcast_to_and_flatten,
+    eager_transforms,
+    process_batched_inputs,
+    tree_flatten,
+    tree_map,
+    tree_unflatten,
+)
 
 
 class Watch(Protocol):
@@ -91,11 +99,7 @@ class Eagerly:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        # Names that torch may change: without them there is no answer, and nothing else is lost.
-        from torch._functorch.vmap import _process_batched_inputs
-        from torch.utils._pytree import _broadcast_to_and_flatten
-
-        count, axes, leaves, spec = _process_batched_inputs(in_dims, args, func)
+        count, axes, leaves, spec = process_batched_inputs(in_dims, args, func)
         results, made = [], None
         for number in range(count):
             pairs = zip(leaves, axes, strict=True)
@@ -103,7 +107,7 @@ class Eagerly:
             flat, made = tree_flatten(func(*tree_unflatten(one, spec), **kwargs))
             results.append(flat)
         assert made is not None
-        places = _broadcast_to_and_flatten(out_dims, made)
+        places = broadcast_to_and_flatten(out_dims, made)
         assert places is not None
         columns = [
             torch.stack(column, axis) if isinstance(column[0], torch.Tensor) and axis is not None else column[0]

@@ -15,13 +15,14 @@ from typing import Any, TypeGuard
 import torch
 
 from whence.lineage.births import UNINITIALISED
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.looking import is_array
 from whence.lineage.postmortem import evaluated
 from whence.lineage.properties import BLANKS, Property, called_name
 from whence.lineage.rerunning import run_again
 from whence.lineage.tables import is_table
 from whence.lineage.trail import Trail
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.source.definitions import attribute_definitions, find_definition, own_nodes, parameter_names
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -86,7 +87,7 @@ def cut_on(trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]) -> tup
         return [each.cut for each in suspects]
 
     try:
-        cuts = run_elsewhere(ask, PATIENCE) if suspects else []
+        cuts = run_in_child(ask, PATIENCE, need=Need.PREPARATION) if suspects else []
     except NotPossible:
         return None
     return next(((each, cut) for each, cut in zip(suspects, cuts, strict=False) if cut.lost), None)

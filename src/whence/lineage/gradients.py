@@ -17,6 +17,7 @@ from whence.source.spots import Spot
 from whence.tape.replay import Run, Unreplayable, trouble_in
 from whence.tape.tape import Call, CompiledRegion, CustomFunction, flatten, operation_name
 from whence.tape.trip import GradientBirth, Trip
+from whence.torch_internals import run_backward
 
 MOST_NODES = 100_000
 LARGEST_KEPT = 1_000_000
@@ -135,7 +136,7 @@ class InsideWatch(TorchFunctionMode):
         if getattr(func, "__name__", "") == "backward":
             # Within its own handler a mode is off: what backward runs must be seen as well.
             with self:
-                _run_backward(args[0])
+                run_backward(args[0])
             return None
         given = [each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor | float)]
         # Asked before: the call may write its result over one of them.
@@ -217,14 +218,6 @@ def is_zero(operand: torch.Tensor | float, result: torch.Tensor, index: tuple[in
     if operand.dim() > result.dim() or not all(one in (1, other) for one, other in sizes):
         return False
     return float(operand.detach().broadcast_to(result.shape)[index]) == 0
-
-
-def _run_backward(loss: torch.Tensor) -> None:
-    """What `loss.backward()` comes down to, without the Python around it that modes are shown first."""
-    engine = torch.autograd.Variable._execution_engine
-    engine.run_backward(
-        (loss,), (torch.ones_like(loss),), True, False, (), allow_unreachable=True, accumulate_grad=True
-    )
 
 
 def _inner_site(frame: FrameType | None) -> Site | None:

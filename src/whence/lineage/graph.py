@@ -12,9 +12,9 @@ import torch
 from whence.tape.beats import Beats
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, Value, node_of
+from whence.torch_internals import SAVED_TENSORS_SHOW_DATA, input_metadata
 
 MOST_NODES = 20_000
-SHOWS_MEMORY = hasattr(torch._C._autograd.SavedTensor, "data")
 
 
 def nodes_of(tensor: torch.Tensor) -> Iterator[Any]:
@@ -43,7 +43,7 @@ def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _form(node: Any) -> tuple[Any, ...]:
-    return node.name(), *(tuple(each.shape) for each in node._input_metadata)
+    return node.name(), *(tuple(each.shape) for each in input_metadata(node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def lost_by(node: Any) -> list[Lost]:
             kept = [getattr(each, "data", None) for each in saved]
             memory = next((each for each in kept if isinstance(each, torch.Tensor)), None)
             found.append(Lost(node, memory is None, memory))
-    if found and not SHOWS_MEMORY:
+    if found and not SAVED_TENSORS_SHOW_DATA:
         # Backward frees all that a node has saved; who writes to one thing leaves the others.
         found = [Lost(node, len(found) == asked) for _ in found]
     return found

@@ -59,7 +59,7 @@ class Keeper:
             tree = tree_of(self.where.co_filename)
             return [(self.where.co_filename, tree)] if tree is not None else []
         scope = function_node(Site.of(self.where)) if self.where is not None else None
-        if self.where is not None and self.name not in self.where.f_locals:
+        if self.where is not None and self.name not in variables(self.where):
             scope = tree_of(self.where.f_code.co_filename)
         return [(self.where.f_code.co_filename, scope)] if self.where is not None and scope is not None else []
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.source.operands import operands_of
 from whence.source.sites import Site
 from whence.source.text import site_of_node, tree_of
@@ -23,6 +24,7 @@ from whence.tape.hand import weights_under
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import Call, Foreign, Tape, Value
 from whence.tape.trip import Born
+from whence.torch_internals import input_metadata
 
 MOST_NODES = 5000
 OPERATORS: dict[str, type[ast.operator]] = {"div": ast.Div, "pow": ast.Pow, "mul": ast.Mult, "sub": ast.Sub}
@@ -51,7 +53,7 @@ def live_birth(loss: torch.Tensor) -> LiveBirth | None:
         # With weights that were not finite before, no operation of this step has made it.
         return None
     try:
-        return run_elsewhere(lambda: _search(loss))
+        return run_in_child(lambda: _search(loss), need=Need.GRAPH)
     except NotPossible:
         return None
 
@@ -139,8 +141,11 @@ def _stand_in(node: Any, thing: Any) -> Any:
     """Ones for a tensor that was not kept: what is not finite with these is so because of the others."""
     if not isinstance(thing, Foreign):
         return thing
-    like = node._input_metadata[0]
-    return torch.ones(like.shape, dtype=like.dtype, device=like.device)
+    known = input_metadata(node)
+    if not known:
+        # One number goes with tensors of any size, where an operation goes element by element.
+        return torch.ones(())
+    return torch.ones(known[0].shape, dtype=known[0].dtype, device=known[0].device)
 
 
 def _saved(node: Any, name: str) -> Any:

@@ -9,9 +9,10 @@ import ast
 from types import FrameType
 from typing import Any
 
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.looking import Unknown
 from whence.lineage.properties import Property
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.source.definitions import Kind, find_definition, is_bound_after
 from whence.source.sites import variables
 from whence.source.text import enclosing, statement_of
@@ -25,7 +26,7 @@ def held_before(prop: Property, node: ast.expr, scope: ast.AST, frame: FrameType
     if not prop.shows_in_lines:
         return False
     try:
-        return run_elsewhere(lambda: bool(prop.holds(as_it_was(node, scope, frame))), PATIENCE)
+        return run_in_child(lambda: bool(prop.holds(as_it_was(node, scope, frame))), PATIENCE, need=Need.EXPRESSION)
     except (NotPossible, Unknown):
         return False
 

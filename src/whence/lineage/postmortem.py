@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from whence.lineage.looking import Unknown, look
-from whence.source.sites import Site, frames_in, variables
+from whence.source.sites import Site, frames_in, variable, variables
 from whence.source.text import statement_of
 
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -63,7 +63,7 @@ def examine(traceback: TracebackType | None, look: Look = look) -> Remains:
     layer = _layer_frame(frames)
     if layer is not None and layer is not frames[0]:
         # A layer's own check refused its input before any torch call: the layer is what failed.
-        return Remains(layer.f_locals["self"], _arguments(layer), {}, frames, module)
+        return Remains(variables(layer)["self"], _arguments(layer), {}, frames, module)
     func, args, kwargs = _called(frames[0], _innermost_position(traceback), look)
     return Remains(func, args, kwargs, frames, module)
 
@@ -89,7 +89,7 @@ def _innermost_position(traceback: TracebackType | None) -> int:
 
 
 def _module_of(frame: FrameType) -> nn.Module | None:
-    owner = frame.f_locals.get("self") if frame.f_code.co_name == "forward" else None
+    owner = variable(frame, "self") if frame.f_code.co_name == "forward" else None
     return owner if isinstance(owner, nn.Module) else None
 
 
@@ -105,7 +105,7 @@ def _layer_frame(frames: list[FrameType]) -> FrameType | None:
 def _arguments(frame: FrameType) -> tuple[Any, ...]:
     code = frame.f_code
     names = code.co_varnames[1 : code.co_argcount]
-    return tuple(frame.f_locals.get(name) for name in names)
+    return tuple(variables(frame).get(name) for name in names)
 
 
 def _called(frame: FrameType, position: int, look: Look) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

@@ -6,7 +6,6 @@ Runs the program's code: only ever in a child process.
 from __future__ import annotations
 
 import ast
-import os
 import sys
 import time
 from collections import Counter
@@ -22,6 +21,7 @@ import torch
 from whence.lineage.again import compiled
 from whence.lineage.looking import is_array
 from whence.lineage.tables import is_table
+from whence.rerun.child import without_further_processes
 from whence.source.sites import Site, is_library, variables
 from whence.source.text import parent_of, statement_at, statement_of
 
@@ -52,20 +52,19 @@ class Tracer(Protocol):
 
 
 class _NoPreparation(Exception):
-    """The program begins to train, or another process: that is not done again."""
+    """The program begins to train: that is not done again."""
 
 
 def prepare_again(frames: list[FrameType], tracer: Tracer) -> None:
     """Run what comes before the present line in each running function, the outer ones first."""
-    backward, fork = torch.Tensor.backward, os.fork
+    backward = torch.Tensor.backward
     torch.Tensor.backward = _refuse  # type: ignore[method-assign]
-    # A process that is begun here would outlive its parent.
-    os.fork = _refuse  # type: ignore[assignment]
     try:
-        for frame in reversed(frames):
-            _prepare(frame, tracer)
+        with without_further_processes():
+            for frame in reversed(frames):
+                _prepare(frame, tracer)
     finally:
-        torch.Tensor.backward, os.fork = backward, fork  # type: ignore[method-assign]
+        torch.Tensor.backward = backward  # type: ignore[method-assign]
 
 
 def _refuse(*_: Any, **__: Any) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 
 from whence.lineage.births import mended
 from whence.lineage.postmortem import examine
-from whence.source.sites import is_library
+from whence.source.sites import is_library, variable, variables
 from whence.tape.replay import leaving_no_trace, trouble_in
 from whence.tape.tape import flatten
 from whence.tape.trial import try_values
@@ -22,8 +22,8 @@ def tensors_in_library(frames: list[FrameType]) -> Iterable[torch.Tensor]:
     for frame in frames:
         if not is_library(frame.f_code.co_filename):
             return
-        things = list(frame.f_locals.values())
-        me = frame.f_locals.get("self")
+        things = list(variables(frame).values())
+        me = variable(frame, "self")
         things += [each for each in getattr(me, "__dict__", {}).values() if not isinstance(me, nn.Module)]
         yield from (each for each in things if isinstance(each, torch.Tensor))
 

@@ -11,20 +11,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._functorch import apis, eager_transforms
 from torch.optim import Optimizer
 
 from whence.finding import Hop
 from whence.lineage.again import rests_of
 from whence.lineage.births import first_bad
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.gradients import InsideWatch, is_zero
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.hand import Before
 from whence.tape.handles import handles_in
 from whence.tape.replay import trouble_in
 from whence.tape.trip import Trip
+from whence.torch_internals import apis, eager_transforms
 
 STAND_INS = (0.5, 0.0)
 """What is put in place of numbers that the update has made NaN. A zero might itself be what is divided by: it comes last."""
@@ -84,7 +85,7 @@ def _numbers(state: Mapping[str, Any]) -> dict[str, float]:
 def made_again(optimizer: Optimizer, counts: Counts | None) -> Remade | None:
     """Where the step that was just made gave NaN or Inf. Its gradients are still there; what it destroyed is stood in for."""
     try:
-        return run_elsewhere(lambda: next(_steps(optimizer, counts), None))
+        return run_in_child(lambda: next(_steps(optimizer, counts), None), need=Need.UPDATE)
     except NotPossible:
         return None
 
@@ -112,7 +113,7 @@ def run_again(
     if not trip.stack or not trip.frames:
         return None
     try:
-        return run_elsewhere(lambda: _lines(trip, weights, before, stacks), PATIENCE_SECONDS)
+        return run_in_child(lambda: _lines(trip, weights, before, stacks), PATIENCE_SECONDS, need=Need.UPDATE)
     except NotPossible:
         return None
 

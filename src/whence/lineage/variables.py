@@ -12,13 +12,14 @@ from types import FrameType
 
 import torch
 
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.lines import operation_in
 from whence.lineage.live import LiveBirth, places_entered
 from whence.lineage.looking import Unknown
 from whence.lineage.postmortem import evaluated
 from whence.lineage.properties import NotFinite
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.source.definitions import is_bound_after
 from whence.source.operands import operands_of
 from whence.source.sites import Site
@@ -41,7 +42,7 @@ def birth_in_variables(loss: torch.Tensor, frames: list[FrameType], tape: Tape) 
         return None
     parts = [each for each in _from_within(line) if isinstance(each, ast.Call | ast.BinOp)]
     try:
-        found = run_elsewhere(lambda: _first(parts, frame))
+        found = run_in_child(lambda: _first(parts, frame), need=Need.EXPRESSION)
     except NotPossible:
         return None
     return (found[1], site_of_node(spot.filename, parts[found[0]])) if found is not None else None

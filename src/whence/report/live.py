@@ -12,11 +12,27 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 from whence.finding import Finding, Report, Severity
+from whence.report.escapes import escaped_line
 from whence.report.note import render_note
+from whence.report.stderr import RealStderr
+from whence.source.interrupts import is_interrupt
 
 MOST_IN_FULL = 10
+
+
+class Stream(Protocol):
+    def write(self, text: str, /) -> int: ...
+    def flush(self) -> None: ...
+    def isatty(self) -> bool: ...
+
+
+def shown_folder(folder: Path) -> str:
+    """A run folder as it is named to the user: relative where it is in its usual place, in full
+    elsewhere."""
+    return f".whence/{folder.name}" if folder.parent.name == ".whence" else str(folder)
 
 
 @contextlib.contextmanager
@@ -30,14 +46,17 @@ def _same_random_numbers() -> Iterator[None]:
 
 
 class LiveReport:
-    """Prints to stderr. A finding is held until the program gets on or ends, so that it stands below the program's traceback.
+    """Prints to stderr. A finding is held until the program gets on or ends, so that it is below
+    the program's traceback.
 
-    How it looks on a terminal is loaded when there is something to say: rich takes 5 MB, which a healthy program need not carry.
+    How it looks on a terminal is loaded when there is something to say: rich takes 5 MB, which a
+    healthy program need not carry.
     """
 
-    def __init__(self, *, quiet: bool, folder: Path | None) -> None:
+    def __init__(self, *, quiet: bool, folder: Path | None, stream: Stream | None = None) -> None:
         self.quiet = quiet
         self.folder = folder
+        self.stream = stream if stream is not None else RealStderr()
         # The first folder is the program's own.
         self._rich = PathFinder.find_spec("rich", sys.path[1:])
         self._held: list[Finding] = []
@@ -51,44 +70,60 @@ class LiveReport:
         held, self._held = self._held, []
         if not held:
             return
-        with contextlib.suppress(OSError, ValueError), _same_random_numbers():
-            # The program may have closed its stderr.
-            for finding in held:
-                self._print(finding)
+        try:
+            with _same_random_numbers():
+                for finding in held:
+                    self._print(finding)
+        except Exception as error:
+            # The program may have patched what printing needs. That costs the message; it is in the
+            # record as well.
+            if is_interrupt(error):
+                raise
 
     def _print(self, finding: Finding) -> None:
         terminal = self._terminal
         if terminal is None:
-            print(render_note(finding), file=sys.stderr)
+            self.stream.write(render_note(finding) + "\n")
             return
+        console = terminal.console(file=self.stream)
         if finding.severity is Severity.INFO or self._printed >= MOST_IN_FULL:
-            terminal.console().print(terminal.render_line(finding))
+            console.print(terminal.render_line(finding))
             return
         self._printed += 1
-        console = terminal.console()
         console.print()
         console.print(terminal.render_finding(finding), crop=False)
         console.print()
 
     def close(self, report: Report) -> None:
+        """The last findings, and the summary: its last line is the last line of all."""
         self.release()
-        if self.quiet or self._terminal is None:
-            return
-        console = self._terminal.console()
-        for line in self._terminal.render_summary(report, self.folder.name if self.folder else None):
-            console.print(line, soft_wrap=True)
+        if not self.quiet and self._terminal is not None:
+            with _same_random_numbers():
+                self._print_summary(self._terminal, report)
+
+    def end(self) -> None:
+        """Nothing more is printed."""
+        if isinstance(self.stream, RealStderr):
+            self.stream.close()
+
+    def _print_summary(self, terminal: ModuleType, report: Report) -> None:
+        console = terminal.console(file=self.stream)
+        shown = shown_folder(self.folder) if self.folder is not None else None
         if self.folder is not None and (self.folder / "repro.py").exists():
-            console.print(f"  repro: python .whence/{self.folder.name}/repro.py", style="dim", soft_wrap=True)
+            console.print(f"  repro: python {shown}/repro.py", style="dim", soft_wrap=True)
+        for line in terminal.render_summary(report, shown):
+            console.print(line, soft_wrap=True)
 
     def complain(self, what: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            print(f"whence: {what}", file=sys.stderr)
+        with contextlib.suppress(Exception):
+            self.stream.write(f"whence: {escaped_line(what)}\n")
 
     @functools.cached_property
     def _terminal(self) -> ModuleType | None:
         """How findings are drawn; None where the program has something else that is called rich.
 
-        By now the program's own folder is on the path, and may have a file of that name: rich is where it was found before.
+        By now the program's own folder is on the path, and may have a file of that name: rich is
+        where it was found before.
         """
         try:
             if self._rich is not None and self._rich.loader is not None and "rich" not in sys.modules:

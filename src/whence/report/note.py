@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from whence.finding import Finding
+from whence.report.escapes import printable
 
 
 def render_note(finding: Finding) -> str:
+    finding = printable(finding)
     origin = finding.origin
     return (
         f"whence: {finding.verdict}  [{finding.rule}]\n"

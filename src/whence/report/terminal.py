@@ -6,27 +6,43 @@ import linecache
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 
 from whence.finding import Finding, Report, Severity
+from whence.report.escapes import escaped, escaped_line, printable
 
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 LABEL = 9
 DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def console(*, stderr: bool = True, width: int | None = None) -> Console:
+class SafeConsole(Console):
+    """Escapes what is printed where it becomes output: nothing but rich itself can send a control character."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for each in super().render(renderable, options):
+            yield each if each.control else Segment(escaped(each.text), each.style)
+
+
+def console(*, stderr: bool = True, width: int | None = None, file: Any = None) -> Console:
     # Names of columns and lines of code have brackets of their own, which are no markup.
-    made = Console(stderr=stderr, highlight=False, soft_wrap=False, markup=False, emoji=False, width=width)
+    made = SafeConsole(
+        file=file, stderr=stderr, highlight=False, soft_wrap=False, markup=False, emoji=False, width=width
+    )
     if width is None and not made.is_terminal:
-        made.width = int(os.environ.get("COLUMNS") or 100)
+        columns = os.environ.get("COLUMNS", "")
+        made.width = max(int(columns), 20) if columns.isdecimal() and len(columns) < 5 else 100
     return made
 
 
 def render_finding(finding: Finding) -> RenderableType:
     """One finding in full."""
+    source = _source(finding)
+    finding = printable(finding)
     colour = COLOURS[finding.severity]
     head = Text.assemble(
         ("whence ", "bold"),
@@ -37,7 +53,7 @@ def render_finding(finding: Finding) -> RenderableType:
         f" · {finding.occurrences} times" if finding.occurrences > 1 else ""
     )
     body: list[RenderableType] = [head, Text(tag, style="dim"), Text()]
-    body += _origin(finding)
+    body += _origin(finding, source)
     body += _chain(finding)
     if finding.table:
         body += [Labelled("shapes", Text("\n".join(finding.table)))]
@@ -52,6 +68,7 @@ def render_finding(finding: Finding) -> RenderableType:
 
 def render_line(finding: Finding) -> Text:
     """One finding in one line."""
+    finding = printable(finding)
     origin = finding.origin
     return Text.assemble(
         (f"{finding.severity}", COLOURS[finding.severity]),
@@ -60,22 +77,29 @@ def render_line(finding: Finding) -> Text:
 
 
 def render_summary(report: Report, folder: str | None) -> Iterable[RenderableType]:
-    """The last words of a run: one line if nothing was found."""
+    """The last words of a run: what was not watched, then one line on the whole."""
+    for each in report.not_watched:
+        yield Text(f"  not watched: {escaped_line(each)}", style="dim")
     found = [each for each in report.findings if each.severity is not Severity.INFO]
     notes = len(report.findings) - len(found)
-    steps = f"{report.steps} step{'s' if report.steps != 1 else ''} watched"
-    if not report.steps:
-        steps = "no training step was seen"
     said = f"{len(found)} finding{'s' if len(found) != 1 else ''}" if found else "nothing found"
     if notes:
         said += f", {notes} note{'s' if notes != 1 else ''}"
     cost = f"the watch cost {report.overhead.seconds:.2f} s"
-    line = Text.assemble(("whence ", "bold"), (f"{steps}, {said}; {cost}", "" if found else "green"))
+    colour = "" if found or not report.finished else "green"
+    line = Text.assemble(("whence ", "bold"), (f"{_course(report)}, {said}; {cost}", colour))
     if folder:
-        line.append(f"; .whence/{folder}" if "/" not in folder else f"; {folder}", style="dim")
+        line.append(f"; {escaped_line(folder)}", style="dim")
     yield line
-    for each in report.not_watched:
-        yield Text(f"  not watched: {each}", style="dim")
+
+
+def _course(report: Report) -> str:
+    """How far the run came."""
+    steps = f"{report.steps} step{'s' if report.steps != 1 else ''}"
+    if report.finished:
+        return f"{steps} watched" if report.steps else "no training step was seen"
+    seen = f"{steps} {'were' if report.steps != 1 else 'was'} watched" if report.steps else "no step was watched so far"
+    return f"the run did not finish: killed or still running; {seen}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +140,7 @@ class Underlined:
             yield Text(" " * (LABEL + 2 + start) + "^" * (end - start), style="bold red")
 
 
-def _origin(finding: Finding) -> list[RenderableType]:
+def _origin(finding: Finding, source: RenderableType) -> list[RenderableType]:
     origin = finding.origin
     where = f"{origin.file}:{origin.line}"
     if origin.function not in ("", "<module>"):
@@ -126,7 +150,7 @@ def _origin(finding: Finding) -> list[RenderableType]:
         if origin.sample.path:
             where += f" ({origin.sample.path})"
     lines: list[RenderableType] = [Labelled("began", Text(where, style="bold"))]
-    lines.append(_source(finding))
+    lines.append(source)
     lines += [
         Labelled("", Text.assemble((f"  {operand.name}  ", "bold"), operand.description), hanging=4)
         for operand in finding.operands
@@ -136,17 +160,21 @@ def _origin(finding: Finding) -> list[RenderableType]:
 
 def _source(finding: Finding) -> Underlined:
     """The origin's line with the expression underlined."""
-    span = finding.span
-    source = linecache.getline(finding.origin.file, finding.origin.line).rstrip("\n")
+    span, file = finding.span, finding.origin.file
+    # A record that somebody sent has no span: no file is opened because it says so.
+    source = linecache.getline(file, finding.origin.line).rstrip("\n") if span is not None else ""
     if span is None or not source:
-        return Underlined(finding.origin.code, 0, 0)
+        return Underlined(escaped(finding.origin.code), 0, 0)
     indent = len(source) - len(source.lstrip())
     start = len(source.encode()[: span.column].decode(errors="replace"))
     end = (
         len(source.encode()[: span.end_column].decode(errors="replace")) if span.end_line == span.line else len(source)
     )
     code = source.split("  #")[0].rstrip() if "  #" in source[end:] else source
-    return Underlined(code[indent:], start - indent, end - indent)
+    before, marked, behind = map(
+        escaped, (code[indent:start], code[max(start, indent) : end], code[max(end, indent) :])
+    )
+    return Underlined(before + marked + behind, len(before), len(before) + len(marked))
 
 
 def _chain(finding: Finding) -> list[RenderableType]:

@@ -12,6 +12,7 @@ import torch
 from whence.source.classes import method_of
 from whence.source.definitions import Kind, all_parameter_names, definitions_before
 from whence.source.sites import is_library
+from whence.tape.native import run_native
 from whence.tape.tape import Call, Value, flatten, map_leaves
 
 
@@ -31,7 +32,7 @@ def caller_of(call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
         def put(thing: Any) -> Any:
             return by_value[thing] if isinstance(thing, Value) else thing
 
-        result = call.func(*map_leaves(put, call.args), **map_leaves(put, call.kwargs))
+        result = run_native(call.func, map_leaves(put, call.args), map_leaves(put, call.kwargs))
         made = [each for each in flatten(result) if isinstance(each, torch.Tensor) and each.is_floating_point()]
         if not made:
             raise TypeError("no result to differentiate")

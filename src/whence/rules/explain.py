@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from whence.finding import Finding, described
+from whence.rerun.permission import refusals, with_gap
 from whence.rules.rule import Rank, Rule, all_rules
-from whence.tape.batches import is_from_a_signal
+from whence.source.interrupts import is_interrupt
 from whence.tape.failed import FailedCall
 
 
 def explain(failed: FailedCall) -> list[Finding]:
     """The finding of the first rule that knows the failure, and a second one if another fault hides behind it."""
+    if any(each.is_nested for each in failed.tensors()):
+        failed.troubles.append("failures of calls with nested tensors, which have no one shape")
+        return []
     for each in all_rules():
         found = _asked(each, failed)
         if found is not None:
@@ -35,10 +39,12 @@ def _asked(rule: Rule, failed: FailedCall) -> Finding | None:
     """A rule that fails has nothing to say; the others still have."""
     if rule.diagnose is None:
         return None
+    before = refusals()
     try:
-        return rule.diagnose(failed)
+        found = rule.diagnose(failed)
+        return with_gap(found, before) if found is not None else None
     except Exception as error:
-        if is_from_a_signal(error):
+        if is_interrupt(error):
             raise
         failed.troubles.append(f"{rule.id} failed on {failed.name} ({described(error).splitlines()[0]})")
         return None

@@ -14,6 +14,7 @@ from whence.source.handlers import Fate
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
+from whence.tape.readable import is_readable
 from whence.tape.scene import Scene
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value
@@ -39,7 +40,7 @@ def describe(thing: Any) -> str:
     if (shape := picture_shape(thing)) is not None:
         return f"PIL picture {shape_text(shape)}, mode {thing.mode}"
     if isinstance(thing, nn.Module):
-        return f"{type(thing).__name__}({thing.extra_repr()})"
+        return f"{type(thing).__name__}({settings_of(thing)})"
     if isinstance(thing, tuple | list):
         inside = ", ".join(describe(each) for each in thing[:3])
         return f"{type(thing).__name__} of {len(thing)}: {inside}" if thing else f"empty {type(thing).__name__}"
@@ -48,16 +49,21 @@ def describe(thing: Any) -> str:
 
 
 def _glimpse(tensor: torch.Tensor) -> str:
-    if tensor.is_meta or tensor.is_sparse or tensor.numel() == 0:
+    if not is_readable(tensor) or tensor.is_sparse or tensor.numel() == 0:
         return ""
     first = tensor.detach().reshape(-1)[:3].tolist()
     text = ", ".join(f"{each:.4g}" if isinstance(each, float) else str(each) for each in first)
     return f"  [{text}{', ...' if tensor.numel() > 3 else ''}]"
 
 
+def settings_of(layer: nn.Module) -> str:
+    """What PyTorch's own layers say of themselves. The program's may run anything."""
+    return layer.extra_repr() if type(layer).__module__.startswith("torch.nn.") else ""
+
+
 def layer_text(layer: nn.Module, path: str) -> str:
     """A layer as the user would point at it: `Net.fc1 = Linear(in_features=400, ...)`."""
-    return f"{path} = {type(layer).__name__}({layer.extra_repr()})"
+    return f"{path} = {type(layer).__name__}({settings_of(layer)})"
 
 
 def has_worked(failed: FailedCall) -> bool:

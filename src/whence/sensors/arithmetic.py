@@ -17,6 +17,7 @@ class ArithmeticSensor(Sensor):
     """Python shows such a warning once for each line, the first time. It is shown as it would have been."""
 
     name = "arithmetic"
+    sees = "warnings from numpy"
 
     def __init__(self, complaints: Complaints) -> None:
         super().__init__(complaints)

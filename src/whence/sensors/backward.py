@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 import torch
 
-from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
+from whence.sensors.gate import is_closed
+from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
+from whence.tape.readable import PLAIN
 from whence.tape.tape import flatten
 
 
@@ -24,6 +26,7 @@ class BackwardSensor(Sensor):
     """Wraps `Tensor.backward`, `torch.autograd.backward` and `torch.autograd.grad`, which call each other."""
 
     name = "backward"
+    sees = "backward passes"
 
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
@@ -43,7 +46,7 @@ class BackwardSensor(Sensor):
                 keeps_graph = _given(args, kwargs, 2, "retain_graph") if kwargs or len(args) > 1 else None
                 return self._run(original, args, kwargs, (), keeps_graph)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
 
         return backward
@@ -57,28 +60,30 @@ class BackwardSensor(Sensor):
             try:
                 return self._run(original, args, kwargs, inputs, keeps_graph, final=not differentiable)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
 
         return grad
 
+    @passes_through
     def _run(
         self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any, keeps_graph: Any, final: bool = True
     ) -> Any:
-        if self._running or not final or torch.compiler.is_dynamo_compiling():
+        if self._running or not final or torch.compiler.is_dynamo_compiling() or is_closed():
             try:
                 result = original(*args, **kwargs)
             except BaseException as exception:
                 if isinstance(exception, Exception) and not self._running and not torch.compiler.is_dynamo_compiling():
                     self._guarded(self.listener.backward_failed, original, args, kwargs, exception)
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             if not self._running and not torch.compiler.is_dynamo_compiling():
                 self._guarded(self.listener.graph_kept)
             return result
         self._running = True
         given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
-        losses = [given] if isinstance(given, torch.Tensor) else _tensors(given)
+        # What a subclass of the program's holds is not read.
+        losses = [each for each in _tensors(given) if type(each) in PLAIN]
         result = None
         raised = listens = True
         try:
@@ -88,7 +93,7 @@ class BackwardSensor(Sensor):
         except BaseException as exception:
             if isinstance(exception, Exception):
                 self._guarded(self.listener.backward_failed, original, args, kwargs, exception)
-            hide_this_frame(exception)
+            hide_own_frames(exception)
             raise
         finally:
             self._running = False

@@ -5,20 +5,24 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from time import perf_counter
-from typing import Any, Protocol
+from time import thread_time
+from types import FrameType
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch.autograd import Function, Variable
 from torch.autograd.variable import VariableMeta
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode, handle_torch_function
 from torch.utils._device import DeviceContext
 
-from whence.sensors.sensor import Complaints, hide_this_frame
-from whence.sensors.warned import Warned
+from whence.sensors.gate import is_closed, own_modes
+from whence.sensors.passage import Passages
+from whence.sensors.sensor import UNCOUNTED, CannotStart, Complaints, hide_own_frames, passes_through
+from whence.source.interrupts import is_interrupt
 from whence.source.sites import Stacks
-from whence.tape.batches import is_from_a_signal
+from whence.tape.native import original_of
 from whence.tape.tape import Call, CustomFunction, Tape
+from whence.torch_internals import WITHOUT_SUBCLASSES, function_state, set_function_state
 
 # Reads of metadata: more than half of all events, and never of interest.
 QUIET = frozenset(
@@ -29,8 +33,16 @@ QUIET = frozenset(
 )  # fmt: skip
 
 
+OUTER = 3
+"""The level at which a function that warns about its callers (`_stacklevel`) finds the first of them."""
+HANDED_OVER = handle_torch_function.__code__
+T = TypeVar("T")
+
 # In training they write running statistics, and torch does not count that as a change.
 WRITES_STATISTICS = frozenset({"batch_norm", "instance_norm"})
+
+
+passes_through(CustomFunction.__call__)
 
 
 class Listener(Complaints, Protocol):
@@ -38,7 +50,9 @@ class Listener(Complaints, Protocol):
 
     tape: Tape
 
-    def current(self) -> dict[str, Any]: ...
+    def current(self, frame: FrameType | None) -> dict[str, Any]: ...
+    def calls_missed(self) -> None: ...
+    def interrupted(self) -> None: ...
     def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None: ...
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
     def call_made(self, call: Call, result: Any) -> None: ...
@@ -58,65 +72,81 @@ class CallSensor(TorchFunctionMode):
         self.resting = False
         """The same, until the sensor is taken off or started again: enough of this was seen."""
         self.seconds = 0.0
-        self._warned = Warned()
+        """CPU time that recording has taken."""
+        self.is_counting = False
+        """Recording is under way, and its time is counted here."""
         self._stacks = Stacks()
+        self._passages = Passages()
+        own_modes.add(id(self))
 
+    @passes_through
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        caller: Any = sys._getframe(1)
+        if caller.f_code is HANDED_OVER:
+            func = original_of(func)
+            caller = caller.f_back.f_back
+            while caller.f_code.co_filename.endswith(UNCOUNTED):
+                # It was called through another sensor.
+                caller = caller.f_back
+        try:
+            return self._see(caller, func, args, kwargs)
+        except BaseException as exception:
+            hide_own_frames(exception)
+            raise
+
+    @passes_through
+    def _see(self, caller: FrameType, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call, and put it on the tape."""
         name = getattr(func, "__name__", None)
-        # `x.type()` is a reading, and `x.type(torch.LongTensor)` a cast.
-        if self.muted or self.failed or name in QUIET or (name == "type" and len(args) == 1 and not kwargs):
+        if self.muted:
             return func(*args, **kwargs)
+        levels = kwargs.get("_stacklevel", 0)
+        pass_on = self._passages.below(caller, levels - OUTER) if levels > OUTER else self._passages.at(caller)
+        # `x.type()` is a reading, and `x.type(torch.LongTensor)` a cast.
+        is_reading = name in QUIET or (name == "type" and len(args) == 1 and not kwargs)
+        if is_reading or self.failed or (is_closed() and self._misses()):
+            return pass_on(func, args, kwargs)
         if self.only_failures or self.resting:
-            return self._unless_it_fails(func, args, kwargs)
-        started = perf_counter()
-        call = versions = None
+            return self._unless_it_fails(caller, func, args, kwargs)
+        call = self._counted(self._begin, caller, func, args, kwargs)
         try:
-            call, versions = self._begin(func, args, kwargs)
-        except Exception as error:
-            self._give_up(error)
-        self.seconds += perf_counter() - started
-        try:
-            result = func(*args, **kwargs)
+            result = pass_on(func, args, kwargs)
         except BaseException as exception:
             if call is not None and isinstance(exception, Exception):
-                self._report(call, func, args, kwargs, exception)
-            hide_this_frame(exception)
+                self._report(call[0], func, args, kwargs, exception)
+            hide_own_frames(exception)
             raise
-        if call is not None and versions is not None:
-            started = perf_counter()
-            try:
-                self._finish(call, versions, result)
-            except Exception as error:
-                self._give_up(error)
-            self.seconds += perf_counter() - started
+        if call is not None:
+            self._counted(self._finish, *call, result)
         return result
 
-    def _unless_it_fails(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    @passes_through
+    def _unless_it_fails(self, caller: FrameType, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         try:
-            return func(*args, **kwargs)
+            return self._passages.at(caller)(func, args, kwargs)
         except BaseException as exception:
             if isinstance(exception, Exception):
-                try:
-                    call, _ = self._begin(func, args, kwargs)
-                except Exception as error:
-                    self._give_up(error)
-                else:
-                    self._report(call, func, args, kwargs, exception)
-            hide_this_frame(exception)
-            if exception.__traceback__ is not None:
-                hide_this_frame(exception)
+                call = self._guarded(self._begin, caller, func, args, kwargs)
+                if call is not None:
+                    self._report(call[0], func, args, kwargs, exception)
+            hide_own_frames(exception)
             raise
 
+    def _misses(self) -> bool:
+        """Calls go by unseen: what depends on them cannot be run again."""
+        self._guarded(self.listener.calls_missed)
+        return True
+
     def _begin(
-        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, caller: FrameType, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Call, list[tuple[torch.Tensor, int]]]:
         listener = self.listener
-        stack = self._stacks.of(sys._getframe(2))
+        stack = self._stacks.of(caller)
         tensors: list[torch.Tensor] = []
-        call = listener.tape.begin(func, args, kwargs, stack=stack, tensors=tensors, **listener.current())
+        call = listener.tape.begin(func, args, kwargs, stack=stack, tensors=tensors, **listener.current(caller))
         listener.call_began(call, tensors)
         return call, [(tensor, _version(tensor)) for tensor in tensors]
 
@@ -130,35 +160,65 @@ class CallSensor(TorchFunctionMode):
     def _report(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
         self.muted = True
         try:
-            self.listener.call_failed(call, func, args, kwargs, exception)
+            self._guarded(self.listener.call_failed, call, func, args, kwargs, exception)
         finally:
             self.muted = False
 
-    def _give_up(self, error: Exception) -> None:
-        if is_from_a_signal(error):
-            # It is the program's own, and only happens to come while we look.
-            raise error
-        self.failed = True
-        self.listener.sensor_failed("calls", error)
+    def _counted(self, look: Callable[..., T], *args: Any) -> T | None:
+        """Record, and count the time that it takes."""
+        began = thread_time()
+        self.is_counting = True
+        try:
+            return self._guarded(look, *args)
+        finally:
+            self.is_counting = False
+            self.seconds += thread_time() - began
+
+    def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
+        """Look, and never let a fault of ours reach the program."""
+        grad, state = torch.is_grad_enabled(), function_state()
+        set_function_state(WITHOUT_SUBCLASSES)
+        try:
+            return look(*args)
+        except BaseException as error:
+            torch._C._set_grad_enabled(grad)
+            if is_interrupt(error):
+                self.listener.interrupted()
+                raise
+            self.failed = True
+            self.listener.sensor_failed("calls", error)
+            return None
+        finally:
+            set_function_state(state)
 
     def start(self) -> None:
         """Begin to see calls, unless a mode of the program's own is running: its exit would take ours off instead."""
         self.resting = False
-        if not self.on and not self.failed and _only_devices_below():
+        if self.on or self.failed:
+            return
+        try:
+            if not _only_devices_below():
+                return
+            # All that may be missing in a torch comes before the first change to it.
+            self._from_numpy, self._apply = torch.from_numpy, vars(Function)["apply"]
+            self._shown, self._shown_apply = self._seen(self._from_numpy), self._whole(self._apply)
+            wrapping = self._wrapping()
             self.__enter__()  # type: ignore[no-untyped-call]
-            self._from_numpy = torch.from_numpy
-            self._shown = torch.from_numpy = self._seen(torch.from_numpy)
-            self._apply = vars(Function)["apply"]
-            self._shown_apply = Function.apply = self._whole(self._apply)  # type: ignore[method-assign]
-            VariableMeta.__call__ = self._wrapping()  # type: ignore[method-assign]
-            self._warned.start()
-            self.on = True
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            self.failed = True
+            self.listener.sensor_failed("calls", CannotStart("calls", "torch calls", error))
+            return
+        torch.from_numpy = self._shown
+        Function.apply = self._shown_apply  # type: ignore[method-assign]
+        VariableMeta.__call__ = wrapping  # type: ignore[method-assign]
+        self.on = True
 
     def stop(self) -> None:
         """Take the mode off, also from below modes of the program's own."""
         if not self.on:
             return
-        self._warned.stop()
         if torch.from_numpy is self._shown:
             torch.from_numpy = self._from_numpy
         if vars(Function)["apply"] is self._shown_apply:
@@ -177,14 +237,15 @@ class CallSensor(TorchFunctionMode):
         # Not there: it is on the stack of another thread, or its handler is running now. Then it only passes calls on.
         self.failed = self.failed or self.on
 
-    def _seen(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that torch does not show to modes, shown to this one."""
+    def _seen(self, func: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
+        """A function that torch does not show to modes, shown to this one, as called from so many frames outwards."""
 
+        @passes_through
         def shown(*args: Any, **kwargs: Any) -> Any:
             try:
-                return self.__torch_function__(func, (), args, kwargs)
+                return self._see(sys._getframe(depth), func, args, kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
 
         shown.__name__ = shown.__qualname__ = func.__name__
@@ -193,56 +254,51 @@ class CallSensor(TorchFunctionMode):
 
     def _wrapping(self) -> Callable[..., Any]:
         """`Variable(x)`, by which programs of old wrap all that they compute with: a new tensor in the same memory."""
-        shown = self._seen(_variable)
+        shown = self._seen(_variable, depth=2)
 
+        @passes_through
         def call(cls: Any, *args: Any, **kwargs: Any) -> Any:
             is_plain = cls is Variable and len(args) == 1 and isinstance(args[0], torch.Tensor)
             try:
                 return shown(*args, **kwargs) if is_plain else type.__call__(cls, *args, **kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
 
         return call
 
     def _whole(self, original: Any) -> Any:
         """A custom Function as one call: modes are shown only what its forward does, which has lost its backward."""
-        plain = original.__func__
+        # Up to torch 2.14 a class method of Python, from 2.15 on one of C, which is called with the class.
+        plain = getattr(original, "__func__", original)
 
+        @passes_through
         @functools.wraps(plain)
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                if self.muted or self.failed or self.only_failures or torch.compiler.is_compiling():
+                if self.muted or self.failed or self.only_failures or torch.compiler.is_compiling() or is_closed():
                     return plain(cls, *args, **kwargs)
-                return self._see_whole(CustomFunction(cls, plain), args, kwargs)
+                return self._see_whole(sys._getframe(1), CustomFunction(cls, plain), args, kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
 
         return classmethod(apply)
 
-    def _see_whole(self, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        call = versions = None
-        try:
-            call, versions = self._begin(run, args, kwargs)
-        except Exception as error:
-            self._give_up(error)
+    @passes_through
+    def _see_whole(self, caller: FrameType, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        call = self._guarded(self._begin, caller, run, args, kwargs)
         tape = self.listener.tape
         tape.depth += 1
         try:
-            result = run(*args, **kwargs)
+            result = self._passages.at(caller)(run, args, kwargs)
         except BaseException as exception:
-            hide_this_frame(exception)
-            if exception.__traceback__ is not None:
-                hide_this_frame(exception)
+            hide_own_frames(exception)
             raise
         finally:
             tape.depth -= 1
-        if call is not None and versions is not None:
-            try:
-                self._finish(call, versions, result)
-            except Exception as error:
-                self._give_up(error)
+        if call is not None:
+            self._guarded(self._finish, *call, result)
         return result
 
 

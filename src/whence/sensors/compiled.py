@@ -11,18 +11,21 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
+from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
 
 
 class Listener(Complaints, Protocol):
     def region_began(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def region_ended(self, region: Any, result: Any) -> None: ...
+    def tracing_began(self) -> list[Any]: ...
+    def tracing_ended(self, paused: list[Any]) -> None: ...
 
 
 class CompileSensor(Sensor):
     """Wraps `torch.compile`. Hooks and modes that dynamo would trace, or guard on, are off while compiled code runs."""
 
     name = "compile"
+    sees = "compiled code"
 
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
@@ -31,9 +34,31 @@ class CompileSensor(Sensor):
 
     def _attach(self) -> None:
         self._wrap(torch, "compile", self._wrap_compile)
+        for name in ("trace", "trace_module"):
+            self._wrap(torch.jit, name, self._wrap_tracer)
         dynamo = sys.modules.get("torch._dynamo.eval_frame")
         if dynamo is not None:
             self._watch_class(dynamo.OptimizedModule)
+
+    def _wrap_tracer(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A tracer names what it traces after the variables in the frames that it finds: ours are out of its way."""
+
+        def trace(*args: Any, **kwargs: Any) -> Any:
+            if self._inside or not self.on:
+                return original(*args, **kwargs)
+            self._inside = True
+            paused = self._guarded(self.listener.tracing_began)
+            try:
+                return original(*args, **kwargs)
+            except BaseException as exception:
+                hide_own_frames(exception)
+                raise
+            finally:
+                self._inside = False
+                if paused is not None:
+                    self._guarded(self.listener.tracing_ended, paused)
+
+        return trace
 
     def _watch_class(self, kind: type) -> None:
         if not getattr(vars(kind).get("__call__"), "__wrapped__", None):
@@ -50,12 +75,13 @@ class CompileSensor(Sensor):
         return compile
 
     def _watched(self, target: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        @passes_through
         @functools.wraps(compiled)
         def run(*args: Any, **kwargs: Any) -> Any:
             try:
                 return self._run(target, compiled, args, kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
 
         return run
@@ -66,11 +92,12 @@ class CompileSensor(Sensor):
             try:
                 return self._run(target, functools.partial(original, module), args, kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
 
         return __call__
 
+    @passes_through
     def _run(self, target: Any, compiled: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if self._inside or not self.on or torch.compiler.is_compiling():
             return compiled(*args, **kwargs)
@@ -81,7 +108,7 @@ class CompileSensor(Sensor):
             result = compiled(*args, **kwargs)
         except BaseException as exception:
             self._guarded(lambda: self.listener.region_ended(region[0], None))
-            hide_this_frame(exception)
+            hide_own_frames(exception)
             raise
         finally:
             self._inside = False

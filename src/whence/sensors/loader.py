@@ -15,14 +15,12 @@ from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as torch_dataloader
 
 from whence.sensors.calls import CallSensor
-from whence.sensors.sensor import Complaints, Postponed, Sensor, hide_this_frame
+from whence.sensors.sensor import Complaints, Postponed, Sensor, hide_own_frames
 from whence.source.sites import caller_frame, user_stack
 from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost
 from whence.tape.indices import listed, packed
 from whence.tape.randomness import Kept
-
-_Iterator = torch_dataloader._BaseDataLoaderIter
-_WorkerIterator = torch_dataloader._MultiProcessingDataLoaderIter
+from whence.torch_internals import LoaderIterator, WorkerIterator
 
 
 class Listener(Complaints, Protocol):
@@ -30,6 +28,7 @@ class Listener(Complaints, Protocol):
     calls: CallSensor
 
     def looking(self) -> AbstractContextManager[None]: ...
+    def workers_started(self) -> None: ...
     def fetch_began(self) -> None: ...
     def fetch_ended(self) -> None: ...
     def batch_arrived(self, batch: Batch, data: Any) -> None: ...
@@ -98,6 +97,7 @@ class LoaderSensor(Sensor):
     """Wraps methods of torch's loader while it is on. A batch passes through untouched."""
 
     name = "loader"
+    sees = "data loaders"
 
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
@@ -111,18 +111,18 @@ class LoaderSensor(Sensor):
 
     def _attach(self) -> None:
         self._wrap(DataLoader, "__init__", self._wrap_init)
-        self._wrap(_Iterator, "__init__", self._wrap_iterator_init)
-        self._wrap(_Iterator, "_reset", self._wrap_reset)
-        self._wrap(_Iterator, "_next_index", self._wrap_next_index)
-        self._wrap(_WorkerIterator, "_get_data", self._wrap_get_data)
-        self._wrap(_Iterator, "__next__", self._wrap_next)
+        self._wrap(LoaderIterator, "__init__", self._wrap_iterator_init)
+        self._wrap(LoaderIterator, "_reset", self._wrap_reset)
+        self._wrap(LoaderIterator, "_next_index", self._wrap_next_index)
+        self._wrap(WorkerIterator, "_get_data", self._wrap_get_data)
+        self._wrap(LoaderIterator, "__next__", self._wrap_next)
 
     def _wrap_init(self, original: Any) -> Any:
         def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:
             try:
                 original(loader, *args, **kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             stack = user_stack(caller_frame())
             self._guarded(self.listener.loaders.note_construction, loader, stack)
@@ -135,7 +135,7 @@ class LoaderSensor(Sensor):
             try:
                 original(iterator, loader, *args, **kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
 
         return __init__
@@ -149,8 +149,9 @@ class LoaderSensor(Sensor):
             try:
                 original(iterator, loader, first_iter)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
+            self._guarded(self.listener.workers_started)
 
         return _reset
 
@@ -161,7 +162,7 @@ class LoaderSensor(Sensor):
             try:
                 indices = original(iterator)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             now = rounds.get(id(iterator))
             if now is not None and now.is_quick:
@@ -177,7 +178,7 @@ class LoaderSensor(Sensor):
             try:
                 got = original(iterator)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             self._guarded(self._note_arrival, iterator, got)
             return got
@@ -199,7 +200,7 @@ class LoaderSensor(Sensor):
                 elif isinstance(exception, Exception):
                     self._guarded(self._note_failure, iterator, exception)
                 self._guarded(listener.fetch_ended)
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             now = rounds.get(id(iterator))
             if now is not None and now.is_quick:

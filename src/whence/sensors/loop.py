@@ -20,7 +20,7 @@ from torch.optim.lr_scheduler import (
 )
 
 from whence.ledgers.loop import Kind
-from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
+from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
 from whence.source.sites import Site, Stacks, caller_frame
 
 SCHEDULERS = (LRScheduler, ReduceLROnPlateau, SequentialLR, ChainedScheduler, CosineAnnealingWarmRestarts)
@@ -40,6 +40,7 @@ class LoopSensor(Sensor):
     """Wraps the methods that loops call. Each call passes through untouched, and is reported when it has gone well."""
 
     name = "loop"
+    sees = "checkpoints, schedulers and train/eval mode"
 
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
@@ -62,12 +63,13 @@ class LoopSensor(Sensor):
         # All others make a step while they are built.
         self._wrap(ReduceLROnPlateau, "__init__", self._reporting(Kind.SCHEDULE))
 
+    @passes_through
     def _elsewhere(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """In a thread of its own, as one that writes checkpoints, a call is within none of the others."""
         try:
             return original(*args, **kwargs)
         except BaseException as exception:
-            hide_this_frame(exception)
+            hide_own_frames(exception)
             raise
 
     def _announcing(self, kind: Kind) -> Callable[[Any], Any]:
@@ -84,7 +86,7 @@ class LoopSensor(Sensor):
                 try:
                     return original(*args, **kwargs)
                 except BaseException as exception:
-                    hide_this_frame(exception)
+                    hide_own_frames(exception)
                     raise
                 finally:
                     self._inside = not outermost
@@ -104,7 +106,7 @@ class LoopSensor(Sensor):
                 except BaseException as exception:
                     if outermost and kind in REFUSING and isinstance(exception, Exception):
                         self._guarded(self.listener.refused, exception)
-                    hide_this_frame(exception)
+                    hide_own_frames(exception)
                     raise
                 finally:
                     self._inside = not outermost
@@ -125,6 +127,7 @@ class OrderSensor(LoopSensor):
     """
 
     name = "order"
+    sees = "gradient clearing, clipping and scaling"
 
     def _attach(self) -> None:
         self._wrap(Optimizer, "zero_grad", self._reporting(Kind.CLEAR))
@@ -142,7 +145,7 @@ class OrderSensor(LoopSensor):
             try:
                 result = original(_noting(parameters, seen), *args, **kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             stack = self._stacks.of(caller_frame())
             self._guarded(self.listener.loop_event, Kind.CLIP, stack, (parameters, seen, *args), kwargs, result)

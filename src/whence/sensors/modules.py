@@ -1,4 +1,8 @@
-"""Sees modules: where each was built, which one is running, and which one raised without a torch call having done so."""
+"""Sees modules: where each was built, which one is running, and which one raised without a torch call having done so.
+
+Only the outermost module has a hook while it runs. Hooks on all of them would add a frame to the stack
+for each level, and would be traced with the model. Which module makes a call is read off the stack.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,16 @@ import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
 
-from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
-from whence.source.sites import Site, is_library, is_own, user_stack
-from whence.tape.scopes import ModuleBook, Scope
+from whence.sensors.sensor import Complaints, Sensor, hide_own_frames
+from whence.source.sites import Site, is_library, is_own, user_stack, variable, variables
+from whence.tape.scopes import ModuleBook, Scope, parts_of, weights_within
 
 # With a function mode on the stack these take another path through their code, and give another result:
 # nn.TransformerEncoder's inference fast path differs by 2.4 at padded positions.
 FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
 MODULE_FILE = torch_module.__file__
+MODULE_CALL = nn.Module._call_impl.__code__
 
 OFTEN = 64
 """Calls of modules after which it is asked whether they are worth it, in programs that make no steps."""
@@ -46,12 +51,17 @@ class Listener(Complaints, Protocol):
 
 class ModuleSensor(Sensor):
     name = "modules"
+    sees = "modules and the calls they make"
 
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
         self.listener = listener
-        self._paused_by: nn.Module | None = None
+        self._has_paused = False
         self._root: nn.Module | None = None
+        self._root_frame = 0
+        """The identity of the frame in which the outermost module's call runs."""
+        self._within: dict[tuple[int, int], Scope] = {}
+        """Modules within the outermost one that made calls, by their identity and their caller's."""
         self._aside: tuple[nn.Module, OrderedDict[int, Any]] | None = None
         """The outermost module while it runs alone with a hook, and its hooks as they were before."""
         self._usual: dict[int, Scope] = {}
@@ -72,12 +82,43 @@ class ModuleSensor(Sensor):
         )
         self._undo += [before.remove, after.remove, self._take_back]
 
+    # the module that makes a call
+
+    def scope_at(self, frame: FrameType | None) -> Scope | None:
+        """The module whose forward makes the call that is made in a frame."""
+        scope = self.listener.scope
+        if scope is None:
+            return None
+        callers: list[nn.Module] = []
+        while frame is not None and id(frame) != self._root_frame:
+            if frame.f_code is MODULE_CALL and isinstance(called := variable(frame, "self"), nn.Module):
+                callers.append(called)
+            frame = frame.f_back
+        for module in reversed(callers) if frame is not None else ():
+            scope = self._scope_within(module, scope)
+        return scope
+
+    def _scope_within(self, module: nn.Module, caller: Scope) -> Scope:
+        key = id(module), id(caller)
+        known = self._within.get(key)
+        if known is None or known.ref() is not module:
+            known = self._within[key] = self._scope_of(module, caller)
+        return known
+
+    def _scope_of(self, module: nn.Module, caller: Scope | None, **more: Any) -> Scope:
+        modules = self.listener.modules
+        stack = modules.built_at(module)
+        built = stack[0] if stack and modules.times_built_inside(stack[0]) else None
+        return Scope(weakref.ref(module), type(module).__name__, caller, module.training, built, **more)
+
+    # where modules are built
+
     def _wrap_init(self, original: Any) -> Any:
         def __init__(module: nn.Module, *args: Any, **kwargs: Any) -> None:
             try:
                 original(module, *args, **kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             builder = _constructor(module)
             self._guarded(self._note_construction, module, user_stack(builder))
@@ -94,7 +135,7 @@ class ModuleSensor(Sensor):
             try:
                 original(module, *args, **kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             self._guarded(self._note_copy, module)
 
@@ -106,8 +147,8 @@ class ModuleSensor(Sensor):
         for _ in range(MOST_SETSTATES):
             if frame is None:
                 return
-            if frame.f_code is copy._reconstruct.__code__ and frame.f_locals.get("y") is module:  # type: ignore[attr-defined]
-                self.listener.modules.note_copy(module, frame.f_locals["x"], user_stack(frame))
+            if frame.f_code is copy._reconstruct.__code__ and variable(frame, "y") is module:  # type: ignore[attr-defined]
+                self.listener.modules.note_copy(module, variables(frame)["x"], user_stack(frame))
                 return
             frame = frame.f_back
 
@@ -116,7 +157,7 @@ class ModuleSensor(Sensor):
             try:
                 original(module, *args, **kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             self._guarded(self._note_registration, args[1] if len(args) > 1 else kwargs.get("param"))
 
@@ -128,41 +169,44 @@ class ModuleSensor(Sensor):
         if isinstance(tensor, torch.Tensor) and stack and stack[0].function != "__init__":
             self.listener.modules.note_registration(tensor, stack)
 
+    # the outermost module
+
     def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self.calls += 1
-        # While nothing is recorded only the outermost module is of interest.
-        if self._root is None or self.listener.recording():
-            self._guarded(self._come_in, module, args)
+        if self._root is None:
+            self._guarded(self._come_in, module, args, sys._getframe(1))
 
-    def _come_in(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def _come_in(self, module: nn.Module, args: tuple[Any, ...], frame: FrameType) -> None:
         listener, usual = self.listener, self._usual.get(id(module))
+        self._root_frame = id(_call_of_module(frame))
         is_known = usual is not None and usual.ref() is module and usual.training is module.training
         if is_known and listener.scope is None and listener.enters_as_ever(module, args):
             self._root, listener.scope = module, usual
-            if not listener.recording():
-                self._step_aside(module)
-        elif listener.recording():
-            self._enter(module, args)
         else:
             self._root = module
-            self._enter_alone(module, args)
-
-    def _enter_alone(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        """The outermost module, while nothing is recorded: what it is given may change that."""
-        listener = self.listener
-        # Recording may have ended within another one.
-        is_outermost = listener.scope is None
-        self._enter(module, args)
-        if is_outermost and listener.scope is not None:
-            if len(self._usual) >= MOST_USUAL:
-                self._usual.clear()
-            self._usual[id(module)] = listener.scope
-        if self.on and not listener.recording():
+            self._enter(module, args, frame)
+        if self.on:
             self._step_aside(module)
 
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], frame: FrameType) -> None:
+        """What the outermost module is given may begin a recording."""
+        listener = self.listener
+        listener.modules.note_root(module)
+        self._within.clear()
+        called_from = user_stack(frame) if listener.recording() else ()
+        direct = bool(called_from) and _is_called_directly(frame)
+        scope = listener.scope = self._scope_of(module, None, called_from=called_from, is_called_directly=direct)
+        if not called_from:
+            if len(self._usual) >= MOST_USUAL:
+                self._usual.clear()
+            self._usual[id(module)] = scope
+        listener.module_entered(module, args)
+        if listener.recording() and _takes_fast_path(module):
+            self._has_paused = listener.pause_calls()
+
     def _step_aside(self, module: nn.Module) -> None:
-        """With a global hook every module takes the long way through its call. What is within the outermost one is of no interest
-        while nothing is recorded: that one has a hook of its own for as long as it runs, and the global ones are off."""
+        """With a global hook every module takes the long way through its call. What is within the
+        outermost one needs none: that one has a hook of its own while it runs, and the global ones are off."""
         state = vars(module)
         own, always = state.get("_forward_hooks"), state.get("_forward_hooks_always_called")
         if own is None or always is None:
@@ -200,51 +244,25 @@ class ModuleSensor(Sensor):
             self._come_back()
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], _result: Any) -> None:
-        self._guarded(self._go_out, module, args, sys._getframe(1))
+        if module is self._root:
+            self._guarded(self._go_out, module, args, sys._getframe(1))
 
     def _go_out(self, module: nn.Module, args: tuple[Any, ...], frame: FrameType) -> None:
-        root, exception = self._root, sys.exception()
-        if module is root:
-            self._root = None
-            if self._aside is not None:
-                self._come_back()
-        elif root is not None and not self.listener.recording():
-            return
+        self._root = None
+        if self._aside is not None:
+            self._come_back()
+        listener, exception = self.listener, sys.exception()
         raised = exception if isinstance(exception, Exception) and _raised_below(exception, frame) else None
-        self._leave(module, args, raised)
-
-    def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        listener = self.listener
-        if listener.scope is None:
-            listener.modules.note_root(module)
-        outer = listener.scope
-        called_from = user_stack(sys._getframe(2)) if outer is None and listener.recording() else ()
-        stack = listener.modules.built_at(module)
-        built = stack[0] if stack and listener.modules.times_built_inside(stack[0]) else None
-        direct = bool(called_from) and _is_called_directly(sys._getframe(2))
-        kind = type(module).__name__
-        listener.scope = Scope(weakref.ref(module), kind, outer, module.training, built, called_from, direct)
-        self._announce(module, args)
-
-    def _announce(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        self.listener.module_entered(module, args)
-        fast = isinstance(module, FAST_PATHS) and not module.training
-        if fast and self._paused_by is None and self.listener.pause_calls():
-            self._paused_by = module
-
-    def _leave(self, module: nn.Module, args: tuple[Any, ...], raised: Exception | None) -> None:
         try:
             if raised is not None:
-                self.listener.module_failed(module, args, raised)
+                listener.module_failed(module, args, raised)
         finally:
-            scope = self.listener.scope
-            if scope is not None:
-                self.listener.scope = scope.parent if scope.ref() is module else _left(scope, module)
-            if self._paused_by is module:
-                self._paused_by = None
-                self.listener.resume_calls()
-            if self.calls >= OFTEN and self.listener.scope is None and not self.listener.recording():
-                self.listener.entered_often()
+            listener.scope = None
+            if self._has_paused:
+                self._has_paused = False
+                listener.resume_calls()
+            if self.calls >= OFTEN and not listener.recording():
+                listener.entered_often()
 
 
 class _Exit(functools.partial[None]):
@@ -260,9 +278,20 @@ class _Exit(functools.partial[None]):
 def _do_nothing(*_: Any) -> None: ...
 
 
-def _left(scope: Scope, module: nn.Module) -> Scope | None:
-    """Where the program is once a module is left that is further out; here, if it was never entered."""
-    return next((each.parent for each in scope.lineage() if each.module is module), scope)
+def _takes_fast_path(module: nn.Module) -> bool:
+    """Tell whether a module has a layer that may take its inference fast path now."""
+    layers = (each for each in parts_of(module) if isinstance(each, FAST_PATHS) and not each.training)
+    return any(
+        not torch.is_grad_enabled() or not any(weight.requires_grad for weight in weights_within(each))
+        for each in layers
+    )
+
+
+def _call_of_module(frame: FrameType) -> FrameType | None:
+    """The frame of the module's call that a hook runs in: torch calls hooks from a function within."""
+    while frame.f_code is not MODULE_CALL and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def _is_called_directly(frame: FrameType | None) -> bool:
@@ -280,6 +309,6 @@ def _raised_below(exception: Exception, call: FrameType) -> bool:
 def _constructor(module: nn.Module) -> FrameType | None:
     """The frame that builds the module: the first one outside the module's own `__init__` methods."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is module:
+    while frame is not None and frame.f_code.co_name == "__init__" and variable(frame, "self") is module:
         frame = frame.f_back
     return frame

@@ -13,8 +13,9 @@ from torch.compiler import is_dynamo_compiling
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
-from whence.source.sites import Site, caller_frame, user_stack
+from whence.sensors.gate import is_closed
+from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
+from whence.source.sites import Site, caller_frame, user_stack, variable
 
 
 class Listener(Complaints, Protocol):
@@ -24,10 +25,12 @@ class Listener(Complaints, Protocol):
     def evaluation_began(self, optimizer: Optimizer) -> None: ...
     def evaluation_ended(self, optimizer: Optimizer) -> None: ...
     def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> None: ...
+    def step_unseen(self, steps: int) -> None: ...
 
 
 class OptimizerSensor(Sensor):
     name = "optimizer"
+    sees = "optimizer steps"
 
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
@@ -51,9 +54,8 @@ class OptimizerSensor(Sensor):
 
     def _attach(self) -> None:
         self._wrap(Optimizer, "__init__", self._wrap_init)
-        before = register_optimizer_step_pre_hook(self._before)
-        after = register_optimizer_step_post_hook(self._after)
-        self._undo += [before.remove, after.remove]
+        self._undo.append(register_optimizer_step_pre_hook(self._before).remove)
+        self._undo.append(register_optimizer_step_post_hook(self._after).remove)
 
     def _wrap_init(self, original: Any) -> Any:
         def __init__(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
@@ -63,11 +65,11 @@ class OptimizerSensor(Sensor):
             except BaseException as exception:
                 if isinstance(exception, Exception):
                     self._guarded(self.listener.optimizer_refused, exception, used_up)
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             builder: Any = caller_frame()
             while builder is not None and builder.f_code.co_name == "__init__":
-                if builder.f_locals.get("self") is not optimizer:
+                if variable(builder, "self") is not optimizer:
                     break
                 builder = builder.f_back
             self._guarded(lambda: self._note_built(optimizer, user_stack(builder)))
@@ -98,12 +100,13 @@ class OptimizerSensor(Sensor):
         return args, {**kwargs, "closure": wrapped}
 
     def _evaluating(self, optimizer: Optimizer, closure: Callable[[], Any]) -> Callable[[], Any]:
+        @passes_through
         def evaluate() -> Any:
             self._guarded(self.listener.evaluation_began, optimizer)
             try:
                 result = closure()
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
             self._guarded(lambda: self.listener.evaluation_ended(optimizer))
             return result
@@ -117,9 +120,17 @@ class OptimizerSensor(Sensor):
     def _after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         if is_dynamo_compiling():
             return
-        self._guarded(self._count, optimizer, sys._getframe(1))
+        if is_closed():
+            self._advance(optimizer)
+            self.listener.step_unseen(self.steps)
+        else:
+            self._guarded(self._count, optimizer, sys._getframe(1))
 
     def _count(self, optimizer: Optimizer, frame: FrameType | None) -> None:
+        self._advance(optimizer)
+        self.listener.step_ended(optimizer, self.steps, frame)
+
+    def _advance(self, optimizer: Optimizer) -> None:
         """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together. One that comes later goes on from there."""
         ref, count = self._last
         if ref is None or ref() is not optimizer:
@@ -130,7 +141,6 @@ class OptimizerSensor(Sensor):
         count[0] += 1
         if count[0] > self.steps:
             self.steps = count[0]
-        self.listener.step_ended(optimizer, self.steps, frame)
 
 
 def _is_at_end(thing: Any, depth: int = 3) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-from whence.source.sites import is_own
+from whence.source.sites import PASSAGE, is_own
 
 
 class CannotRun(Exception):
@@ -186,4 +186,4 @@ def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
 
 def _is_ours(code: CodeType) -> bool:
     """Whence's own code, and the machinery by which it finds a module to run."""
-    return is_own(code.co_filename) or code is runpy._get_module_details.__code__  # type: ignore[attr-defined]
+    return is_own(code.co_filename) or code.co_name == PASSAGE or code is runpy._get_module_details.__code__  # type: ignore[attr-defined]

@@ -9,7 +9,12 @@ from threading import get_ident
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeVar
 
-from whence.tape.batches import is_from_a_signal
+import torch
+
+from whence.sensors.gate import is_closed
+from whence.source.interrupts import is_interrupt
+from whence.source.sites import PASSAGE, is_own
+from whence.torch_internals import WITHOUT_SUBCLASSES, function_state, set_function_state
 
 T = TypeVar("T")
 
@@ -18,15 +23,31 @@ class Complaints(Protocol):
     """Who is told that a sensor failed."""
 
     def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
+    def interrupted(self) -> None: ...
 
 
-def hide_this_frame(exception: BaseException) -> None:
-    """Take the frame that handles an exception out of its traceback.
+class CannotStart(Exception):
+    """This torch lacks something that a sensor attaches itself to."""
+
+    def __init__(self, sensor: str, sees: str, error: BaseException) -> None:
+        version = str(torch.__version__).partition("+")[0]
+        reason = f"{type(error).__name__}: {error}"
+        super().__init__(f"{sees}: the {sensor} sensor could not start on torch {version} ({reason})")
+
+
+def hide_own_frames(exception: BaseException) -> None:
+    """Take our frames out of the traceback of an exception that is passing through them.
 
     A bare `raise` behind this does not enter the frame again: the traceback looks as if we had not been there.
     """
-    if exception.__traceback__ is not None:
-        exception.__traceback__ = exception.__traceback__.tb_next
+    traceback = exception.__traceback__
+    while traceback is not None and _is_ours(traceback.tb_frame.f_code):
+        traceback = traceback.tb_next
+    exception.__traceback__ = traceback
+
+
+def _is_ours(code: CodeType) -> bool:
+    return code.co_name == PASSAGE or is_own(code.co_filename)
 
 
 UNCOUNTED = "#importlib._bootstrap"
@@ -37,6 +58,19 @@ UNCOUNTED = "#importlib._bootstrap"
 def uncounted(code: CodeType) -> CodeType:
     """The same code, in frames that `stacklevel` passes over: a warning of torch's is about the line that it is about without us."""
     return code.replace(co_filename=code.co_filename + UNCOUNTED)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+PASS_THROUGH: set[CodeType] = set()
+"""The code by which calls of the program go through sensors: the only code of ours that the program runs below."""
+
+
+def passes_through(function: F) -> F:
+    """Declare that the program runs below a function. Warnings do not count its frame."""
+    made: Any = function
+    made.__code__ = uncounted(made.__code__)
+    PASS_THROUGH.add(made.__code__)
+    return function
 
 
 class Postponed:
@@ -63,6 +97,8 @@ class Sensor:
     """A thing that listens to torch. It sees only the thread that it was started in."""
 
     name = "sensor"
+    sees = "anything"
+    """What the report names as not watched where the sensor cannot start."""
 
     def __init__(self, complaints: Complaints) -> None:
         self._complaints = complaints
@@ -73,10 +109,19 @@ class Sensor:
         self.postponed = NOTHING
 
     def start(self) -> None:
-        if not self.on:
-            self._thread = get_ident()
-            self.on = True
+        """Attach to torch. A sensor that cannot costs itself and no other: it detaches and is reported."""
+        if self.on or self.failed:
+            return
+        self._thread = get_ident()
+        self.on = True
+        try:
             self._attach()
+        except BaseException as error:
+            self.stop()
+            if not isinstance(error, Exception) or is_interrupt(error):
+                raise
+            self.failed = True
+            self._complaints.sensor_failed(self.name, CannotStart(self.name, self.sees, error))
 
     def stop(self) -> None:
         self.on = False
@@ -87,39 +132,58 @@ class Sensor:
         raise NotImplementedError
 
     def _wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Replace a method until the sensor stops."""
-        original = vars(owner)[name]
+        """Replace a method until the sensor stops. One that a class inherits is put into the class itself."""
+        original = _found_in(owner, name)
         made = make(original)
         if isinstance(made, FunctionType):
-            made.__code__ = uncounted(made.__code__)
+            passes_through(made)
         ours = functools.wraps(original)(made)
         for place, known_as in ((owner, name), *_home_of(owner, original)):
             self._put(place, known_as, original, ours)
 
     def _put(self, owner: Any, name: str, original: Any, ours: Any) -> None:
+        is_inherited = name not in vars(owner)
         setattr(owner, name, ours)
 
         def undo() -> None:
             # If the program has put something of its own there since, that stays, and calls ours, which only passes on.
-            if vars(owner)[name] is ours:
+            if vars(owner).get(name) is not ours:
+                return
+            if is_inherited:
+                delattr(owner, name)
+            else:
                 setattr(owner, name, original)
 
         self._undo.append(undo)
 
     def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
         """Look, and never let a fault of ours reach the program."""
-        if self.failed or get_ident() != self._thread:
+        if self.failed or get_ident() != self._thread or is_closed():
             return None
+        grad, state = torch.is_grad_enabled(), function_state()
+        set_function_state(WITHOUT_SUBCLASSES)
         try:
             if self.postponed.at is not None:
                 self.postponed.take()
             return look(*args)
-        except Exception as error:
-            if is_from_a_signal(error):
+        except BaseException as error:
+            torch._C._set_grad_enabled(grad)
+            if is_interrupt(error):
+                # It is the program's own, and only happens to come while we look.
+                self._complaints.interrupted()
                 raise
             self.failed = True
             self._complaints.sensor_failed(self.name, error)
             return None
+        finally:
+            set_function_state(state)
+
+
+def _found_in(owner: Any, name: str) -> Any:
+    for each in getattr(owner, "__mro__", (owner,)):
+        if name in vars(each):
+            return vars(each)[name]
+    raise AttributeError(f"{owner.__name__} has no {name}")
 
 
 def _home_of(owner: Any, original: Any) -> Iterator[tuple[ModuleType, str]]:

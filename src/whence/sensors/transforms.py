@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, Protocol
 
 import torch
-from torch._functorch import apis, eager_transforms
 
-from whence.sensors.sensor import Complaints, Sensor, hide_this_frame
+from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
 from whence.tape.transform import Transform
+from whence.torch_internals import apis, are_transforms_active, eager_transforms
 
 PLACES = ((eager_transforms, "grad_and_value_impl"), (apis, "vmap_impl"))
 """Where `torch.func.grad` and its like end up, however they were imported."""
@@ -23,6 +23,7 @@ class Listener(Complaints, Protocol):
 
 class TransformSensor(Sensor):
     name = "transforms"
+    sees = "torch.func transforms"
 
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
@@ -39,28 +40,29 @@ class TransformSensor(Sensor):
             try:
                 return self._run(name, original, args, kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
 
         return transform
 
+    @passes_through
     def _run(self, name: str, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         gradients = name == PLACES[0][1]
-        within = self._running is not None or torch._C._are_functorch_transforms_active()
+        within = self._running is not None or are_transforms_active()
         if within or torch.compiler.is_compiling():
             if self._running is not None:
                 self._running.gradients = self._running.gradients or gradients
             try:
                 return original(*args, **kwargs)
             except BaseException as exception:
-                hide_this_frame(exception)
+                hide_own_frames(exception)
                 raise
         now = self._running = Transform(name, args, kwargs, torch.get_rng_state(), gradients)
         self._guarded(self.listener.transform_began, now)
         try:
             result = original(*args, **kwargs)
         except BaseException as exception:
-            hide_this_frame(exception)
+            hide_own_frames(exception)
             raise
         finally:
             self._running = None

@@ -1,20 +1,40 @@
-"""Sees that nothing happens any more: neither the program nor any process that it started is running."""
+"""Notices that a program hangs, and has the record saved while steps go by.
+
+Its thread is invisible to the program: `threading` does not know it, no signal is delivered to it,
+and it does not exist while the program forks, as Python 3.12 and later warn about a fork in a
+process with several threads.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
-import time
+import weakref
+from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable
+from os import getpid
+from time import monotonic, process_time, sleep
 from typing import Any, Protocol
 
-from whence.sensors.sensor import Complaints
+from whence.sensors.processes import Activity, activity_of_all
+from whence.sensors.sensor import CannotStart, Complaints
 from whence.source.sites import user_stack
 
 INTERVAL_SECONDS = 1.0
+SAVE_SECONDS = 3.0
 IDLE_SHARE = 0.02
 """Of one processor: what a program that waits in a loop with a time limit takes."""
+QUEUED_SHARE = 0.1
+"""Of the time: what threads that wake up for a moment wait for a processor, on a machine that
+others use as well."""
+RUNNING_SHARE = 0.25
+"""Of the inspections: how often a thread of a hanging program may be caught running or waiting for
+a disk."""
+SLACK_SECONDS = 0.05
+PATIENCE_SECONDS = 5.0
+"""How long the end of the thread is waited for, on a machine that is very busy."""
 
 
 class Listener(Complaints, Protocol):
@@ -22,79 +42,196 @@ class Listener(Complaints, Protocol):
 
 
 class Watchdog:
-    """A thread of its own. It looks at the clock and at the time that was computed, and then at the line that the program is at."""
-
-    def __init__(self, listener: Listener, patience: float) -> None:
+    def __init__(self, listener: Listener, patience: float, save: Callable[[], None] = lambda: None) -> None:
         self.listener = listener
         self.patience = patience
-        self._thread: threading.Thread | None = None
-        self._over = threading.Event()
-        self._watched = 0
+        self._save = save
+        self._life: _Life | None = None
+        self._on = False
+        self._owner = 0
+        self._watched: int | None = None
+        self._saved = 0.0
+        self._has_reported = False
 
     def start(self) -> None:
-        if self._thread is None and threading.current_thread() is threading.main_thread():
-            self._watched = threading.get_ident()
-            self._over.clear()
-            self._thread = threading.Thread(target=self._watch, name="whence-watchdog", daemon=True)
-            self._thread.start()
+        if not self._on:
+            self._on, self._owner, self._saved = True, getpid(), monotonic()
+            # Only where the main thread waits does the program hang; the record is saved in any
+            # case.
+            main = threading.main_thread().ident
+            self._watched = main if get_ident() == main else None
+            _watchdogs.add(self)
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Start the thread again if a fork has ended it.
+
+        Called at events that come often: it costs next to nothing.
+        """
+        if self._life is None and self._on and getpid() == self._owner:
+            life = self._life = _Life()
+            try:
+                start_new_thread(self._live, (life,))
+            except RuntimeError as error:
+                # The system gives no more threads.
+                self._life, self._on = None, False
+                self.listener.sensor_failed("watchdog", CannotStart("watchdog", "hangs", error))
 
     def stop(self) -> None:
-        self._over.set()
-        thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout=1.0)
+        self._on = False
+        _watchdogs.discard(self)
+        self._end()
 
-    def _watch(self) -> None:
-        since, used = time.monotonic(), _computed()
-        while not self._over.wait(min(INTERVAL_SECONDS, self.patience / 4)):
-            now, computed = time.monotonic(), _computed()
-            if computed - used > IDLE_SHARE * (now - since) + 0.05:
-                since, used = now, computed
-            elif now - since > self.patience and self._stands():
+    def pause(self) -> None:
+        """End the thread before a fork, unless it is the one that forks or is busy with a report."""
+        life = self._life
+        if life is not None and not life.is_reporting and getpid() == self._owner:
+            self._end()
+
+    def _end(self) -> None:
+        life, self._life = self._life, None
+        if life is not None and getpid() == self._owner:
+            life.end()
+
+    def _live(self, life: _Life) -> None:
+        try:
+            life.begin()
+            self._watch(life)
+        except BaseException as error:
+            # Nothing of a thread of ours may be printed by Python, whatever state the interpreter
+            # is in.
+            if life is self._life:
+                self.listener.sensor_failed("watchdog", error)
+        finally:
+            life.gone.release()
+
+    def _watch(self, life: _Life) -> None:
+        interval = min(INTERVAL_SECONDS, self.patience / 4)
+        still = Stillness(self.patience, interval)
+        while not life.ends_within(interval):
+            now = monotonic()
+            if now - self._saved >= SAVE_SECONDS:
+                self._saved = now
+                self._save()
+            if self._watched is None or self._has_reported:
+                continue
+            seconds = still.lasts(now, life.native)
+            if seconds is not None and self._stands(life, interval):
+                self._has_reported = life.is_reporting = True
                 try:
-                    self.listener.stands_still(self._watched, now - since)
+                    self.listener.stands_still(self._watched, seconds)
                 except Exception as error:
                     self.listener.sensor_failed("watchdog", error)
-                return
+                finally:
+                    life.is_reporting = False
+                    # Something may have asked `threading` for the current thread, which makes an
+                    # entry for it.
+                    getattr(threading, "_active", {}).pop(get_ident(), None)
 
-    def _stands(self) -> bool:
-        """Only now, when nothing moves, are the program's frames looked at."""
+    def _stands(self, life: _Life, interval: float) -> bool:
+        """Only now, when nothing moves, are the program's frames inspected."""
         place = self._place()
-        return bool(place) and not self._over.wait(INTERVAL_SECONDS) and self._place() == place
+        return bool(place) and not life.ends_within(interval) and self._place() == place
 
     def _place(self) -> Any:
-        frame = sys._current_frames().get(self._watched)
+        frame = sys._current_frames().get(self._watched or 0)
         return tuple((site.f_code, site.f_lineno) for site in user_stack(frame))
 
 
-def _computed() -> float:
-    """Seconds that this process and all below it have computed, as far as the system tells."""
-    return time.process_time() + sum(map(_computed_by, _children(os.getpid())))
+class _Life:
+    """One thread, from its start to its end."""
+
+    __slots__ = ("_wake", "gone", "is_reporting", "native")
+
+    def __init__(self) -> None:
+        self._wake = allocate_lock()
+        self._wake.acquire()
+        self.gone = allocate_lock()
+        self.gone.acquire()
+        self.is_reporting = False
+        self.native = 0
+
+    def begin(self) -> None:
+        """The first thing in the new thread: signals are the program's threads' business, `sigwait`
+        included."""
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self.native = get_native_id()
+
+    def ends_within(self, seconds: float) -> bool:
+        return self._wake.acquire(timeout=seconds)
+
+    def end(self) -> None:
+        """Wake the thread and wait until the system has no such thread any more."""
+        self._wake.release()
+        if self.native == get_native_id():
+            return
+        until = monotonic() + PATIENCE_SECONDS
+        if self.gone.acquire(timeout=PATIENCE_SECONDS):
+            while os.path.exists(f"/proc/self/task/{self.native}") and monotonic() < until:
+                sleep(0.0001)
 
 
-def _children(pid: int, deepest: int = 3) -> list[int]:
-    found: list[int] = []
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return found
-    for thread in threads:
-        try:
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                below = [int(each) for each in file.read().split()]
-        except OSError:
-            continue
-        found += below
-        if deepest:
-            found += [each for child in below for each in _children(child, deepest - 1)]
-    return found
+class Stillness:
+    """For how long neither the program nor a process that it belongs with has computed, or wanted
+    to.
+
+    A process that others keep from running computes little, but its threads are ready to run. That
+    is no stillness. Nor is it one if this thread itself was woken late: the whole process was
+    stopped, or starved.
+    """
+
+    def __init__(self, patience: float, interval: float) -> None:
+        self._patience = patience
+        self._interval = interval
+        self._last = self._since = monotonic()
+        self._used = process_time()
+        self._base: dict[int, Activity] | None = None
+        self._checks = self._running = 0
+
+    def lasts(self, now: float, own_thread: int) -> float | None:
+        """The seconds, if they are more than the patience; None if something computes, or if that
+        cannot be known."""
+        was_late, self._last = now - self._last > self._interval + INTERVAL_SECONDS, now
+        if was_late or process_time() - self._used > self._allowed(IDLE_SHARE, now):
+            self._begin(now, None)
+            return None
+        # The system is asked about threads and processes only where this one does not compute
+        # anyway.
+        sample = activity_of_all(own_thread)
+        base = self._base
+        if sample is None or base is None or sample.keys() != base.keys() or self._is_at_work(base, sample, now):
+            self._begin(now, sample)
+            return None
+        self._checks += 1
+        self._running += any(each.is_running for each in sample.values())
+        if now - self._since <= self._patience:
+            return None
+        if self._running > RUNNING_SHARE * self._checks:
+            self._begin(now, sample)
+            return None
+        return now - self._since
+
+    def _is_at_work(self, base: dict[int, Activity], sample: dict[int, Activity], now: float) -> bool:
+        run = sum(max(0.0, each.computed - base[pid].computed) for pid, each in sample.items())
+        queued = sum(max(0.0, each.queued - base[pid].queued) for pid, each in sample.items())
+        return run > self._allowed(IDLE_SHARE, now) or queued > self._allowed(QUEUED_SHARE, now)
+
+    def _allowed(self, share: float, now: float) -> float:
+        return share * (now - self._since) + SLACK_SECONDS
+
+    def _begin(self, now: float, sample: dict[int, Activity] | None) -> None:
+        self._since, self._used, self._base = now, process_time(), sample
+        self._checks = self._running = 0
 
 
-def _computed_by(pid: int) -> float:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    ticks: Callable[[str], int] = os.sysconf
-    return (int(fields[11]) + int(fields[12])) / ticks("SC_CLK_TCK")
+_watchdogs: weakref.WeakSet[Watchdog] = weakref.WeakSet()
+
+
+def _pause_before_fork() -> None:
+    for each in list(_watchdogs):
+        each.pause()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_pause_before_fork)

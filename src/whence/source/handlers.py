@@ -12,7 +12,7 @@ from enum import Enum, auto
 from types import FrameType
 from typing import Any
 
-from whence.source.sites import RUNNER, Site, is_library, is_own
+from whence.source.sites import RUNNER, Site, is_library, is_own, variables
 from whence.source.text import function_node, parent_of
 
 EXPECTING = ("raises", "assertRaises", "assertRaisesRegex")
@@ -131,7 +131,7 @@ def _takes(handler: ast.ExceptHandler, exception: BaseException, frame: FrameTyp
 
 def _look_up(node: ast.expr, frame: FrameType) -> Any:
     if isinstance(node, ast.Name):
-        for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+        for names in (variables(frame), frame.f_globals, vars(builtins)):
             if node.id in names:
                 return names[node.id]
     if isinstance(node, ast.Attribute):

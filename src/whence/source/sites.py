@@ -28,6 +28,8 @@ OWN_PROGRAMS = OWN_FOLDER + "cases" + os.sep
 DEEPEST_STACK = 12
 MOST_STACKS = 2048
 COMPILED = (".pyx", ".pxd", ".pxi")
+PASSAGE = "<passed on by whence>"
+"""The name of functions that pass a call on and have the file of whoever made it: no part of the program."""
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -61,10 +63,10 @@ def is_library(filename: str) -> bool:
     path = os.path.abspath(filename)
     if path.startswith(OWN_PROGRAMS):
         return False
-    if path.startswith(OWN_FOLDER):
+    if path.startswith((OWN_FOLDER, *LIBRARY_FOLDERS)):
+        # Nearly all files are these: links are followed for the others only.
         return True
-    real = os.path.realpath(path)
-    return path.startswith(LIBRARY_FOLDERS) or real.startswith(LIBRARY_FOLDERS) or _packages_of(path) is not None
+    return os.path.realpath(path).startswith(LIBRARY_FOLDERS) or _packages_of(path) is not None
 
 
 @cache
@@ -168,17 +170,28 @@ def variables(frame: FrameType) -> dict[str, Any]:
     return found
 
 
+def variable(frame: FrameType, name: str) -> Any:
+    """One local variable of a frame, as it is now."""
+    names = frame.f_locals
+    found = names.get(name)
+    if frame.f_code.co_flags & inspect.CO_OPTIMIZED and isinstance(names, dict) and sys.gettrace() is None:
+        names.clear()
+    return found
+
+
 def let_go() -> None:
     """Empty the copies of variables that looking at running frames has left in them."""
-    for frame in frames_from(sys._getframe(1)):
-        if not is_library(frame.f_code.co_filename):
-            variables(frame)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != RUNNER:
+        variables(frame)
+        frame = frame.f_back
 
 
 def frames_from(frame: FrameType | None) -> Iterator[FrameType]:
     """The frames of the program from here outwards."""
     while frame is not None and frame.f_code.co_filename != RUNNER:
-        yield frame
+        if frame.f_code.co_name != PASSAGE:
+            yield frame
         frame = frame.f_back
 
 
@@ -196,7 +209,8 @@ def frames_in(traceback: TracebackType | None) -> list[FrameType]:
     """The frames that an exception has come through, innermost first."""
     found: list[FrameType] = []
     while traceback is not None:
-        found.append(traceback.tb_frame)
+        if traceback.tb_frame.f_code.co_name != PASSAGE:
+            found.append(traceback.tb_frame)
         traceback = traceback.tb_next
     return found[::-1]
 
@@ -206,7 +220,7 @@ def sites_in(traceback: TracebackType | None) -> list[Site]:
     found: list[Site] = []
     while traceback is not None:
         frame = traceback.tb_frame
-        if not is_library(frame.f_code.co_filename):
+        if not is_library(frame.f_code.co_filename) and frame.f_code.co_name != PASSAGE:
             found.append(Site(frame.f_code, traceback.tb_lasti, traceback.tb_lineno, frame.f_globals))
         traceback = traceback.tb_next
     return found[::-1]
@@ -224,7 +238,9 @@ def user_stack(frame: FrameType | None) -> tuple[Site, ...]:
     foreign = False
     while frame is not None and len(found) < DEEPEST_STACK:
         filename = frame.f_code.co_filename
-        if not is_library(filename):
+        if frame.f_code.co_name == PASSAGE:
+            pass
+        elif not is_library(filename):
             found.append(Site.of(frame, is_indirect=foreign and not found))
         elif filename == RUNNER:
             break
@@ -246,7 +262,9 @@ class Stacks:
         foreign = False
         while frame is not None and len(frames) < DEEPEST_STACK:
             code = frame.f_code
-            if not is_library(code.co_filename):
+            if code.co_name == PASSAGE:
+                pass
+            elif not is_library(code.co_filename):
                 frames.append(frame)
                 # No other code and no other globals can come to have these numbers: the sites keep them alive.
                 key += (id(code), frame.f_lasti, id(frame.f_globals))

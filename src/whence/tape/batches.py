@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, IterableDataset
-from torch.utils.data._utils import signal_handling
 
 from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
@@ -40,7 +39,7 @@ class Form:
         if type(data) is not self._flat or len(data) != len(self.signature):
             return False
         for leaf, (_, shape, dtype) in zip(data, self.signature):  # noqa: B905 (as long as each other: see above)
-            if type(leaf) is not Tensor or leaf.shape != shape or leaf.dtype is not dtype:
+            if type(leaf) is not Tensor or leaf.is_nested or leaf.shape != shape or leaf.dtype is not dtype:
                 return False
         return True
 
@@ -50,7 +49,7 @@ class Form:
         if signature != self.signature:
             self.signature = signature
         flat = type(data) in (list, tuple) and len(data) == len(signature) == len(leaves)
-        self._flat = type(data) if flat and all(type(each) is torch.Tensor for each in data) else None
+        self._flat = type(data) if flat and all(map(_is_plain, data)) else None
         self.paths = tuple(path for path, leaf in leaves if isinstance(leaf, Tensor))
 
     def tensors(self, data: Any) -> Sequence[Tensor]:
@@ -224,7 +223,16 @@ def _gather(tree: Any, path: str, found: list[tuple[str, Any]]) -> None:
 
 def signature_of(leaves: Iterable[tuple[str, Any]]) -> tuple[Any, ...]:
     """Shapes and types of a batch's leaves: what decides whether an earlier tape can stand for it."""
-    return tuple([(path, leaf.shape, leaf.dtype) for path, leaf in leaves if _has_form(leaf)])
+    return tuple([(path, _shape_of(leaf), leaf.dtype) for path, leaf in leaves if _has_form(leaf)])
+
+
+def _is_plain(leaf: Any) -> bool:
+    return type(leaf) is torch.Tensor and not leaf.is_nested
+
+
+def _shape_of(leaf: Any) -> Any:
+    """Nested tensors have none."""
+    return () if isinstance(leaf, torch.Tensor) and leaf.is_nested else leaf.shape
 
 
 def _has_form(leaf: Any) -> bool:
@@ -262,11 +270,3 @@ class LoaderBook:
         self.current = Batch(info, info.batches, indices, info.form.signature, worker, streams)
         info.batches += 1
         return self.current
-
-
-def is_from_a_signal(error: BaseException) -> bool:
-    """torch's loader raises from a signal handler when a worker has died: wherever the program is, and be it in our own code."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback is not None and traceback.tb_frame.f_code.co_filename == signal_handling.__file__

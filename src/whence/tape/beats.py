@@ -110,6 +110,10 @@ class Beats:
                 return beat
         return None
 
+    def last_sites(self) -> tuple[Site | None, Site | None]:
+        """Where the last backward and the last step were called for."""
+        return self._backwards[-1][2] if self._backwards else None, self._steps[-1][2] if self._steps else None
+
     def last_backwards(self) -> list[Site]:
         """Where the last two were called for, the later one first."""
         return [_shown(each).site for each in list(self._backwards)[:-3:-1]]

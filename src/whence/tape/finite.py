@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 
 import torch
 from torch.optim import Optimizer
 
+from whence.devices import reads_are_free
+from whence.tape.readable import PLAIN, is_readable
 from whence.tape.replay import trouble_in
+from whence.torch_internals import check_finite_and_unscale_, foreach_norm, foreach_sub
 
 
 def weights_of(optimizer: Optimizer) -> list[torch.Tensor]:
-    """The weights that an optimizer is about to change."""
-    return [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+    """The weights that an optimizer is about to change, as far as their gradients can be read."""
+    weights = (each for group in optimizer.param_groups for each in group["params"])
+    return [each for each in weights if type(each) in PLAIN and type(each.grad) in PLAIN]
 
 
 def gradients_of(weights: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    return [each.grad for each in weights if each.grad is not None]
+    return [each.grad for each in weights if each.grad is not None and type(each.grad) in PLAIN]
 
 
 @functools.cache
@@ -33,7 +38,7 @@ def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
     torch's own check for loss scaling reads each tensor once and writes back what it read: with a scale of one that
     changes no bit, and on `.data` it counts as no change. Where it cannot look, each tensor is looked at by itself.
     """
-    return are_finite([each.data for each in tensors if each is not None])
+    return are_finite([each.data for each in tensors if each is not None and is_readable(each)])
 
 
 def are_finite(plain: list[torch.Tensor]) -> bool:
@@ -42,7 +47,7 @@ def are_finite(plain: list[torch.Tensor]) -> bool:
         return True
     found, one = _signal(plain[0].device)
     try:
-        torch._amp_foreach_non_finite_check_and_unscale_(plain, found, one)
+        check_finite_and_unscale_(plain, found, one)
         if found.item():
             _signal.cache_clear()
             return False
@@ -50,4 +55,41 @@ def are_finite(plain: list[torch.Tensor]) -> bool:
     except (RuntimeError, NotImplementedError):
         # Sparse or complex ones, several devices, an expanded gradient that shares its memory. Some may have been read already.
         _signal.cache_clear()
+        device = plain[0].device
+        if not reads_are_free(device) and all(each.device == device for each in plain):
+            # One read for all of them, as each waits for the device.
+            flag = torch.zeros((), device=device)
+            _raise_by_norms(plain, flag)
+            return not flag.item()
         return not any(trouble_in(each) for each in plain)
+
+
+def raise_flag(tensors: list[torch.Tensor], flag: torch.Tensor, one: torch.Tensor) -> None:
+    """Make a flag nonzero if something is not finite. All are on one device, and nothing is read from it."""
+    try:
+        check_finite_and_unscale_(tensors, flag, one)
+    except (RuntimeError, NotImplementedError):
+        # Older kernels for CUDA do not take bfloat16, MPS may have none, and none takes what is sparse or complex.
+        _raise_by_norms(tensors, flag)
+
+
+def _raise_by_norms(tensors: list[torch.Tensor], flag: torch.Tensor) -> None:
+    plain = [each for each in map(_as_floats, tensors) if each is not None and each.numel()]
+    if plain:
+        norms = foreach_norm(plain, math.inf)
+        # A number minus itself is zero unless it is NaN or Inf, and what is finite in float64 need not be in float32.
+        rests = [each.reshape(()).float() for each in foreach_sub(norms, norms)]
+        flag.add_(torch.stack(rests).isfinite().all().logical_not())
+
+
+def _as_floats(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The numbers of a tensor as floats in plain memory; None where it has none that a norm takes."""
+    if tensor.layout is torch.sparse_coo:
+        tensor = tensor._values()
+    elif tensor.layout is not torch.strided:
+        tensor = tensor.values()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if not tensor.is_floating_point() or tensor.is_meta:
+        return None
+    return tensor if tensor.dtype.itemsize > 1 else tensor.float()

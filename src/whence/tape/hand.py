@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from whence.source.sites import Site
+from whence.tape.readable import is_readable
 from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Value
+from whence.torch_internals import TreeSpec, copy_all_, tree_flatten, tree_unflatten
 
 MOST_NODES = 500
 MOST_CALLS_UP = 24
@@ -80,7 +81,7 @@ def copied(tensors: Sequence[torch.Tensor], room: list[torch.Tensor]) -> list[to
             for one, other in zip(room, tensors, strict=True)
         )
     ):
-        torch._foreach_copy_(room, list(tensors))
+        copy_all_(room, list(tensors))
         return room
     return [each.detach().clone() for each in tensors]
 
@@ -182,6 +183,7 @@ def weights_under(loss: torch.Tensor) -> list[torch.Tensor]:
 def _state(weight: torch.Tensor) -> Any:
     """Something that changes when a weight is changed in place, `.data` included."""
     try:
-        return weight._version, float(weight.detach().reshape(-1)[0])
+        first = float(weight.detach().reshape(-1)[0]) if is_readable(weight) else 0.0
+        return weight._version, first
     except (RuntimeError, ValueError, IndexError):
         return -1

@@ -16,9 +16,11 @@ from typing import Any
 
 import torch
 
+from whence.devices import AnyRandomState, random_state
 from whence.tape.batches import Batch, BatchLeaf, leaves_of
 from whence.tape.hand import Hand, copied
 from whence.tape.handles import Handle, handles_in
+from whence.tape.readable import is_readable
 from whence.tape.slices import BACKWARDS, is_final, is_random, is_within_backward, may_draw, needed_calls
 from whence.tape.tape import Call, Tape, Value, flatten
 
@@ -38,7 +40,7 @@ class Mark:
 
     kind: str
     number: int
-    state: torch.Tensor
+    state: AnyRandomState
 
 
 @dataclass(eq=False, slots=True)
@@ -68,6 +70,16 @@ class Pass:
     """An outermost module ran in it with gradients on."""
     is_familiar: bool = False
     """There are recorded ones like it already that can stand for it."""
+    variables: dict[Value, torch.Tensor] | None = None
+    """What the program's variables held when backward began, where that was noted: by now they may hold something else."""
+    is_over: bool = False
+    """It is looked into after its end, as its values were read late."""
+    has_leaves: bool = True
+    """Whether what it was given was kept until then."""
+    is_approximate: bool = False
+    """The weights that it had are gone, and others stand in for them."""
+    structure: tuple[str, ...] = ()
+    """The end of the graph that its loss had."""
 
     def is_leaf(self, value: Value) -> bool:
         """True for what the pass was given and did not compute."""
@@ -120,7 +132,7 @@ class PassBook:
         self._entries = MOST_ENTRIES
         """Of outermost modules in a pass, if that was always the same number."""
         self.hand = Hand()
-        self._after_backward: torch.Tensor | None = None
+        self._after_backward: AnyRandomState | None = None
         self._running: Call | None = None
         """The last backward that has begun: it comes on the tape when it has ended."""
         self.watched = False
@@ -128,6 +140,9 @@ class PassBook:
         self._changed: list[Value] = []
         """What they change."""
         self._handles: dict[Value, Handle] = {}
+        self._loose_in: list[Score] | None = None
+        self._loose: list[tuple[Value, Handle]] = []
+        """Of which scores these were collected."""
         self._alike: dict[int, tuple[int, int]] = {}
         """By the structure of passes up to a backward: how many were kept, and the length of the tape at the last."""
         self._familiar: deque[tuple[int, int]] = deque()
@@ -151,19 +166,30 @@ class PassBook:
 
     def forget(self) -> None:
         """Let go of everything of the program's."""
-        self.scores, self._changed = [], []
+        self.scores, self._changed, self._loose, self._loose_in = [], [], [], None
         self._handles = {}
         self.current = Pass(0, self.tape.count, False)
+
+    def loosen(self) -> None:
+        """An exception is on its way: whoever handles it may need the memory that only this pass holds."""
+        now = self.current
+        now.held = {value: each for value, each in now.held.items() if each.requires_grad and each.is_leaf}
+        now.deliveries, now.entries, now.before, now.copies = [], [], {}, {}
+        self._handles = {}
 
     def renew(self, step: int) -> None:
         """The same for a pass that is not recorded after another that was not: what was kept of that is let go."""
         now = self.current
         now.step, now.backwards, now.trained = step, 0, False
         if self.watched:
-            with torch.no_grad():
-                now.copies = self._copies(now.copies)
+            self.copy_changed()
         if now.deliveries or now.entries or now.marks or now.recorded or self._draws:
             self._begin_again()
+
+    def copy_changed(self) -> None:
+        """Keep what passes change in place as it is now."""
+        with torch.no_grad():
+            self.current.copies = self._copies(self.current.copies)
 
     def _begin_again(self) -> None:
         now = self.current
@@ -174,7 +200,7 @@ class PassBook:
 
     def _copies(self, room: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
         """Of what passes change in place, where there is room for it."""
-        changed = {id(tensor): tensor for _, tensor in self.changed_leaves() if _bytes(tensor) < LARGEST_COPY}
+        changed = {id(tensor): tensor for _, tensor in self.changed_leaves() if _is_small(tensor)}
         spare = list(room.values()) if room.keys() == changed.keys() else []
         return dict(zip(changed, copied(list(changed.values()), spare), strict=True))
 
@@ -184,17 +210,17 @@ class PassBook:
             self.current.recorded = self.current.late = True
             self.current.first = self.tape.count
 
-    def mark(self, kind: str, state: torch.Tensor | None = None) -> None:
+    def mark(self, kind: str, state: AnyRandomState | None = None) -> None:
         """Keep the random state, unless the passes that can be replayed draw no random numbers."""
         if not self.current.recorded and not self._draws:
             return
-        state = torch.get_rng_state() if state is None else state
+        state = random_state() if state is None else state
         self.current.marks.append(Mark(kind, self.tape.count, state))
 
     def backward_ended(self) -> None:
         """Where no optimizer says when its gradients are used, what comes from here on may be the next pass."""
         if self.hand.on and self._draws:
-            self._after_backward = torch.get_rng_state()
+            self._after_backward = random_state()
 
     def deliver(self, batch: Batch, data: Any) -> None:
         """Of batches that nothing came of no more are kept than a recorded pass has, as it is for its replay that they are."""
@@ -247,7 +273,7 @@ class PassBook:
                 if is_data(tensor) or tensor.is_leaf:
                     now.held.setdefault(value, tensor)
                 is_weight = tensor.requires_grad and tensor.is_leaf
-                if changes and value not in now.before and not is_weight and _bytes(tensor) < LARGEST_COPY:
+                if changes and value not in now.before and not is_weight and _is_small(tensor):
                     now.before[value] = tensor.detach().clone()
 
     def note_update(self, weights: Sequence[torch.Tensor]) -> None:
@@ -255,13 +281,14 @@ class PassBook:
         now = self.current
         if not now.recorded or now.is_gone:
             return
-        now.is_gone = 2 * sum(map(_bytes, (*now.used.values(), *weights))) > MOST_USED
+        size = 2 * sum(map(_bytes, (*now.used.values(), *weights)))
+        now.is_gone = size > MOST_USED or not all(map(is_readable, weights))
         if now.is_gone:
             now.used = {}
             return
         for weight in weights:
             now.before.setdefault(self.tape.value_of(weight), weight.detach().clone())
-            if weight.grad is not None:
+            if weight.grad is not None and is_readable(weight.grad):
                 now.used[id(weight)] = weight.grad.detach().clone()
 
     def note_handles(self, frames: list[FrameType]) -> None:
@@ -314,7 +341,7 @@ class PassBook:
         )
         self.watched = self.watched or bool(score.changed)
         self._most_batches = max(self._most_batches, len(score.batches))
-        self._draws = self._draws or any(may_draw(call) for call in calls if call.phase != "optimizer")
+        self._draws = self._draws or _draws_for_losses(calls, ended)
         self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
         counts = {len(each.entries) for each in self.scores}
         self._entries = max(counts) if len(counts) == 1 and 0 not in counts else MOST_ENTRIES
@@ -327,6 +354,19 @@ class PassBook:
         self._familiar.append((ended.first, self.tape.count))
         if len(self._familiar) > ENOUGH_ALIKE:
             self.tape.forget_between(*self._familiar.popleft())
+
+    def loose_handles(self) -> Sequence[tuple[Value, Handle]]:
+        """Variables that hold what a pass is given and neither a batch nor an input of a module brings."""
+        if self._loose_in is not self.scores:
+            self._loose_in = self.scores
+            self._loose = [
+                (value, handle)
+                for score in self.scores
+                for value, handle in score.handles.items()
+                if not (isinstance(value.leaf, BatchLeaf) and value.leaf.batch in score.batches)
+                and not any(value in entry for entry in score.entries)
+            ]
+        return self._loose
 
     def changed_leaves(self) -> list[tuple[Value, torch.Tensor]]:
         """Tensors from outside that passes change in place before backward: running statistics, states."""
@@ -343,6 +383,15 @@ def _deciding(calls: Sequence[Call], ended: Pass) -> Sequence[Call]:
     return needed_calls(calls, losses, ended.is_leaf, backward=False)
 
 
+def _draws_for_losses(calls: Sequence[Call], ended: Pass) -> bool:
+    """Whether losses depend on random numbers: the seed that a loader draws for its epoch does not count."""
+    if not any(may_draw(call) for call in calls if call.phase != "optimizer"):
+        return False
+    losses = [value for call in calls if call.name in BACKWARDS for value in call.operands]
+    needed = needed_calls(calls, losses, ended.is_leaf, backward=False, draws=False)
+    return any(may_draw(call) for call in needed)
+
+
 def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value, torch.Tensor]]:
     """Each with the value that it has after its last change."""
     found: dict[int, tuple[Value, torch.Tensor]] = {}
@@ -355,6 +404,11 @@ def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value
             if tensor is not None and from_outside and not tensor.requires_grad and tensor.is_floating_point():
                 found[id(tensor)] = after, tensor
     return list(found.values())
+
+
+def _is_small(tensor: torch.Tensor) -> bool:
+    """Whether there is room for a copy."""
+    return is_readable(tensor) and _bytes(tensor) < LARGEST_COPY
 
 
 def is_data(thing: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from whence.tape.passes import changes_something
+from whence.tape.readable import is_readable
 from whence.tape.replay import trouble_in
 from whence.tape.tape import Call, Tape, Value
 
@@ -38,7 +39,12 @@ class Preparation:
         given = {each: before.get(each, each.tensor) for each in call.operands}
         tensors = [each for each in given.values() if each is not None]
         size = _size(tensors)
-        if len(tensors) == len(given) and not any(map(trouble_in, tensors)) and self._bytes + size <= MOST_BYTES:
+        if (
+            len(tensors) == len(given)
+            and all(map(is_readable, tensors))
+            and not any(map(trouble_in, tensors))
+            and self._bytes + size <= MOST_BYTES
+        ):
             self.tape.copies |= {value: each.detach().clone() for value, each in given.items() if each is not None}
             self._bytes += size
             self._kept += 1
@@ -49,7 +55,7 @@ def _size(tensors: list[torch.Tensor]) -> int:
 
 
 def _can_be_bad(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
+    return is_readable(tensor) and tensor.is_floating_point() and tensor.layout is torch.strided and tensor.numel() > 0
 
 
 def _is_bad(tensor: torch.Tensor | None) -> bool:

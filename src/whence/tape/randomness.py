@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from whence.devices import random_state, restore_random_state
 from whence.source.sites import is_library
 
 LEARNING = 8
@@ -65,7 +66,7 @@ def restore(kept: Kept) -> None:
 
 def _streams_of(dataset: Any) -> Iterator[Stream]:
     yield Stream(random.getstate, random.setstate)
-    yield Stream(torch.get_rng_state, torch.set_rng_state)
+    yield Stream(random_state, restore_random_state)
     if (numpy := sys.modules.get("numpy")) is not None:
         yield Stream(numpy.random.get_state, numpy.random.set_state)
     parts = list(_parts(dataset))
@@ -92,13 +93,13 @@ def _parts(thing: Any) -> list[Any]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """numpy's states are tuples or dicts with arrays in them, of which `==` does not give one answer."""
+    """numpy's states are tuples or dicts with arrays in them, and those of accelerators are nested: `==` gives no answer."""
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
     if isinstance(one, dict):
         return all(_same(one[key], other[key]) for key in one)
     if hasattr(one, "dtype"):
         return bool((one == other).all())
-    if isinstance(one, tuple) and any(hasattr(each, "dtype") for each in one):
+    if isinstance(one, tuple) and any(hasattr(each, "dtype") or isinstance(each, tuple) for each in one):
         return all(map(_same, one, other))
     return bool(one == other)

@@ -6,19 +6,20 @@ gradients of their own; what the pass changes in place is copied first; the rand
 
 from __future__ import annotations
 
-import contextlib
-import io
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
 import torch
 
+from whence.devices import restore_random_state
 from whence.tape.batches import BatchLeaf
+from whence.tape.native import run_native, runs_only_torch
 from whence.tape.passes import Mark, Pass, Score, delivered
-from whence.tape.quiet import quiet_warnings
+from whence.tape.quiet import Untouched
+from whence.tape.readable import is_readable
 from whence.tape.slices import BACKWARDS, is_random, needed_calls
 from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves, node_of
 
@@ -62,13 +63,13 @@ class Run:
 
 
 def trouble_in(tensor: Any) -> str:
-    """Empty if all elements are finite; else "nan" if one is NaN, else "inf"."""
-    if not isinstance(tensor, torch.Tensor) or not (tensor.is_floating_point() or tensor.is_complex()):
+    """Empty if all elements are finite, or cannot be read; else "nan" if one is NaN, else "inf"."""
+    if not is_readable(tensor) or not (tensor.is_floating_point() or tensor.is_complex()):
         return ""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided:
         tensor = tensor.coalesce()._values() if tensor.layout is torch.sparse_coo else tensor.values()
-    if tensor.is_meta or tensor.numel() == 0 or bool(torch.isfinite(tensor).all()):
+    if tensor.numel() == 0 or bool(torch.isfinite(tensor).all()):
         return ""
     return "nan" if bool(torch.isnan(tensor).any()) else "inf"
 
@@ -125,7 +126,7 @@ def plan_from(
             if number < len(now.entries) and place < len(now.entries[number]):
                 return now.entries[number][place]
         if value in score.handles:
-            return score.handles[value].follow(frames)
+            return score.handles[value].follow(frames) if now.variables is None else now.variables.get(value)
         return None
 
     for value in {*score.handles, *entered, *(each for call in score.calls for each in call.operands)}:
@@ -176,15 +177,9 @@ def _aligned(recorded: Sequence[Mark], now: Sequence[Mark]) -> tuple[Mark, ...]:
     return tuple(found)
 
 
-@contextmanager
-def leaving_no_trace() -> Iterator[None]:
-    """Random state, grad mode, warnings and what custom Functions print are as before."""
-    state = torch.get_rng_state()
-    try:
-        with torch.enable_grad(), quiet_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        torch.set_rng_state(state)
+def leaving_no_trace() -> Untouched:
+    """Run PyTorch's own operations, with gradients, and leave everything as it was."""
+    return Untouched(gradients=True)
 
 
 def replay(
@@ -246,6 +241,9 @@ class _Player:
         self._copied_memory = frozenset(value.storage for value in self._copied if value.storage)
 
     def play(self, precision: ExitStack) -> None:
+        for call in self.plan.calls:
+            if not runs_only_torch(call.func):
+                raise Unreplayable(f"{call.name} is not PyTorch's own: it runs only in a child process")
         ends = _last_uses(self.plan.calls) if self.only is not None else {}
         marks = list(self.plan.marks)
         autocast = None
@@ -253,7 +251,7 @@ class _Player:
             if self.until is not None and call.number > self.until.number:
                 return
             while marks and marks[0].number <= call.number:
-                torch.set_rng_state(marks.pop(0).state)
+                restore_random_state(marks.pop(0).state)
             if call.autocast != autocast:
                 precision.close()
                 autocast = call.autocast
@@ -281,7 +279,7 @@ class _Player:
             self.at_backward(call, self.run)
         with torch.set_grad_enabled(call.grad_mode and self.gradients):
             try:
-                result = call.func(*args, **kwargs)
+                result = run_native(call.func, args, kwargs)
             except Exception as exception:
                 self.run.raised = call, exception.with_traceback(None)
                 return False
@@ -316,6 +314,8 @@ class _Player:
         live = self.substitute.get(value)
         if live is None:
             live = self.plan.resolve(value)
+        if not is_readable(live):
+            raise Unreplayable(f"a tensor {tuple(value.shape)} whose values cannot be read")
         tensor = live.detach()
         if value in self._copied or value.storage in self._copied_memory:
             tensor = tensor.clone()

@@ -12,6 +12,7 @@ from torch import nn
 
 from whence.source.sites import Site
 from whence.tape.tape import storage_of
+from whence.torch_internals import BatchNorm, Dropout
 
 
 @dataclass(eq=False, slots=True)
@@ -172,7 +173,7 @@ class ModuleBook:
         return {
             id(child): (parent, name)
             for root in self._built
-            for parent in (root.modules() if id(root) in self._root_ids else (root,))
+            for parent in (parts_of(root) if id(root) in self._root_ids else (root,))
             for name, child in parent._modules.items()
             if child is not None
         }
@@ -216,10 +217,38 @@ class ModuleBook:
         return None
 
 
+def parts_of(module: nn.Module) -> Iterator[nn.Module]:
+    """A module and all that are in it. Its own `modules` may be a method of the program's."""
+    pending, seen = [module], set[int]()
+    while pending:
+        each = pending.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            below = vars(each).get("_modules") or {}
+            pending += [part for part in reversed(below.values()) if isinstance(part, nn.Module)]
+
+
+def weights_within(module: nn.Module) -> Iterator[torch.Tensor]:
+    """The parameters of a module and of all that are in it, each once."""
+    seen = set[int]()
+    for part in parts_of(module):
+        for each in (vars(part).get("_parameters") or {}).values():
+            if each is not None and id(each) not in seen:
+                seen.add(id(each))
+                yield each
+
+
+def buffers_within(module: nn.Module) -> Iterator[torch.Tensor]:
+    """The same for buffers."""
+    for part in parts_of(module):
+        yield from (each for each in (vars(part).get("_buffers") or {}).values() if each is not None)
+
+
 def has_modes(module: nn.Module) -> bool:
     """Whether training mode makes a difference to what a module itself does."""
-    if isinstance(module, nn.modules.dropout._DropoutNd):
-        return module.p > 0
+    if isinstance(module, Dropout):
+        return bool(module.p > 0)
     if isinstance(module, nn.RNNBase | nn.MultiheadAttention):
         return module.dropout > 0
-    return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats
+    return isinstance(module, BatchNorm) and module.track_running_stats

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
-
 from whence.tape.tape import Call, CustomFunction, Value, flatten
+from whence.torch_internals import graph_task
 
 BACKWARDS = ("backward", "grad")
 RANDOM = (
@@ -26,7 +25,7 @@ def is_final(call: Call) -> bool:
 
 def is_within_backward() -> bool:
     """Whether autograd is running in this thread: what runs now is a hook, or the backward of a Function."""
-    return torch._C._current_graph_task_id() >= 0
+    return graph_task() >= 0
 
 
 def is_random(call: Call) -> bool:

@@ -11,8 +11,11 @@ from typing import Any, Final
 
 import torch
 
+from whence.devices import kinds
 from whence.source.sites import Site
 from whence.tape.batches import Batch, BatchLeaf
+from whence.tape.readable import is_readable
+from whence.torch_internals import forced_eager
 
 MOST_CALLS = 20_000
 MOST_MARKS = 256
@@ -165,7 +168,7 @@ class CompiledRegion:
         target = self._target()
         if target is None:
             raise RuntimeError("the compiled function is gone")
-        with torch.compiler.set_stance("force_eager"):
+        with forced_eager():
             if isinstance(target, torch.nn.Module):
                 return torch.func.functional_call(target, weights, args, kwargs)
             return target(*args, **kwargs)
@@ -213,11 +216,19 @@ CONSTANTS = (int, float, complex, bool, str, bytes, type(None), slice, torch.dty
              torch.memory_format, torch.layout)  # fmt: skip
 
 
+ARRAYS: Final = frozenset({"numpy", "pandas", "jax", "jaxlib"})
+
+
 def _describe(thing: Any) -> Any:
-    if isinstance(thing, (*CONSTANTS, type)) or (type(thing).__module__ == "numpy" and getattr(thing, "ndim", 1) == 0):
+    if isinstance(thing, (*CONSTANTS, type)):
         return thing
-    shape, dtype = getattr(thing, "shape", None), getattr(thing, "dtype", None)
-    described = f"{type(thing).__name__} {tuple(shape)} {dtype}" if shape is not None else type(thing).__name__
+    described = type(thing).__name__
+    if type(thing).__module__.partition(".")[0] in ARRAYS:
+        # Any other object may compute what it is asked for.
+        if getattr(thing, "ndim", 1) == 0:
+            return thing
+        shape = getattr(thing, "shape", None)
+        described += f" {tuple(shape)} {getattr(thing, 'dtype', None)}" if shape is not None else ""
     return Foreign(type(thing).__name__, described, id(thing), _base_of(thing), _numbers_of(thing))
 
 
@@ -253,7 +264,9 @@ class Tape:
         self.depth = 0
         """How many calls that are on the tape as one are running around the present one."""
         self._values: dict[int, Value] = {}
-        self._forget = self._gone
+        self._dead: list[Any] = []
+        """Tensors that are gone since somebody looked. A function of Python would run wherever one goes,
+        and a signal that arrives in it would be lost: this list takes them in by a method of C."""
         self._arrived: deque[Arrival] = deque()
         """The last batches, if nobody has asked since they came."""
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Batch, str]] = {}
@@ -272,8 +285,9 @@ class Tape:
             return
         given = call.operands[-1 if call.name in WRITES else 0]
         tensor = given.tensor
-        if tensor is None or not given.dtype.is_floating_point or tensor.is_meta or call.outputs[0].dtype is torch.bool:
+        if not is_readable(tensor) or not given.dtype.is_floating_point or call.outputs[0].dtype is torch.bool:
             return
+        assert tensor is not None
         numbers = tensor.detach().reshape(-1)
         finite = numbers[torch.isfinite(numbers)]
         lost = finite[finite != finite.trunc()]
@@ -292,7 +306,11 @@ class Tape:
     def note_blend(self, call: Call) -> None:
         """A call that resized something: did it make fractions of whole numbers?"""
         given, made = (each[0].tensor if each else None for each in (call.operands, call.outputs))
-        if call.site is None or given is None or made is None or given.is_meta or not given.is_floating_point():
+        if call.site is None or not is_readable(given) or not is_readable(made):
+            return
+        assert given is not None
+        assert made is not None
+        if not given.is_floating_point():
             return
         between = made.detach()[made.detach() != made.detach().trunc()]
         if between.numel() and bool((given == given.trunc()).all()):
@@ -327,6 +345,8 @@ class Tape:
         return None
 
     def _enter(self, tensor: torch.Tensor, call: Call | None) -> Value:
+        if self._dead:
+            self._forget_dead()
         key = id(tensor)
         value = Value(
             shape=_shape_of(tensor),
@@ -335,15 +355,17 @@ class Tape:
             requires_grad=tensor.requires_grad,
             storage=storage_of(tensor),
             call=call,
-            ref=weakref.KeyedRef(tensor, self._forget, key),
+            ref=weakref.KeyedRef(tensor, self._dead.append, key),
         )
         self._values[key] = value
         return value
 
-    def _gone(self, reference: weakref.KeyedRef[int, torch.Tensor]) -> None:
-        held = self._values.get(reference.key)
-        if held is not None and held.ref is reference:
-            del self._values[reference.key]
+    def _forget_dead(self) -> None:
+        while self._dead:
+            reference: weakref.KeyedRef[int, torch.Tensor] = self._dead.pop()
+            held = self._values.get(reference.key)
+            if held is not None and held.ref is reference:
+                del self._values[reference.key]
 
     def begin(
         self,
@@ -494,7 +516,7 @@ def _forget(call: Call) -> None:
 
 
 def _autocast() -> tuple[str, torch.dtype] | None:
-    for device in ("cpu", "cuda"):
+    for device in ("cpu", *kinds()):
         if torch.is_autocast_enabled(device):
             return device, torch.get_autocast_dtype(device)
     return None

@@ -6,14 +6,15 @@ On copies it computes values. Neither touches a tensor of the program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from whence.tape.quiet import quiet_warnings
+from whence.tape.native import run_native
+from whence.tape.quiet import Untouched
+from whence.tape.readable import is_readable
 from whence.tape.tape import Call, Foreign, Value, flatten, map_leaves
 
 Shape = tuple[int, ...]
@@ -38,21 +39,15 @@ class Outcome:
         return [tuple(each.shape) for each in flatten(self.result) if isinstance(each, torch.Tensor)]
 
 
-@contextmanager
-def aside() -> Iterator[None]:
-    """Leave no trace: random state, grad mode and warnings are as before."""
-    state = torch.get_rng_state()
-    try:
-        with torch.no_grad(), quiet_warnings():
-            yield
-    finally:
-        torch.set_rng_state(state)
+def aside() -> Untouched:
+    """Run PyTorch's own operations, without gradients, and leave everything as it was."""
+    return Untouched(gradients=False)
 
 
 def _attempt(func: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
     with aside():
         try:
-            return Outcome(result=func(*args, **kwargs))
+            return Outcome(result=run_native(func, args, kwargs))
         except Exception as exception:
             return Outcome(exception=exception.with_traceback(None))
 
@@ -94,7 +89,11 @@ def try_values(
     """Run a call on copies of its live operands, each passed through `mend` first. `mend` must not change in place."""
 
     def replace(thing: Any) -> Any:
-        return mend(thing).detach().clone() if isinstance(thing, torch.Tensor) else thing
+        if not isinstance(thing, torch.Tensor):
+            return thing
+        if not is_readable(thing):
+            raise CannotTry("a tensor whose values cannot be read")
+        return mend(thing).detach().clone()
 
     with aside():
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -25,12 +26,14 @@ class Aside:
         self.passes = passes
         self.step = step
 
-    def current(self) -> dict[str, Any]:
+    def current(self, _frame: FrameType | None) -> dict[str, Any]:
         return {"module": None, "step": self.step, "phase": self.phase}
 
     def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None: ...
     def call_made(self, call: Call, result: Any) -> None: ...
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
+    def calls_missed(self) -> None: ...
+    def interrupted(self) -> None: ...
     def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
 
 

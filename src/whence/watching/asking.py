@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from whence.finding import Finding, described
-from whence.tape.batches import is_from_a_signal
+from whence.rerun.child import NotPossible, run_where_safe
+from whence.rerun.permission import refusals, with_gap
+from whence.source.interrupts import is_interrupt
+from whence.tape.native import runs_only_torch
+from whence.tape.tape import Call
+
+Rule = Callable[[Any], Finding | None]
 
 
 class Host(Protocol):
@@ -26,25 +32,48 @@ class Asking:
         self._surfaced: set[tuple[str | int, ...]] = set()
         """What was told, and where that has shown itself: the same rule has nothing new to say there."""
 
-    def ask(self, rules: Iterable[tuple[str, Callable[[Any], Finding | None]]], scene: Any) -> list[Finding]:
-        told = []
-        for id, rule in rules:
-            try:
-                found = rule(scene)
-            except Exception as error:
-                if is_from_a_signal(error):
-                    raise
-                self._host.trouble(f"{id} failed ({described(error).splitlines()[0]})")
-                if "WHENCE_DEBUG" in os.environ:
-                    traceback.print_exc()
-                continue
-            if found is None:
-                continue
-            self.told.add(id)
-            # What is asked again later, when less of the program is left, may find another line for the same thing.
-            surfaced = {(id, found.symptom.file, found.symptom.line), (id, found.verdict)}
-            if not surfaced & self._surfaced:
-                self._host.say([found])
-                told.append(found)
-            self._surfaced |= surfaced
-        return told
+    def ask(self, rules: Iterable[tuple[str, Rule]], scene: Any, calls: Iterable[Call] = ()) -> list[Finding]:
+        """Ask rules about a scene. They may run these calls again: in a child if one is the program's own."""
+        try:
+            answers, troubles = run_where_safe(calls, lambda: _answers(rules, scene))
+        except NotPossible as reason:
+            names = sorted({call.name for call in calls if not runs_only_torch(call.func)})
+            self._host.trouble(f"silent mistakes in steps with {', '.join(names)} ({reason})")
+            return []
+        for trouble in troubles:
+            self._host.trouble(trouble)
+        return [found for id, found in answers if self._says(id, found)]
+
+    def _says(self, id: str, found: Finding) -> bool:
+        """Report a finding unless it was reported before."""
+        self.told.add(id)
+        # What is asked again later, when less of the program is left, may find another line for the same thing.
+        surfaced = {(id, found.symptom.file, found.symptom.line), (id, found.verdict)}
+        is_new = not surfaced & self._surfaced
+        if is_new:
+            self._host.say([found])
+        self._surfaced |= surfaced
+        return is_new
+
+
+def _answers(rules: Iterable[tuple[str, Rule]], scene: Any) -> tuple[list[tuple[str, Finding]], list[str]]:
+    """What the rules find, and which of them failed."""
+    found: list[tuple[str, Finding]] = []
+    troubles: list[str] = []
+    for id, rule in rules:
+        before = refusals()
+        try:
+            answer = rule(scene)
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            troubles.append(f"{id} failed ({described(error).splitlines()[0]})")
+            if "WHENCE_DEBUG" in os.environ:
+                traceback.print_exc()
+            continue
+        if answer is not None:
+            found.append((id, with_gap(answer, before)))
+            if (told := getattr(scene, "told", None)) is not None:
+                # Rules that are asked later may yield to this one.
+                told.add(id)
+    return found, troubles

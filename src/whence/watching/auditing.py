@@ -36,10 +36,13 @@ from whence.tape.batches import LoaderInfo
 from whence.tape.finite import weights_of
 from whence.tape.passes import PassBook
 from whence.watching.asking import Asking
+from whence.watching.budget import Budget
 from whence.watching.movements import Movements
 from whence.watching.studying import AUDITS, Studies
 
 LEDGER_STEPS = 200
+EARLY_AUDITS = 24
+"""Up to this step audits are made whatever they cost."""
 
 
 class Host(Protocol):
@@ -59,16 +62,17 @@ class Host(Protocol):
 class Auditor:
     """One for each watch."""
 
-    def __init__(self, host: Host, passes: PassBook) -> None:
+    def __init__(self, host: Host, passes: PassBook, budget: Budget) -> None:
         self.host = host
+        self.budget = budget
         self.passes = passes
         self.loop = LoopLedger()
         self.optimizers = OptimizerLedger(self.loop)
         self.weights = WeightLedger()
         self.memory = MemoryLedger()
         self.units = UnitLedger()
-        self.batches = BatchLedger()
-        self.inputs = InputLedger()
+        self.batches = BatchLedger(budget.allows)
+        self.inputs = InputLedger(budget.allows)
         self.labels = LabelLedger()
         self.draws = DrawLedger()
         self.changes = ChangeLedger()
@@ -77,9 +81,10 @@ class Auditor:
         self.files = FileLedger()
         self.asking = Asking(host)
         ledgers = self.loop, self.optimizers, self.weights, self.units, self.batches
-        self.studies = Studies(host, passes, self.asking, *ledgers)
+        self.studies = Studies(host, passes, budget, self.asking, *ledgers)
         self._movements = Movements(self.loop, passes.tape, host.name_of)
         self._audited = 0
+        self._compared = 0
         self._kept: dict[int, tuple[int, int]] = {}
         """Weights that had a gradient when the last backward began, by identity."""
 
@@ -171,7 +176,10 @@ class Auditor:
     def model_entered(self, module: nn.Module, args: tuple[Any, ...], source: int) -> None:
         self.changes.given(args)
         self.draws.given(args, self.host.step)
-        if self.inputs.note(module, args, source):
+        if self.inputs.note(module, args, source) and self.budget.allows(
+            "comparisons of evaluation inputs", source, self._compared
+        ):
+            self._compared += 1
             frame = sys._getframe(2)
             self.audit(user_stack(frame), user_frames(frame), final=False)
 
@@ -225,6 +233,9 @@ class Auditor:
         self.updated(optimizer)
         if steps in AUDITS and steps != self._audited:
             self._audited = steps
+            if steps > EARLY_AUDITS and not self.budget.has_room():
+                # The last one, at the end, sees all that this would have.
+                return
             self.audit(user_stack(sys._getframe(2)), user_frames(sys._getframe(2)), final=False)
 
     def stepped_by_hand(self, step: int) -> None:
@@ -238,11 +249,14 @@ class Auditor:
 
     # after some steps, and at the end
 
-    def stands_still(self, stack: tuple[Site, ...], frames: list[FrameType], seconds: float) -> None:
+    def stands_still(
+        self, stack: tuple[Site, ...], frames: list[FrameType], seconds: float, rank: tuple[int, int] | None
+    ) -> None:
         """The program waits, and nothing computes."""
         audit = self._audit_of(stack, frames, final=False)
         audit.waiting = seconds
-        audit.threads = max(0, threading.active_count() - 2)
+        audit.rank = rank
+        audit.threads = max(0, threading.active_count() - 1)
         self.asking.ask([(id, ask) for id, ask in audit_rules() if id == "memory/hang"], audit)
 
     def tell_of(self, rule: str, stack: tuple[Site, ...], frames: list[FrameType]) -> list[Finding]:

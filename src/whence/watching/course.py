@@ -50,7 +50,10 @@ class Course:
     def explodes(self) -> bool:
         """Whether the rate is to be tried. What grows without end is tried again, ten times further up."""
         is_due = len(self._tried) < MOST_RATE_TRIALS or self.losses[-1] > 10 * max(self._tried)
-        return is_due and is_out_of_bounds(self.losses, self.start or 0.0)
+        return is_due and self.is_out_of_bounds()
+
+    def is_out_of_bounds(self) -> bool:
+        return is_out_of_bounds(self.losses, self.start or 0.0)
 
     def tried(self) -> None:
         self._tried.append(self.losses[-1])

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from whence.finding import Finding, described
+from whence.devices import has_room
+from whence.finding import Confidence, Finding, described
 from whence.lineage.births import (
     Contents,
     attempt,
@@ -33,18 +34,22 @@ from whence.lineage.rehearsing import birth_in_rehearsal
 from whence.lineage.updating import run_again
 from whence.lineage.variables import birth_before, birth_in_variables
 from whence.repro import Repro, repro_of
+from whence.rerun.child import NotPossible, run_where_safe
+from whence.rerun.permission import refusals, with_gap
 from whence.rules.rule import trip_rules
+from whence.source.interrupts import is_interrupt
 from whence.source.sites import Site
-from whence.tape.batches import BatchLeaf, LoaderBook, is_from_a_signal
+from whence.tape.batches import BatchLeaf, LoaderBook
 from whence.tape.hand import weights_under
 from whence.tape.handles import handles_in
-from whence.tape.passes import PassBook, Score
+from whence.tape.passes import Pass, PassBook, Score, structure_of
 from whence.tape.replay import Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
 from whence.tape.scopes import ModuleBook
 from whence.tape.slices import BACKWARDS, is_final
 from whence.tape.tape import Call, CompiledRegion, Tape, Value
 from whence.tape.trip import BadUpdate, Born, Consequence, GradientBirth, Notice, Trip
 
+RANKS = list(Confidence)
 Recording = Callable[[], AbstractContextManager[None]]
 
 
@@ -97,7 +102,66 @@ class Diagnoser:
         )
 
     def diagnose(self, trip: Trip) -> list[Finding]:
-        """Find the birth and ask the rules; the first that knows it has the word."""
+        """Find the origin and ask the rules; the first that knows it has the word.
+
+        Where the step runs code of the program's own, all of that is done in a child process.
+        """
+        recorded = (
+            self.passes.calls() if trip.now.recorded else [call for score in self.passes.scores for call in score.calls]
+        )
+
+        def ask() -> tuple[list[Finding], list[Repro | None], str, list[str]]:
+            findings = self._diagnose(trip)
+            return findings, [self.repros.get(each) for each in findings], trip.could_not, trip.troubles
+
+        with contextlib.suppress(NotPossible):
+            findings, repros, trip.could_not, troubles = run_where_safe(recorded, ask)
+            trip.troubles[:] = troubles
+            self.repros.update(zip(findings, repros, strict=True))
+            return findings
+        # Without a child: whatever can be said without running the step again.
+        return self._diagnose(trip)
+
+    def _diagnose(self, trip: Trip) -> list[Finding]:
+        before = refusals()
+        if trip.now.is_over:
+            self._look_back(trip)
+        elif found_again := self._look(trip):
+            return found_again
+        trip.in_update = self._is_in_update(trip)
+        for ask in trip_rules():
+            try:
+                found = ask(trip)
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
+                trip.troubles.append(
+                    f"a rule failed on a {trip.notice.name.lower()} ({described(error).splitlines()[0]})"
+                )
+                if "WHENCE_DEBUG" in os.environ:
+                    traceback.print_exc()
+                continue
+            if found is not None:
+                found = with_gap(found, before)
+                if trip.now.is_approximate:
+                    found = replace(found, confidence=min(found.confidence, Confidence.LIKELY, key=RANKS.index))
+                # The gradients of a step that is over are gone: a script is made of its replay, or not at all.
+                self.repros[found] = repro_of(trip, found) if trip.run is not None or not trip.now.is_over else None
+                return [found]
+        return []
+
+    def _look_back(self, trip: Trip) -> None:
+        """A step that was read late. Weights, gradients and variables are those of a later one by now: only what was kept
+        of the step itself can tell."""
+        if trip.now.has_leaves:
+            self._replay(trip)
+        else:
+            trip.could_not = "its inputs were no longer kept when its values arrived"
+        if trip.born is None and trip.gradient is None:
+            self._look_at_inputs(trip)
+
+    def _look(self, trip: Trip) -> list[Finding]:
+        """What is found out by running the step again in a child process, if it came to that."""
         if not trip.now.recorded and not trip.given:
             self._look_at_last_update(trip)
         if trip.notice not in (Notice.UPDATE, Notice.RATE) and not isinstance(trip.evidence, BadUpdate):
@@ -112,22 +176,6 @@ class Diagnoser:
             self._look_without_replay(trip)
             if trip.given and not self._is_certain(trip.born):
                 self._look_at_last_update(trip)
-        trip.in_update = self._is_in_update(trip)
-        for ask in trip_rules():
-            try:
-                found = ask(trip)
-            except Exception as error:
-                if is_from_a_signal(error):
-                    raise
-                trip.troubles.append(
-                    f"a rule failed on a {trip.notice.name.lower()} ({described(error).splitlines()[0]})"
-                )
-                if "WHENCE_DEBUG" in os.environ:
-                    traceback.print_exc()
-                continue
-            if found is not None:
-                self.repros[found] = repro_of(trip, found)
-                return [found]
         return []
 
     def _is_certain(self, born: Born | None) -> bool:
@@ -144,9 +192,10 @@ class Diagnoser:
         for prepare in self._ways(trip):
             try:
                 target, plan = prepare()
-                if _faithful(replay(plan), target, loss, plan):
+                _require_room(plan)
+                if run_where_safe(plan.calls, partial(_repeats, plan, target, loss, trip.now)):
                     return target, plan
-            except Unreplayable:
+            except (Unreplayable, NotPossible):
                 continue
         return None
 
@@ -183,6 +232,7 @@ class Diagnoser:
         for prepare in self._ways(trip):
             try:
                 target, plan = prepare()
+                _require_room(plan)
                 watch = GradientWatch()
                 run = replay(plan, at_backward=watch if trip.notice is Notice.GRADIENT else None)
             except (Unreplayable, RuntimeError) as reason:
@@ -194,7 +244,11 @@ class Diagnoser:
                 # The program kept nothing of this step: what the replay gives is all there is.
                 if target not in run.troubles:
                     continue
-            elif not _faithful(run, target, trip.observed, plan):
+            elif trip.now.is_approximate:
+                if trip.notice is Notice.LOSS and target not in run.troubles:
+                    trip.could_not = trip.could_not or "the replay with other weights gave a finite loss"
+                    continue
+            elif not _faithful(run, target, trip.observed, plan, trip.now):
                 trip.could_not = trip.could_not or "the replay gave another loss"
                 if not plan.own:
                     continue
@@ -332,7 +386,7 @@ class Diagnoser:
         assert born.leaf is not None
         tensor, made, path = trip.plan.resolve(born.leaf), born.leaf.call, born.path
         number: float | None = None
-        found = birth_in_variables(tensor, trip.frames, self.tape)
+        found = birth_in_variables(tensor, trip.frames, self.tape) if not trip.now.is_over else None
         if found is None and made is not None:
             made = carried_from(made)
             kept = still_bad(made)
@@ -422,6 +476,22 @@ def _is_made_by_hand(leaf: Value) -> bool:
     )
 
 
+def _require_room(plan: Plan) -> None:
+    """A replay keeps all that it computes. It must not be what fills up a device."""
+    sizes: dict[torch.device, int] = {}
+    for call in plan.calls:
+        for value in call.outputs:
+            sizes[value.device] = sizes.get(value.device, 0) + value.bytes
+    for device, size in sizes.items():
+        if not has_room(device, size):
+            raise Unreplayable(f"{device} has no room for a replay")
+
+
+def _repeats(plan: Plan, target: Value, loss: torch.Tensor, now: Pass) -> bool:
+    """Whether a replay gives the loss that was observed."""
+    return _faithful(replay(plan), target, loss, plan, now)
+
+
 def _is_compiled(plan: Plan) -> bool:
     return any(isinstance(call.func, CompiledRegion) for call in plan.calls)
 
@@ -441,12 +511,14 @@ def _from_outside(leaf: Value) -> bool:
     )
 
 
-def _faithful(run: Run, target: Value, observed: torch.Tensor | None, plan: Plan) -> bool:
+def _faithful(run: Run, target: Value, observed: torch.Tensor | None, plan: Plan, now: Pass) -> bool:
     """Whether a replay gave what was observed. One NaN is like another: there the graphs have to agree as well."""
     tensor = run.contents.get(target)
     if tensor is None or observed is None or not same_bits(tensor, observed):
         return False
-    return plan.own or _is_compiled(plan) or not trouble_in(observed) or alike(tensor, observed)
+    if plan.own or _is_compiled(plan) or not trouble_in(observed):
+        return True
+    return structure_of(tensor) == now.structure if now.is_over else alike(tensor, observed)
 
 
 def _variable_of(tensor: torch.Tensor, frames: Sequence[FrameType]) -> str:

@@ -17,8 +17,9 @@ from whence.lineage.again import turns_of
 from whence.lineage.datasets.refetching import Kinds, kinds_of, make_again, raised_in_worker, stuck_at
 from whence.lineage.datasets.samples import MOST_SAMPLES
 from whence.lineage.datasets.workers import fetch_until_it_ends
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.postmortem import Remains, evaluated, examine
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.explain import explain
 from whence.source.handlers import Fate, fate_of
 from whence.source.sites import Site, is_library, sites_in
@@ -98,7 +99,9 @@ class Explainer:
     def _found_again(self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]) -> list[Finding]:
         for turn in turns_of(stack, frames):
             with contextlib.suppress(NotPossible):
-                if found := run_elsewhere(partial(self._watched_again, turn.run, stack[0], exception)):
+                if found := run_in_child(
+                    partial(self._watched_again, turn.run, stack[0], exception), need=Need.ITERATION
+                ):
                     return found
         return []
 
@@ -138,7 +141,9 @@ class Explainer:
             if not remains.is_whole and not self._known[key] and retried:
                 # An operand is what a call gave that nobody kept: made again, where that harms nobody.
                 with contextlib.suppress(NotPossible):
-                    self._known[key] = run_elsewhere(lambda: ask(examine(exception.__traceback__, evaluated)))
+                    self._known[key] = run_in_child(
+                        lambda: ask(examine(exception.__traceback__, evaluated)), need=Need.EXPRESSION
+                    )
         return self._known[key]
 
     def fetch(
@@ -172,7 +177,7 @@ class Explainer:
     ) -> list[Finding]:
         kinds = kinds_of(failure.exception)
         if indices is None and info.is_iterable:
-            indices = run_elsewhere(lambda: stuck_at(info, worker, kinds))
+            indices = run_in_child(lambda: stuck_at(info, worker, kinds), need=Need.STREAM)
         if indices is None:
             return []
 
@@ -187,7 +192,7 @@ class Explainer:
                     return found
             return []
 
-        return run_elsewhere(ask)
+        return run_in_child(ask, need=Need.SAMPLES)
 
     def lost_worker(
         self, info: LoaderInfo, lost: list[Lost], exception: Exception, outer: list[FrameType], step: int

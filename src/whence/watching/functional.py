@@ -10,15 +10,16 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from whence.finding import Finding
 from whence.lineage.eagerly import Eagerly
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.repro import Repro
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.tape.passes import PassBook
 from whence.tape.replay import trouble_in
 from whence.tape.transform import Transform
+from whence.torch_internals import tree_leaves
 from whence.watching.tripwires import Tripwires
 
 PATIENCE_SECONDS = 30.0
@@ -80,7 +81,9 @@ class FunctionalSteps:
             self.tripwires.input_spoilt(known[-1:])
         elif self.tripwires.may_ask():
             try:
-                findings, repros = run_elsewhere(lambda: self._diagnose(transform), PATIENCE_SECONDS)
+                findings, repros = run_in_child(
+                    lambda: self._diagnose(transform), PATIENCE_SECONDS, need=Need.TRANSFORMED
+                )
             except NotPossible:
                 return
             self.tripwires.hold(findings, repros)

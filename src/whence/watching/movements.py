@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from whence.ledgers.facts import all_weights_of
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
+from whence.tape.readable import is_readable
 from whence.tape.tape import Call, Tape
 from whence.watching.updates import kept_in_float32
 
@@ -29,8 +30,9 @@ class Movements:
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def step_began(self, optimizer: Optimizer, entry: OptimizerEntry) -> None:
-        frozen = [each for each in all_weights_of(optimizer) if not each.requires_grad and each.grad is not None]
-        low = [each for each in all_weights_of(optimizer) if each.dtype in LOW and each.grad is not None]
+        weights = [each for each in all_weights_of(optimizer) if each.grad is not None and is_readable(each)]
+        frozen = [each for each in weights if not each.requires_grad]
+        low = [each for each in weights if each.dtype in LOW and is_readable(each.grad)]
         low = low if entry.steps < LOOKS_AT_LOW and sum(each.numel() for each in low) < MOST_COPIED else []
         self._before = [(each, each.detach().clone()) for each in (*frozen, *low)]
 

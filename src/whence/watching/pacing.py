@@ -1,6 +1,6 @@
 """What is recorded, and for how long: the first steps, then what is new, and a few steps further and further apart.
 
-Recording goes on for so many calls, less than a second of it, and after that for as long as it keeps within the budget.
+Recording goes on for so many calls, less than a second of it, and after that as the budget allows.
 """
 
 from __future__ import annotations
@@ -19,15 +19,20 @@ from whence.tape.passes import PassBook, structure_of
 from whence.tape.scopes import Scope
 from whence.tape.tape import Tape
 from whence.watching.auditing import LEDGER_STEPS
+from whence.watching.budget import Budget
 from whence.watching.studying import AUDITS
 
 RECORDED_STEPS = 3
 MOST_SIGNATURES = 24
 GRACE_CALLS = 6_000
+"""So many are recorded whatever that costs; half of them, where they are those of many steps."""
+MANY_STEPS = 50
 MOST_FORMS = 64
 ENTRY_SECONDS = 2.5e-5
 """What it takes to see a module being entered."""
 PATIENT_STEPS = 20
+RECORDING_SHARE = HOOK_SHARE = 1 / 3
+"""Of the budget: what recording may take beyond its first calls, and hooks on modules of a step."""
 
 
 class Host(Protocol):
@@ -46,7 +51,7 @@ class Pace:
     def __init__(
         self,
         host: Host,
-        budget: float,
+        budget: Budget,
         tape: Tape,
         passes: PassBook,
         calls: CallSensor,
@@ -61,8 +66,6 @@ class Pace:
         self.modules = modules
         self.order = order
         self.began = perf_counter()
-        self.diagnosing = 0.0
-        """Of the watch's cost, what diagnoses took: it does not count against the budget of recording."""
         self._signatures: set[Any] = set()
         self._forms: dict[tuple[int, bool, bool], Form] = {}
         """What outermost modules were given last, by their identity, mode and grad mode."""
@@ -132,7 +135,7 @@ class Pace:
         if self.modules.on and self.modules.calls:
             share = self.modules.calls * ENTRY_SECONDS / max(now - self._step_began, 1e-9)
             # A step that took long by accident does not make the hooks cheap.
-            self._dear_steps = max(self._dear_steps + (steps if share > self.budget else -steps), 0)
+            self._dear_steps = max(self._dear_steps + (steps if share > HOOK_SHARE * self.budget.share else -steps), 0)
             if self._dear_steps >= PATIENT_STEPS:
                 self._take_hooks_off()
         self.modules.calls = 0
@@ -152,8 +155,13 @@ class Pace:
 
     def _is_dear(self) -> bool:
         waits = self.host.step < PATIENT_STEPS and self.host.has_newcomer()
-        allowed = self.budget * (perf_counter() - self.began)
-        return self.tape.count > GRACE_CALLS * (2 if waits else 1) and self.host.cost() - self.diagnosing > allowed
+        grace = GRACE_CALLS // 2 if self.host.step >= MANY_STEPS else GRACE_CALLS
+        return self.tape.count > grace * (2 if waits else 1) and not self._may_record()
+
+    def _may_record(self) -> bool:
+        """Recording has a part of the share and none of the floor: how long it goes on hardly depends on the machine."""
+        allowed = RECORDING_SHARE * self.budget.share * self.budget.run_seconds()
+        return self.calls.seconds <= allowed and self.budget.has_room()
 
     # what is new
 

@@ -18,11 +18,13 @@ from typing import Protocol
 
 import torch
 
+from whence.devices import restore_random_state
 from whence.finding import Confidence, Finding
 from whence.lineage.again import Turn, turns_before, turns_of
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.graph import alike
 from whence.repro import Repro
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.nonfinite.telling import what_of
 from whence.tape.replay import same_bits, trouble_in
 from whence.tape.trip import BadState, Consequence, Notice, Trip
@@ -72,7 +74,7 @@ class Reenactor:
         deadline = monotonic() + PATIENCE_SECONDS
         for turn in turns:
             with contextlib.suppress(NotPossible):
-                answer = run_elsewhere(partial(ask, turn, trip), max(deadline - monotonic(), 0.0))
+                answer = run_in_child(partial(ask, turn, trip), max(deadline - monotonic(), 0.0), need=Need.ITERATION)
                 if answer is not None:
                     return answer
         return None
@@ -138,7 +140,7 @@ def _set_back(trip: Trip) -> None:
     """The random numbers are those of when the pass began."""
     state = next((mark.state for mark in trip.now.marks if mark.kind == "start"), None)
     if state is not None:
-        torch.set_rng_state(state)
+        restore_random_state(state)
 
 
 def _is_same(loss: torch.Tensor, observed: torch.Tensor) -> bool:

@@ -3,6 +3,9 @@
 Nearly all steps are, and caches are cold when one is looked at. So there is a way for them that asks of each step only what may
 differ: a look at the loss, a look at the gradients, and a note of when and where. Whatever is out of the ordinary ends it, as
 does every other look: the step goes the long way then, at whose end the routine may begin again.
+
+On an accelerator nothing is read here. The loss and the flags of the gradients are sent to the host, and those that have
+arrived meanwhile are looked at, which are of an earlier step.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from whence.devices import reads_are_free
 from whence.tape.batches import LoaderBook
 from whence.tape.beats import Beats
-from whence.tape.finite import are_finite
+from whence.tape.finite import are_finite, weights_of
 from whence.tape.passes import PassBook
 from whence.tape.slices import is_within_backward
 from whence.watching.auditing import Auditor
@@ -47,6 +51,9 @@ class Routine:
         self._auditor = auditor
         self._pace = pace
         self._optimizers: dict[weakref.ref[Optimizer], None] = {}
+        self._late = False
+        """Whether reading a value would wait for the device: the step is looked at when its values have arrived."""
+        tripwires.pending.last_sites = beats.last_sites
 
     def judge(self) -> None:
         """A step has gone the long way: may the next one go the short one?"""
@@ -57,7 +64,9 @@ class Routine:
             and not self._auditor.rounds.open
         )
         if self.on:
-            self._optimizers = {weakref.ref(each): None for each in self._tripwires.stepping()}
+            optimizers = self._tripwires.stepping()
+            self._optimizers = {weakref.ref(each): None for each in optimizers}
+            self._late = self._tripwires.pending.is_on and not all(map(_reads_are_free, optimizers))
 
     def entered(self, module: nn.Module, args: tuple[Any, ...]) -> bool:
         """An outermost module, in training."""
@@ -75,6 +84,8 @@ class Routine:
             return False
         if watched and not self._tripwires.statistics.are_healthy():
             return False
+        if self._late:
+            self._tripwires.pending.close()
         self._passes.renew(now.step)
         self._tripwires.used()
         return True
@@ -82,7 +93,9 @@ class Routine:
     def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool:
         batch = self._loaders.current
         is_new = self._pace.calls.on or (batch is not None and not batch.info.trained)
-        if is_new or keeps_graph or len(losses) != 1 or not self._tripwires.is_as_expected(losses[0]):
+        if is_new or keeps_graph or len(losses) != 1:
+            return False
+        if not (self._tripwires.is_left_for_later if self._late else self._tripwires.is_as_expected)(losses[0]):
             return False
         self._beats.backward_began(frame, keeps_graph)
         self._pace.note_loss(losses[0])
@@ -101,6 +114,8 @@ class Routine:
         within = self.within and is_within_backward()
         if ref not in self._optimizers or not self._are_gradients_finite((ref,) if within else self._optimizers):
             return False
+        if self._late:
+            self._tripwires.pending.updates(optimizer, weights_of(optimizer))
         self._beats.is_running = within
         if self._stepped is None:
             self._tripwires.portions.stepped()
@@ -119,6 +134,8 @@ class Routine:
         return True
 
     def _step_over(self, steps: int) -> None:
+        if self._late:
+            self._tripwires.pending.close()
         self._passes.renew(steps)
         self._tripwires.used()
         if steps % SOME_STEPS == 0 and self._pace.modules.on:
@@ -132,6 +149,13 @@ class Routine:
             for group in known.param_groups if known is not None else ():
                 # A comprehension is a call of its own, and each call is dear here, where caches are cold.
                 for each in group["params"]:
-                    if (slope := each.grad) is not None:
+                    if type(slope := each.grad) is torch.Tensor:
                         slopes.append(slope.data)
-        return are_finite(slopes)
+        if not self._late:
+            return are_finite(slopes)
+        self._tripwires.pending.flag_gradients(slopes)
+        return True
+
+
+def _reads_are_free(optimizer: Optimizer) -> bool:
+    return all(reads_are_free(each.device) for group in optimizer.param_groups for each in group["params"])

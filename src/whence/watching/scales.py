@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 
+import torch
 from torch.amp.grad_scaler import GradScaler
 
+from whence.devices import is_capturing, reads_are_free
+from whence.tape.readings import LOSSES, Boards, Reading
 from whence.tape.trip import ScaleFall
 
 SMALL_SCALE = 128.0
@@ -16,18 +20,49 @@ class Scales:
     def __init__(self) -> None:
         self._falls: weakref.WeakKeyDictionary[GradScaler, ScaleFall] = weakref.WeakKeyDictionary()
         self.told = False
+        self.reads_late = True
+        """False where the watch has to know in time."""
+        self._boards = Boards()
+        self._pending: deque[tuple[weakref.ref[GradScaler], Reading]] = deque()
+        """Scales that are on their way from a device."""
 
     @property
     def are_used(self) -> bool:
         return bool(self._falls)
 
+    def forget(self) -> None:
+        self._pending.clear()
+        self._boards.forget()
+
     def fall_of(self, scaler: GradScaler) -> ScaleFall | None:
         """At the end of a step: how far the scale has fallen in one go, if that is too far."""
         if not scaler.is_enabled():
             return None
-        now = float(scaler.get_scale())
         states = scaler._per_optimizer_states.values()
-        skipped = any(bool(each) for state in states for each in state["found_inf_per_device"].values())
+        found = [each for state in states for each in state["found_inf_per_device"].values()]
+        scale = scaler._get_scale_async()
+        if self.reads_late and isinstance(scale, torch.Tensor) and not reads_are_free(scale.device):
+            return self._fall_so_far(scaler, scale, found)
+        return self._note(scaler, float(scaler.get_scale()), any(map(bool, found)))
+
+    def _fall_so_far(self, scaler: GradScaler, scale: torch.Tensor, found: list[torch.Tensor]) -> ScaleFall | None:
+        """The same as far as the values have arrived: they are of an earlier step."""
+        fall: ScaleFall | None = None
+        while self._pending and self._pending[0][1].has_arrived():
+            ref, reading = self._pending.popleft()
+            values = reading.losses()
+            reading.give_back()
+            if values and ref() is scaler:
+                fall = self._note(scaler, values[0], any(values[1:]))
+        if not is_capturing():
+            reading = Reading(self._boards)
+            for each in (scale, *found[: LOSSES - 1]):
+                reading.put_loss(each)
+            reading.send()
+            self._pending.append((weakref.ref(scaler), reading))
+        return fall
+
+    def _note(self, scaler: GradScaler, now: float, skipped: bool) -> ScaleFall | None:
         last = self._falls.get(scaler) if skipped else None
         fall = ScaleFall(last.before if last else now, now, (last.steps if last else 0) + skipped)
         self._falls[scaler] = fall

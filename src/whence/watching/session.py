@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import traceback
@@ -10,7 +9,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from time import perf_counter
 from types import FrameType, TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +21,7 @@ from whence.finding import Finding, Outcome, Overhead, Report, described
 from whence.ledgers.schedules import Schedule
 from whence.record import Record
 from whence.repro import Repro
+from whence.rerun.permission import forbid_children, take_losses
 from whence.sensors.arithmetic import ArithmeticSensor
 from whence.sensors.backward import BackwardSensor
 from whence.sensors.calls import CallSensor
@@ -31,13 +30,16 @@ from whence.sensors.loader import LoaderSensor
 from whence.sensors.loop import LoopSensor, OrderSensor
 from whence.sensors.modules import ModuleSensor
 from whence.sensors.optimizer import OptimizerSensor
+from whence.sensors.sensor import CannotStart, hide_own_frames
 from whence.sensors.transforms import TransformSensor
 from whence.sensors.watchdog import Watchdog
+from whence.source.interrupts import Handler, HeldSignals, is_interrupt
 from whence.source.sites import (
     Site,
     frames_in,
     frames_outside,
     is_library,
+    is_own,
     let_go,
     sites_in,
     stack_of,
@@ -45,14 +47,18 @@ from whence.source.sites import (
     user_stack,
 )
 from whence.source.suppressions import is_suppressed
-from whence.tape.batches import LoaderBook, is_from_a_signal
+from whence.tape.batches import LoaderBook
+from whence.tape.native import program_ran
 from whence.tape.passes import PassBook
 from whence.tape.preparation import Preparation
+from whence.tape.quiet import restore_all
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Tape
 from whence.tape.trip import RateTrial
+from whence.torch_internals import missing_capabilities
 from whence.watching.aside import Aside, AsStep, Unread, Unseen, recording
 from whence.watching.auditing import Auditor
+from whence.watching.budget import Budget, cpu_seconds
 from whence.watching.diagnosing import Diagnoser
 from whence.watching.explaining import Explainer
 from whence.watching.functional import FunctionalSteps
@@ -95,6 +101,7 @@ class Session:
 
     def __init__(self, config: Config, record: Record, screen: Screen) -> None:
         self.config = config
+        forbid_children(when=config.no_child)
         self.record = record
         self.screen = screen
         self.tape = Tape()
@@ -108,13 +115,15 @@ class Session:
         self.tripwires = Tripwires(self, self.passes, self.diagnoser)
         self.diagnoser.once_more = Reenactor(self)
         self.functional = FunctionalSteps(self, self.passes, self.tripwires)
-        self.auditor: Auditor = Auditor(self, self.passes)
+        self.budget = Budget(config.budget, self.cost)
+        self.auditor: Auditor = Auditor(self, self.passes, self.budget)
         self.step = 0
         self.phases: list[str] = []
         self.is_looking = False
         self.is_over = False
         self._seconds = 0.0
-        self._explained: BaseException | None = None
+        self._explained: Mark | None = None
+        """The exception that was explained last, as long as nobody has caught it."""
         self._said: list[Finding] = []
         self._to_stop = False
         self.call_listener = CallListener(self)
@@ -126,7 +135,7 @@ class Session:
         self.module_sensor = ModuleSensor(modules)
         self.order = OrderSensor(loop)
         self.loader_sensor = LoaderSensor(loaders)
-        self.watchdog = Watchdog(loaders, config.hang_after)
+        self.watchdog = Watchdog(loaders, config.hang_after, self.save_progress)
         self.loop_sensor = LoopSensor(loop)
         self.transforms = TransformSensor(TransformListener(self))
         arithmetic = ArithmeticSensor(self.call_listener)
@@ -145,7 +154,7 @@ class Session:
         for sensor in self.sensors:
             sensor.postponed = self.loader_sensor.waiting
         sensors = self.calls, self.module_sensor, self.order
-        self.pace = Pace(self, config.budget, self.tape, self.passes, *sensors)
+        self.pace = Pace(self, self.budget, self.tape, self.passes, *sensors)
         self.diagnoser.backwards_at = self.explainer.beats.last_backwards
         self.hand = HandSteps(self, self.passes, self.tripwires, self.pace)
         beats = self.explainer.beats
@@ -154,8 +163,10 @@ class Session:
     # its life
 
     def start(self) -> None:
-        self.pace.began = perf_counter()
+        self.budget.begin()
         _watching.add(self)
+        for each in missing_capabilities():
+            self.record.not_watched(each)
         for sensor in self.sensors:
             sensor.start()
         self.calls.start()
@@ -178,12 +189,22 @@ class Session:
         self.tape.copies.clear()
         self.tripwires.forget()
         self.auditor.weights.forget()
-        total = perf_counter() - self.pace.began
-        ratio = total / max(total - self.cost(), 1e-9)
-        return self.record.close(outcome=outcome, steps=self.step, overhead=Overhead(ratio, self.cost()))
+        if (left_out := self.budget.summary()) is not None:
+            self.record.not_watched(left_out)
+        for loss in take_losses():
+            self.record.not_watched(loss)
+        return self.record.close(outcome=outcome, steps=self.step, overhead=self.overhead())
+
+    def overhead(self) -> Overhead:
+        total, cost = self.budget.run_seconds(), self.cost()
+        return Overhead(total / max(total - cost, 1e-9), cost)
+
+    def save_progress(self) -> None:
+        """The watchdog calls this from a thread of its own: a run that is killed has its steps on disk."""
+        self.record.progress(self.step, self.overhead())
 
     def cost(self) -> float:
-        """Seconds that the watch has taken from the program."""
+        """CPU seconds that the watch has taken from the program."""
         return self._seconds + self.calls.seconds
 
     @property
@@ -224,7 +245,8 @@ class Session:
                 sensor.stop()
 
     def audited(self, look: Callable[..., None], *args: Any) -> None:
-        self.diagnose(lambda: look(*args))
+        look(*args)
+        let_go()
 
     def recording_eagerly(self) -> AbstractContextManager[None]:
         """Record what is called within as a step of the program. For child processes."""
@@ -290,13 +312,13 @@ class Session:
         return self.optimizers.known()
 
     def diagnose(self, ask: Callable[[], T]) -> T:
-        """What this takes does not count against the budget of recording."""
-        began = perf_counter()
+        """What this takes does not count against the budget."""
+        began = cpu_seconds()
         try:
             return ask()
         finally:
             let_go()
-            self.pace.diagnosing += perf_counter() - began
+            self.budget.exempt += cpu_seconds() - began
 
     def say(self, findings: list[Finding]) -> None:
         said = self.hold(findings)
@@ -322,7 +344,7 @@ class Session:
         if not isinstance(exception, Exception):
             self.auditor.rounds.left(frames_in(exception.__traceback__))
             return []
-        if exception is not self._explained or not self._said:
+        if mark_of(exception) != self._explained or not self._said:
             state: dict[str, Any] = {"scope": None, "step": self.step, "phase": "program"}
             self._said = []
             lost = self.loader_sensor.lost(only_dead=True)
@@ -330,7 +352,7 @@ class Session:
                 # torch tells of a dead worker wherever the program happens to be.
                 frames = frames_in(exception.__traceback__)
                 self.explain(exception, lambda: self.explainer.lost_worker(*lost, exception, frames, self.step))
-            if exception is not self._explained or not self._said:
+            if mark_of(exception) != self._explained or not self._said:
                 self._explained = None
                 self.explain(
                     exception, lambda: self.bad_operand(exception) or self.explainer.traceback(exception, [], **state)
@@ -362,16 +384,23 @@ class Session:
         return self.tripwires.operand_refused(exception, frames, users, stack, tensors)
 
     def sensor_failed(self, sensor: str, error: BaseException) -> None:
+        if "WHENCE_DEBUG" in os.environ:
+            traceback.print_exception(error)
+        if isinstance(error, CannotStart):
+            self.record.not_watched(str(error))
+            return
         what = f"{type(error).__name__}: {error}"
         self.record.not_watched(f"the {sensor} sensor failed ({what}) and switched itself off")
 
     def explain(self, exception: Exception, ask: Callable[[], list[Finding]]) -> None:
-        if exception is self._explained or self.is_looking:
+        mark = mark_of(exception)
+        if mark == self._explained or self.is_looking or _is_torchs_own(type(exception)):
             return
-        self._explained = exception
+        self._explained = mark
         self._said = []
         with self.looking():
-            self._said = self.hold(ask())
+            self._said = self.hold(self.diagnose(ask))
+            self.passes.loosen()
         let_go()
         for trouble in self.explainer.troubles:
             self.record.not_watched(trouble)
@@ -389,15 +418,24 @@ class Session:
             if self.record.add(finding):
                 if repro is not None:
                     self.record.keep_repro(repro)
-                self.screen.hold(finding)
-        return wanted
+                self.screen.hold(self.record.shown(finding))
+        return [self.record.shown(each) for each in wanted]
 
     def got_on(self) -> None:
         """The program makes a call: whatever was raised has been caught. What a `with` does on the way out is not that."""
-        if self._explained is not None and sys.exception() is not self._explained:
+        if self._explained is None:
+            return
+        exception = sys.exception()
+        if exception is None or mark_of(exception) != self._explained:
             self._explained = None
             self._said = []
             self.screen.release()
+
+    def interrupted(self) -> None:
+        """Ctrl-C or a signal handler of the program's came while we looked: everything is as the program left it."""
+        self.is_looking = self.calls.muted = False
+        self.routine.on = False
+        restore_all()
 
     def looking(self) -> _Looking:
         """While Whence looks its call sensor does not, and a fault in looking goes no further."""
@@ -408,7 +446,7 @@ class Session:
         self.record, self.screen = Unread(), Unseen()
         self.config = replace(self.config, stop_on=None)
         self.calls = self.pace.calls = self.loader_sensor.listener.calls = CallSensor(self.call_listener)
-        self.pace.budget = math.inf
+        self.budget.lift()
         self.phases, self._said, self._explained, self.scope = [], [], None, None
         self.is_looking = False
         self.tripwires.begin_anew()
@@ -420,7 +458,7 @@ class Session:
         try:
             run()
         except Exception as exception:
-            return exception, self._said if exception is self._explained else []
+            return exception, self._said if mark_of(exception) == self._explained else []
         finally:
             self.calls.stop()
         return None, []
@@ -437,31 +475,70 @@ class Session:
 
 
 class _Looking:
-    __slots__ = ("_began", "_muted", "_nested", "_session")
+    __slots__ = ("_began", "_muted", "_nested", "_session", "_signals")
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._signals = HeldSignals()
 
     def __enter__(self) -> None:
         session = self._session
         self._nested, session.is_looking = session.is_looking, True
+        if not self._nested:
+            program_ran()
+            self._signals.hold()
         session.routine.on = False
         session.loader_sensor.waiting.take()
         self._muted, session.calls.muted = session.calls.muted, True
-        self._began = perf_counter()
+        self._began = cpu_seconds()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         session = self._session
         session.calls.muted = self._muted
         session.is_looking = self._nested
         if not self._nested:
-            session._seconds += perf_counter() - self._began
-        if not isinstance(error, Exception) or is_from_a_signal(error):
-            return False
-        if "WHENCE_DEBUG" in os.environ:
-            traceback.print_exc()
-        session.record.not_watched(f"a failure that could not be explained ({described(error).splitlines()[0]})")
-        return True
+            if not session.calls.is_counting:
+                session._seconds += cpu_seconds() - self._began
+            session.watchdog.go_on()
+        is_ours = isinstance(error, Exception) and not is_interrupt(error)
+        if is_ours:
+            if "WHENCE_DEBUG" in os.environ:
+                traceback.print_exc()
+            what = described(error).splitlines()[0]  # type: ignore[arg-type]
+            session.record.not_watched(f"a failure that could not be explained ({what})")
+        if due := self._signals.release():
+            _deliver(due, error if is_ours else None)
+        return is_ours
+
+
+def _deliver(due: list[tuple[int, Handler]], error: BaseException | None) -> None:
+    """Call the program's signal handlers that were held back. What they raise is the program's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    for number, handler in due:
+        try:
+            handler(number, frame)
+        except BaseException as raised:
+            if raised.__context__ is error:
+                raised.__context__ = None
+            hide_own_frames(raised)
+            raise
+
+
+def _is_torchs_own(kind: type[Exception]) -> bool:
+    """PyTorch raises some to itself: checkpointing ends a recomputation that way."""
+    # `LinAlgError` has another name of its own, with an underscore.
+    is_private = kind.__name__.startswith("_") and kind.__name__ != "_LinAlgError"
+    return is_private and kind.__module__.startswith("torch.")
+
+
+Mark = tuple[int, type, tuple[Site, ...]]
+
+
+def mark_of(exception: BaseException) -> Mark:
+    """Tell exceptions apart without keeping one alive: its frames hold the program's tensors."""
+    return id(exception), type(exception), stack_of(exception)[:1]
 
 
 def running() -> Session | None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch.optim import Optimizer
 
+from whence.devices import reads_are_free
 from whence.finding import Finding
 from whence.lineage.live import live_birth
 from whence.source.sites import Site, user_frames, user_stack, variables
@@ -19,10 +20,12 @@ from whence.tape.replay import trouble_in
 from whence.tape.tape import Call
 from whence.tape.trip import Consequence, Notice, Trip
 from whence.watching.course import Course
+from whence.watching.pending_steps import PendingSteps
 from whence.watching.scales import Scales
 from whence.watching.telling import Telling, as_known, as_skipped
 
 LARGEST_CHECKED = 4096
+MOST_WAITS = 8
 
 
 class Host(Protocol):
@@ -36,6 +39,7 @@ class Wires(Protocol):
     telling: Telling
     course: Course
     passes: PassBook
+    pending: PendingSteps
     scales: Scales
     trained: bool
     diagnosed: list[Finding] | None
@@ -60,6 +64,8 @@ class SkipWire:
         """What the program's own check has brought up in this pass."""
         self._read: list[Finding] | None = None
         """The same in a program that has not trained."""
+        self._waits = 0
+        """Looks that had to wait for a device."""
         self._left_out: list[Finding] = []
         """Data that the program's own check leaves out, before a step went well."""
 
@@ -95,7 +101,7 @@ class SkipWire:
 
     def pass_over(self, held: list[Finding]) -> None:
         """The pass that its check has brought something up in has no backward."""
-        self._say(self._wires.telling.milder(as_skipped, held))
+        self.say(self._wires.telling.milder(as_skipped, held))
 
     def skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
         """A bad loss had its backward, and nobody has used what came of it."""
@@ -110,13 +116,21 @@ class SkipWire:
             # A GradScaler leaves out what overflows, and says nothing of it.
             self._host.say(wires.diagnosed)
         else:
-            self._say(wires.diagnosed)
+            self.say(wires.diagnosed)
+
+    def skipped_before(self, trip: Trip) -> list[Finding]:
+        """The same of a step that was read late."""
+        found = self._wires.telling.ask(trip)
+        self.say(found)
+        return found
 
     def abandoned(
         self, consequence: Consequence, frames: list[FrameType], exception: BaseException | None = None
     ) -> list[Finding]:
         """A forward pass with gradients on, and no backward: did the program find its loss wanting?"""
         wires, now = self._wires, self._wires.passes.current
+        if consequence is Consequence.SKIPPED and not self._may_look(frames):
+            return []
         for frame in frames:
             for thing in variables(frame).values():
                 if isinstance(thing, torch.Tensor) and thing.requires_grad and thing.numel() == 1 and trouble_in(thing):
@@ -126,16 +140,30 @@ class SkipWire:
                     if consequence is not Consequence.SKIPPED:
                         return wires.tell(trip)
                     wires.diagnosed = wires.telling.ask(trip)
-                    self._say(wires.diagnosed)
+                    self.say(wires.diagnosed)
                     return wires.diagnosed
         if consequence is Consequence.ENDED and now.trained and not now.recorded:
             # Nothing of it is left to look at; the step itself can still be run.
             return wires.tell(wires.trip(Notice.LOSS, consequence, None, (), frames, exception=exception))
         return []
 
+    def _may_look(self, frames: list[FrameType]) -> bool:
+        """On an accelerator each look waits for the device: a program that often has passes without a backward gets a few."""
+        if not self._wires.pending.is_on or not self._looks_wait(frames):
+            return True
+        self._waits += 1
+        return self._waits <= MOST_WAITS
+
+    def _looks_wait(self, frames: list[FrameType]) -> bool:
+        return any(
+            isinstance(thing, torch.Tensor) and thing.requires_grad and not reads_are_free(thing.device)
+            for frame in frames
+            for thing in variables(frame).values()
+        )
+
     # telling
 
-    def _say(self, findings: list[Finding]) -> None:
+    def say(self, findings: list[Finding]) -> None:
         """A program that looks for bad data and leaves them out knows of them, unless nothing else is left to train on."""
         known = [each for each in findings if each.rule == "data/nonfinite"]
         self._host.say([each for each in findings if each not in known])

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import torch
 
+from whence.devices import reads_are_free
 from whence.tape.finite import all_finite
 from whence.tape.passes import PassBook
 from whence.tape.replay import trouble_in
 from whence.tape.scopes import ModuleBook
 from whence.tape.tape import Value
 from whence.tape.trip import BadState
+from whence.watching.pending_steps import PendingSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class Lost:
 
 
 class Statistics:
-    def __init__(self, passes: PassBook, modules: ModuleBook) -> None:
+    def __init__(self, passes: PassBook, modules: ModuleBook, pending: PendingSteps) -> None:
+        self._pending = pending
         self.are_lost = False
         """They do not come back: there is nothing more to be said of them."""
         self._passes = passes
@@ -33,12 +36,19 @@ class Statistics:
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
 
     def are_healthy(self) -> bool:
-        return all_finite([tensor for _, tensor in self._changed()])
+        """As far as that can be known now: on an accelerator the answer comes some steps later."""
+        tensors = [tensor for _, tensor in self._changed()]
+        if not tensors or reads_are_free(tensors[0].device) or not self._pending.may_wait():
+            return all_finite(tensors)
+        self._pending.flag_statistics(tensors)
+        return True
 
     def lost(self) -> Lost | None:
         """The first that the pass has spoilt; only once."""
-        if self.are_lost or self.are_healthy():
-            return None
+        return None if self.are_lost or self.are_healthy() else self.first_lost()
+
+    def first_lost(self) -> Lost | None:
+        """The same where it is known that one is."""
         self.are_lost = True
         return next((Lost(value, tensor) for value, tensor in self._changed() if trouble_in(tensor)), None)
 

@@ -24,13 +24,18 @@ from whence.ledgers.wrapped import loose_leaves
 from whence.rules.rule import study_rules
 from whence.source.sites import Site, user_frames, user_stack
 from whence.tape.passes import PassBook
+from whence.tape.readable import is_readable
 from whence.tape.scopes import Scope
 from whence.tape.tape import Call, Value
 from whence.watching.asking import Asking
+from whence.watching.budget import Budget
 
 AUDITS = frozenset({3, 6, 12, 24, 48, 96, 192, 400, 800, 1600, 3200, 6400, 12_800})
 """The steps at whose end the ledgers are looked at. They are recorded."""
-MOST_STUDIES = 8
+FREE_STRUCTURES = 8
+"""So many are studied once, whatever that costs."""
+MOST_STRUCTURES = 24
+STEPS = "kinds of steps"
 STUDIES_OF_ONE_KIND = 3
 A_FEW = 8
 NONE_GIVEN: Mapping[int, torch.Tensor] = {}
@@ -61,6 +66,7 @@ class Studies:
         self,
         host: Host,
         passes: PassBook,
+        budget: Budget,
         asking: Asking,
         loop: LoopLedger,
         optimizers: OptimizerLedger,
@@ -72,6 +78,7 @@ class Studies:
         self.passes = passes
         self.by_hand: ByHand | None = None
         """In a program that has no optimizer."""
+        self._budget = budget
         self._asking = asking
         self._loop = loop
         self._optimizers = optimizers
@@ -79,9 +86,10 @@ class Studies:
         self._units = units
         self._batches = batches
         self._asked: set[object] = set()
-        self._seen: dict[int, int] = {}
-        """How many passes there were, by their structure."""
-        self._made = 0
+        self._made: dict[int, int] = {}
+        """How many passes were studied, by their structure."""
+        self._lines: set[frozenset[Site | None]] = set()
+        """The lines that they consist of."""
         self._leaf_losses: list[tuple[Value, tuple[Site, ...]]] = []
         self._within: tuple[Optimizer, OptimizerEntry, tuple[Site, ...]] | None = None
         """The first step that was made within the backward under way."""
@@ -154,14 +162,15 @@ class Studies:
         stack: tuple[Site, ...],
         given: Mapping[int, torch.Tensor],
     ) -> None:
-        if self._made >= MOST_STUDIES * STUDIES_OF_ONE_KIND or any(each.is_meta for each in all_weights_of(optimizer)):
+        if not all(map(is_readable, all_weights_of(optimizer))):
             return
         calls = tuple(call for call in self.passes.calls() if call.phase != "optimizer")
         held = self.passes.current.held.values()
         weights = frozenset(id(each) for each in held if each.requires_grad and each.is_leaf)
         structure = hash((weights, *((call.name, call.site, _mode_of(call)) for call in calls)))
-        seen = self._seen[structure] = self._seen.get(structure, 0) + 1
-        if seen > STUDIES_OF_ONE_KIND and self.host.step not in AUDITS:
+        made = self._made.get(structure, 0)
+        is_due = made < STUDIES_OF_ONE_KIND and self._may_study(structure, frozenset(call.site for call in calls))
+        if not is_due and self.host.step not in AUDITS:
             return
         study = self._study_of(calls, optimizer, entry, stack)
         study.given = given
@@ -169,13 +178,29 @@ class Studies:
             # They replay, as rules do: where that fails, it is noted as theirs is.
             looks = ("gradient/dead-units", self._units.look), ("data/misaligned", self._batches.look)
             self._asking.ask(looks, study)
-        if seen <= STUDIES_OF_ONE_KIND:
-            self._made += 1
+        if is_due:
+            self._made[structure] = made + 1
             self._weights.enter(_used(calls), self.host.step, study.gradient_of)
             self._name_unowned()
-            self._asking.ask(study_rules(), study)
+            self._asking.ask(study_rules(), study, calls)
         del study
         give_back_after(calls)
+
+    def _may_study(self, structure: int, lines: frozenset[Site | None]) -> bool:
+        """The first structures once each; the same ones again, and others, as the budget allows.
+
+        A step is left out if none of the same lines was studied, be it with other weights or in another order.
+        """
+        if structure in self._made:
+            return self._budget.has_room()
+        if lines in self._lines:
+            return len(self._made) < MOST_STRUCTURES and (len(self._made) < FREE_STRUCTURES or self._budget.has_room())
+        if len(self._lines) < FREE_STRUCTURES or (len(self._lines) < MOST_STRUCTURES and self._budget.has_room()):
+            self._lines.add(lines)
+            self._budget.take_in(STEPS, lines)
+            return True
+        self._budget.leave_out(STEPS, lines)
+        return False
 
     def _study_of(
         self, calls: tuple[Call, ...], optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]

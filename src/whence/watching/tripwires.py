@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Protocol, TypeVar
@@ -18,7 +19,9 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
-from whence.finding import Finding
+from whence.config import Config
+from whence.devices import reads_are_free
+from whence.finding import Confidence, Finding
 from whence.ledgers.schedules import Schedule
 from whence.lineage.live import LiveBirth, live_birth
 from whence.lineage.refusing import tensors_in_library, tensors_refused
@@ -33,6 +36,7 @@ from whence.tape.tape import Value, flatten
 from whence.tape.trip import Consequence, Notice, RateTrial, Trip
 from whence.watching.course import Course
 from whence.watching.diagnosing import Diagnoser
+from whence.watching.pending_steps import PendingStep, PendingSteps
 from whence.watching.scales import Scales
 from whence.watching.skip_wire import SkipWire
 from whence.watching.statistics import Statistics
@@ -40,6 +44,12 @@ from whence.watching.telling import Telling, as_skipped
 from whence.watching.update_wire import UpdateWire
 from whence.watching.updates import is_torchs
 
+OTHER_WEIGHTS = "its values arrived after the update, so other weights stood in for those that it had"
+MOST_ALERTS = 3
+STEPS_IN_TIME = 100
+"""After a step on an accelerator that was read late and could not be explained, so many are read in time."""
+MOST_JUMPS = 32
+"""Losses that jump and come to nothing: after so many, only those are looked at closely that are out of bounds."""
 MOST_THROWN_AWAY = 3
 """Gradients that are not finite and that the program threw away: after so many it is its habit."""
 
@@ -50,6 +60,7 @@ T = TypeVar("T")
 class Host(Protocol):
     """Whom the tripwires belong to."""
 
+    config: Config
     step: int
 
     def recording(self) -> bool: ...
@@ -102,11 +113,17 @@ class Tripwires:
         self._got_over_it = False
         """Whether there were losses that are finite after the one that is not."""
         self.scales = Scales()
+        self.pending = PendingSteps(passes)
+        self.pending.is_on = self.scales.reads_late = host.config.stop_on is None
         self.update = UpdateWire(self, host)
         self.skips = SkipWire(self, host)
         self.portions = Portions()
         self._thrown_away = 0
-        self.statistics = Statistics(passes, diagnoser.modules)
+        self._alerts = self._in_time_until = 0
+        """Steps that could not be explained when they were read, and the step up to which all are read in time."""
+        self._jumps = 0
+        """Of losses that were read late."""
+        self.statistics = Statistics(passes, diagnoser.modules, self.pending)
         self._is_aside = False
         self._used_loss: torch.Tensor | None = None
         """In a child process: the loss of a pass that is over."""
@@ -125,11 +142,14 @@ class Tripwires:
         self._live = None
         self._prepared = ()
         self._inputs, self._weights = [], []
+        self.pending.forget()
+        self.scales.forget()
 
     def begin_anew(self) -> None:
         """For a child process, which asks about what it does itself."""
         self.forget()
         self._is_aside, self._used_loss = True, None
+        self.pending.is_on = self.scales.reads_late = False
         self.telling.begin_anew()
         self.update.begin_anew()
         self.scales.told = False
@@ -176,6 +196,7 @@ class Tripwires:
         `spoilt` if the next one's weights, or its loss, are not finite."""
         self._settle(everything=False, spoilt=spoilt)
         told = self._look_at_statistics()
+        self.pending.close()
         bad, self._bad_loss = self._bad_loss, None
         held, self.skips.held = self.skips.held, None
         if told or self.statistics.are_lost:
@@ -204,7 +225,11 @@ class Tripwires:
 
     def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
         """Look at what the program left behind."""
+        self.pending.close()
+        late = self.settle_pending(wait=True, exception=exception)
         self.skips.say_left_out()
+        if late:
+            return late
         if self._pending is not None and self._pending.is_functional:
             found, self._pending = self.telling.milder(as_skipped, self._pending.findings), None
             self.host.say(found)
@@ -245,12 +270,29 @@ class Tripwires:
         self.course.losses.append(number)
         return True
 
+    def is_left_for_later(self, loss: torch.Tensor) -> bool:
+        """The same where a look would wait for the device: those steps are as expected whose values have arrived by now."""
+        if not self._are_pending_fine() or loss.numel() != 1 or not self.reads_late(loss.device):
+            return False
+        self.passes.current.backwards += 1
+        self.portions.made += 1
+        self.current_loss = loss
+        self.pending.add_loss(loss)
+        return True
+
     def used(self) -> None:
         """Such a step is over: its loss, and the graph under it, are let go."""
         self.current_loss = None
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         self.trained = True
+        late = bool(losses) and self.reads_late(losses[0].device)
+        if self.pending:
+            self.settle_pending(wait=not late)
+            if late and not self.reads_late(losses[0].device):
+                # Something is amiss in a step that has arrived. Those after it come before this one.
+                late = False
+                self.settle_pending(wait=True)
         now = self.passes.current
         now.backwards += 1
         self.portions.made += 1
@@ -258,8 +300,11 @@ class Tripwires:
             # Weights that are made anew in each step leave no trace but the next loss.
             self._settle(spoilt=self._pending.waits_for is None and any(trouble_in(each) for each in losses))
         for loss in losses:
-            number = _number(loss)
             self.current_loss = loss
+            if late:
+                self.pending.add_loss(loss)
+                continue
+            number = _number(loss)
             if number is not None:
                 self._got_over_it = self._got_over_it or number - number == 0
                 self.course.note(number)
@@ -316,7 +361,9 @@ class Tripwires:
             return
         for optimizer in self.host.known_optimizers():
             weights = weights_of(optimizer)
-            if not all_finite([each.grad for each in weights]):
+            if self.pending.is_open:
+                self.pending.flag_gradients(gradients_of(weights))
+            elif not all_finite([each.grad for each in weights]):
                 bad = [each for each in weights if trouble_in(each.grad)]
                 self._suspect(bad, gradients_of(bad), weakref.ref(optimizer), by_last_backward=True)
                 return
@@ -418,12 +465,16 @@ class Tripwires:
         """An optimizer is about to use its gradients; `within` a backward, which has yet to complete those of others."""
         self.update.enter(optimizer)
         weights = weights_of(optimizer)
-        fine = all_finite([each.grad for each in weights])
+        late = self.pending.is_open
+        if late:
+            self._leave_for_later(optimizer, weights, within)
+        fine = late or all_finite([each.grad for each in weights])
         self.update.expect(fine)
         if fine:
-            if self.host.optimizer_count() > 1 and not within:
+            if self.host.optimizer_count() > 1 and not within and not late:
                 self._look_at_others(optimizer)
-            self.update.before(optimizer, weights)
+            if not late:
+                self.update.before(optimizer, weights)
             if not within:
                 self.gradients_fine(optimizer, user_frames(sys._getframe(1)))
             return
@@ -507,6 +558,162 @@ class Tripwires:
         if not all_finite([each.grad for each in weights]) and self._pending is None:
             bad = [each for each in weights if trouble_in(each.grad)]
             self._suspect(bad, gradients_of(bad))
+
+    # values that are read late
+
+    def reads_late(self, device: torch.device) -> bool:
+        """Whether the pass under way is to be read some steps later: to read it now would wait for the device, and all was
+        well so far."""
+        return (
+            not reads_are_free(device)
+            and self.pending.is_on
+            and self.host.step >= self._in_time_until
+            and not self.passes.current.recorded
+            and not self.passes.hand.on
+            and not self._is_suspicious()
+            and self.course.is_usual()
+            and self._pending is None
+            and self._bad_loss is None
+        )
+
+    def _is_suspicious(self) -> bool:
+        """The loss has jumped. In some programs it always does: two networks that train against each other have two losses."""
+        return self.course.jumped and (self._jumps <= MOST_JUMPS or self.course.is_out_of_bounds())
+
+    def _leave_for_later(self, optimizer: Optimizer, weights: list[torch.Tensor], within: bool) -> None:
+        """Flags for the gradients that an optimizer is about to use, and that others will use in the same pass."""
+        if not isinstance(getattr(optimizer, "found_inf", None), torch.Tensor):
+            # A fused optimizer under a GradScaler leaves out by itself what is not finite.
+            optimizers = [optimizer] if within else self.host.known_optimizers()
+            self.pending.flag_gradients([each for one in optimizers for each in gradients_of(weights_of(one))])
+        self.pending.updates(optimizer, weights)
+
+    def _are_pending_fine(self) -> bool:
+        """Those that have arrived; up to the first that is not."""
+        while (step := self.pending.arrived()) is not None:
+            if not self._is_fine(step):
+                return False
+            self.pending.retire()
+        return True
+
+    def _is_fine(self, step: PendingStep) -> bool:
+        """Whether a step is like all others. Its losses are noted then."""
+        losses = step.reading.losses()
+        if any(step.reading.flags()) or not all(map(self.course.goes_on, losses)):
+            return False
+        self.course.losses.extend(losses)
+        return True
+
+    def settle_pending(self, *, wait: bool, exception: BaseException | None = None) -> list[Finding]:
+        """Look into the steps whose values have arrived, or wait for all of them."""
+        found: list[Finding] = []
+        while (step := self.pending.wait() if wait else self.pending.arrived()) is not None:
+            if self._is_fine(step):
+                self.pending.retire()
+                continue
+            losses, flags = step.reading.losses(), step.reading.flags()
+            self.pending.take()
+            for number in losses:
+                self._got_over_it = self._got_over_it or number - number == 0
+                self.course.note(number)
+                self._jumps += self.course.jumped
+            bad = next((place for place, number in enumerate(losses) if number - number != 0), None)
+            if bad is None and step.optimizer is not None and self.course.is_absurd():
+                with self._as_of(step, len(step.losses) - 1, []):
+                    self.update.look_at_state(step.optimizer(), step.update_at)
+            if bad is not None or any(flags):
+                told = self._look_into(step, bad, flags, exception)
+                found += told
+                if not any(each.confidence is Confidence.PROVEN for each in told) and self._alerts < MOST_ALERTS:
+                    # The next one like it is looked at while everything is still there.
+                    self._alerts += 1
+                    self._in_time_until = self.host.step + STEPS_IN_TIME
+        return found
+
+    def _look_into(
+        self, step: PendingStep, bad: int | None, flags: tuple[bool, bool, bool], exception: BaseException | None
+    ) -> list[Finding]:
+        """A step that is over, in which something was not finite: which of its losses, or its gradients, statistics, weights."""
+        weights = [
+            each for one in self.host.known_optimizers() for group in one.param_groups for each in group["params"]
+        ]
+        lost = [each for each in weights if trouble_in(each)]
+        optimizer = step.optimizer() if step.optimizer is not None else None
+        is_used = optimizer is not None or bool(lost)
+        frames = user_frames(sys._getframe(1))
+        more: dict[str, Any] = {"exception": exception, "weights": self.telling.names(lost)}
+        if optimizer is not None:
+            more |= {"optimizer": optimizer, "built": self.host.built_at(optimizer)}
+        if self._pending is not None and flags[0]:
+            # It was added to gradients that were not finite already.
+            return self._used_since(lost) if is_used else []
+        number = bad if bad is not None else len(step.losses) - 1
+        with self._as_of(step, number, lost):
+            if bad is None and not flags[0]:
+                return self._left_behind(flags, optimizer, lost, step.update_at, frames)
+            notice = Notice.LOSS if bad is not None else Notice.GRADIENT
+            more["by_last_backward"] = self.portions.of_this_step > 1
+            if is_used:
+                consequence = Consequence.APPLIED if flags[0] or lost else Consequence.REPORTED
+            else:
+                unused = Consequence.ENDED if exception is not None else Consequence.SKIPPED
+                consequence = Consequence.APPLIED if notice is Notice.GRADIENT else unused
+            stack = step.backward_at if notice is Notice.LOSS or optimizer is None else step.update_at
+            trip = self.trip(notice, consequence, self.current_loss, stack, frames, **more)
+            if is_used:
+                found = self.tell(trip)
+                self.telling.mark_lost(lost)
+                return found
+            if notice is Notice.LOSS and not flags[0]:
+                return self.skips.skipped_before(trip)
+            found = self.telling.ask(trip)
+        # Gradients that nobody has used yet.
+        owner = next(
+            (one for one in self.host.known_optimizers() if not all_finite(gradients_of(weights_of(one)))), None
+        )
+        if owner is not None:
+            unfit = [each for each in weights_of(owner) if trouble_in(each.grad)]
+            self._pending = Bad(found, [weakref.ref(each) for each in unfit], weakref.ref(owner))
+        elif notice is Notice.LOSS:
+            self.skips.say(found)
+        return found
+
+    def _used_since(self, lost: list[torch.Tensor]) -> list[Finding]:
+        """What was found out about gradients, an update has used by now."""
+        found, self._pending = self.suspected(), None
+        self.host.say(found)
+        self.telling.mark_lost(lost)
+        return found
+
+    def _left_behind(
+        self,
+        flags: tuple[bool, bool, bool],
+        optimizer: Optimizer | None,
+        lost: list[torch.Tensor],
+        stack: tuple[Site, ...],
+        frames: list[FrameType],
+    ) -> list[Finding]:
+        """Losses and gradients were finite, and what the step has left behind is not."""
+        if flags[2] and optimizer is not None and lost:
+            return self.update.spoilt_before(optimizer, lost, stack)
+        spoilt = self.statistics.first_lost() if flags[1] and not self.statistics.are_lost else None
+        if spoilt is None or self.telling.has_lost:
+            return []
+        more = {"evidence": spoilt.state(self.telling.names([spoilt.tensor])[0]), "target": spoilt.value}
+        return self.tell(self.trip(Notice.STATE, Consequence.SKIPPED, spoilt.tensor, stack, frames, **more))
+
+    @contextmanager
+    def _as_of(self, step: PendingStep, number: int, lost: list[torch.Tensor]) -> Iterator[None]:
+        """For a while the pass under way is one that is over, with its loss of this number."""
+        kept = self.passes.current, self.host.step, self.current_loss, self.manner, self.diagnosed
+        now = step.prepared(number, lost, self.telling.names(lost))
+        self.passes.current, self.host.step = now, now.step
+        self.current_loss = step.losses[number] if step.losses else None
+        self.manner = OTHER_WEIGHTS if now.is_approximate else self.manner
+        try:
+            yield
+        finally:
+            self.passes.current, self.host.step, self.current_loss, self.manner, self.diagnosed = kept
 
     # validators
 

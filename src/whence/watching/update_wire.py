@@ -21,6 +21,7 @@ from whence.tape.trip import BadUpdate, Consequence, Notice, RateTrial, Trip
 from whence.watching.course import Course
 from whence.watching.diagnosing import Diagnoser
 from whence.watching.overshoot import LooksBack, before_last_update
+from whence.watching.pending_steps import PendingSteps
 from whence.watching.telling import Telling
 from whence.watching.updates import RateProbe, bad_state, dry_run, is_torchs, rounds_eps
 
@@ -42,6 +43,7 @@ class Wires(Protocol):
     course: Course
     passes: PassBook
     diagnoser: Diagnoser
+    pending: PendingSteps
     current_loss: torch.Tensor | None
 
     def tell(self, trip: Trip) -> list[Finding]: ...
@@ -152,24 +154,46 @@ class UpdateWire:
 
     def after(self, optimizer: Optimizer) -> None:
         telling = self._wires.telling
-        if self._may_spoil and not all_finite(weights := weights_of(optimizer)):
-            self._may_spoil, self._told_update = False, True
-            names = tuple(telling.names([each for each in weights if trouble_in(each)]))
+        if self._may_spoil and self._wires.pending.is_open:
+            self._wires.pending.flag_weights(weights_of(optimizer))
+        elif self._may_spoil and not all_finite(weights := weights_of(optimizer)):
             counts, self._counts = self._counts, None
-            remade = self._host.diagnose(lambda: made_again(optimizer, counts))
-            spoilt = BadUpdate(type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade)
-            self._tell(optimizer, Notice.UPDATE, spoilt)
-            telling.mark_lost(weights)
+            self._spoilt(optimizer, weights, self._host.diagnose(lambda: made_again(optimizer, counts)))
         probe, self._rate = self._rate, None
         trial = probe.settle() if probe is not None else None
         if trial is not None:
             # Whatever overflows from here on follows from it.
             telling.cause = next(iter(self._tell(optimizer, Notice.RATE, trial)), None)
-        elif self._wires.course.is_absurd() and not telling.has_lost and not self._told_state:
-            state = bad_state(optimizer)
-            if state is not None and all_finite(weights_of(optimizer)):
-                self._told_state = True
-                self._tell(optimizer, Notice.STATE, state)
+        elif self._wires.course.is_absurd():
+            self.look_at_state(optimizer)
+
+    def look_at_state(self, optimizer: Optimizer | None, stack: tuple[Site, ...] = ()) -> None:
+        """The loss is out of all proportion: has its gradient left something behind that is not finite? `stack` is where
+        the update was called for, if that is not where the program is now."""
+        if optimizer is None or self._wires.telling.has_lost or self._told_state:
+            return
+        state = bad_state(optimizer)
+        if state is not None and all_finite(weights_of(optimizer)):
+            self._told_state = True
+            self._tell(optimizer, Notice.STATE, state, stack)
+
+    def spoilt_before(
+        self, optimizer: Optimizer, weights: list[torch.Tensor], stack: tuple[Site, ...]
+    ) -> list[Finding]:
+        """The same of an update that was made some steps ago: it cannot be made again."""
+        return self._spoilt(optimizer, weights, None, stack) if not self._told_update else []
+
+    def _spoilt(
+        self, optimizer: Optimizer, weights: list[torch.Tensor], remade: Any, stack: tuple[Site, ...] = ()
+    ) -> list[Finding]:
+        """Finite gradients, and weights that are not."""
+        telling = self._wires.telling
+        self._may_spoil, self._told_update = False, True
+        names = tuple(telling.names([each for each in weights if trouble_in(each)]))
+        spoilt = BadUpdate(type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade)
+        found = self._tell(optimizer, Notice.UPDATE, spoilt, stack)
+        telling.mark_lost(weights)
+        return found
 
     def after_by_hand(self, weights: Sequence[torch.Tensor]) -> None:
         """The program has made an update itself, and these are the weights after it."""
@@ -183,12 +207,12 @@ class UpdateWire:
             )
             self._wires.telling.cause = next(iter(self._wires.tell(trip)), None)
 
-    def _tell(self, optimizer: Optimizer, notice: Notice, evidence: Any) -> list[Finding]:
+    def _tell(self, optimizer: Optimizer, notice: Notice, evidence: Any, stack: tuple[Site, ...] = ()) -> list[Finding]:
         trip = self._wires.trip(
             notice,
             Consequence.APPLIED,
             self._wires.current_loss,
-            user_stack(sys._getframe(1)),
+            stack or user_stack(sys._getframe(1)),
             user_frames(sys._getframe(1)),
             optimizer=optimizer,
             built=self._host.built_at(optimizer),

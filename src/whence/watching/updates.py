@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Any
 import torch
 from torch.optim import LBFGS, Optimizer
 
+from whence.rerun.child import NotPossible, run_in_child, run_where_safe
+from whence.rerun.permission import Need
 from whence.tape.replay import Plan, Run, Unreplayable, replay, same_bits, trouble_in
 from whence.tape.tape import Value
 from whence.tape.trip import BadState, BadUpdate, RateTrial
@@ -43,6 +46,12 @@ def rounds_eps(optimizer: Optimizer) -> bool:
 
 def dry_run(optimizer: Optimizer, name: Callable[[torch.Tensor], str]) -> BadUpdate | None:
     """Where eps rounds to zero: the step made on copies, before it destroys the weights."""
+    with contextlib.suppress(NotPossible):
+        return run_in_child(lambda: _dry_run(optimizer, name), need=Need.UPDATE)
+    return None
+
+
+def _dry_run(optimizer: Optimizer, name: Callable[[torch.Tensor], str]) -> BadUpdate | None:
     after = _stepped(optimizer, torch.float16)
     if after is None or not (bad := [weight for weight, each in after if trouble_in(each)]):
         return None
@@ -52,7 +61,10 @@ def dry_run(optimizer: Optimizer, name: Callable[[torch.Tensor], str]) -> BadUpd
 
 
 def _stepped(optimizer: Optimizer, dtype: torch.dtype) -> list[tuple[torch.Tensor, torch.Tensor]] | None:
-    """What the weights would be after this step, computed on copies in another type."""
+    """What the weights would be after this step, computed on copies in another type.
+
+    For child processes: a step calls the hooks that the program has on all optimizers.
+    """
     pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
     groups: list[dict[str, Any]] = []
     for group in optimizer.param_groups:
@@ -83,6 +95,12 @@ def _stepped(optimizer: Optimizer, dtype: torch.dtype) -> list[tuple[torch.Tenso
 
 def kept_in_float32(optimizer: Optimizer) -> float | None:
     """The share of elements with a gradient that the step would leave as they are if weights were float32."""
+    with contextlib.suppress(NotPossible):
+        return run_in_child(lambda: _kept_in_float32(optimizer), need=Need.UPDATE)
+    return None
+
+
+def _kept_in_float32(optimizer: Optimizer) -> float | None:
     after = _stepped(optimizer, torch.float32)
     if not after:
         return None
@@ -142,6 +160,12 @@ class RateProbe:
 
     def _tried(self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], *, observed: float) -> RateTrial | None:
         """The loss was observed with this share of the update made."""
+        try:
+            return run_where_safe(self.plan.calls, lambda: self._try(moves, observed))
+        except NotPossible:
+            return None
+
+    def _try(self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], observed: float) -> RateTrial | None:
         try:
             start = self._loss(moves, 0.0)
             raised = self._loss(moves, 1.0)

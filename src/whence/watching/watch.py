@@ -11,6 +11,8 @@ from whence.finding import Finding, Outcome, Report, described
 from whence.record import Record, new_run_folder
 from whence.report.live import LiveReport
 from whence.report.note import render_note
+from whence.report.stderr import stderr_of_a_watch
+from whence.source.interrupts import is_interrupt
 from whence.watching.session import Session, running
 
 _current: Watch | None = None
@@ -24,10 +26,12 @@ class Watch:
         self._session = running()
         self._owns = self._session is None
         if self._session is None:
-            folder = _folder_or_none()
-            self._screen = LiveReport(quiet=quiet, folder=folder)
-            record = Record(command=("whence.watch",), folder=folder)
-            self._session = Session(read_config(Path.cwd()), record, self._screen)
+            # A folder that cannot be made costs the record and not the program.
+            folder = new_run_folder("watch")
+            config = read_config(Path.cwd())
+            self._screen = LiveReport(quiet=quiet, folder=folder, stream=stderr_of_a_watch())
+            record = Record(command=("whence.watch",), folder=folder, no_values=config.no_values)
+            self._session = Session(config, record, self._screen)
             self._session.start()
         # Under `whence run`, or within another watch, this is only another name for that one.
         self._record = self._session.record
@@ -51,10 +55,20 @@ class Watch:
         global _current
         if self._session is not None:
             session, self._session = self._session, None
-            if self._owns:
-                self._screen.close(session.close(outcome))
             _current = None
+            if self._owns:
+                self._finish(session, outcome)
         return self._record.report
+
+    def _finish(self, session: Session, outcome: Outcome) -> None:
+        try:
+            self._screen.close(session.close(outcome))
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            self._screen.complain(f"could not finish the report: {described(error)}")
+        finally:
+            self._screen.end()
 
     def __enter__(self) -> Watch:
         self._entered += 1
@@ -80,14 +94,6 @@ def _closed_watch() -> Watch:
     watch = Watch.__new__(Watch)
     watch._entered, watch._session, watch._owns, watch._record = 0, None, False, Record()
     return watch
-
-
-def _folder_or_none() -> Path | None:
-    try:
-        return new_run_folder("watch")
-    except OSError:
-        # A folder that cannot be made costs the record and not the program.
-        return None
 
 
 def watch(*_things: Any, quiet: bool = False) -> Watch:

@@ -12,16 +12,14 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
-from torch._utils import ExceptionWrapper
-from torch.utils.data._utils import fetch as torch_fetch
-
 from whence.lineage.datasets.courses import Course
 from whence.lineage.datasets.samples import MOST_SAMPLES, returning_frames
 from whence.lineage.datasets.workers import be_worker
-from whence.source.sites import frames_in, is_library
+from whence.source.sites import frames_in, is_library, variable
 from whence.tape.batches import LoaderInfo
 from whence.tape.failed import Fetching, Raised, Stage
 from whence.tape.randomness import Kept, restore
+from whence.torch_internals import FETCH_FILE, ExceptionWrapper
 
 MOST_BATCHES = 5_000
 FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
@@ -31,9 +29,9 @@ Kinds = tuple[type[BaseException], ...]
 Recording = Callable[[], AbstractContextManager[None]]
 
 
-def wrapped_in(exception: BaseException) -> ExceptionWrapper | None:
+def wrapped_in(exception: BaseException) -> Any:
     """What a worker sent home in place of a batch, if that is where an exception comes from."""
-    held = (each.f_locals.get("self") for each in frames_in(exception.__traceback__) if _is_reraise(each))
+    held = (variable(each, "self") for each in frames_in(exception.__traceback__) if _is_reraise(each))
     return next((each for each in held if isinstance(each, ExceptionWrapper)), None)
 
 
@@ -61,12 +59,12 @@ def raised_in_worker(exception: BaseException) -> Raised | None:
 
 
 def _stage(lines: list[tuple[str, int, str]]) -> Stage:
-    fetching = [function for file, _, function in lines if file == torch_fetch.__file__]
+    fetching = [function for file, _, function in lines if file == FETCH_FILE]
     if not fetching:
         return Stage.BEGINNING
     if "fetch" not in fetching:
         return Stage.OPENING
-    inside = lines[max(number for number, each in enumerate(lines) if each[0] == torch_fetch.__file__) + 1 :]
+    inside = lines[max(number for number, each in enumerate(lines) if each[0] == FETCH_FILE) + 1 :]
     makers = ("__getitem__", "__getitems__", "__iter__", "__next__")
     return Stage.MAKING if not inside or inside[0][2] in makers else Stage.COLLATING
 

@@ -18,7 +18,6 @@ from whence.finding import Sample
 from whence.lineage.datasets.asking import random_states, set_random_states
 from whence.lineage.datasets.deviating import deviation
 from whence.lineage.datasets.workers import be_worker
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.lines import Counts, LineWatch
@@ -26,7 +25,9 @@ from whence.lineage.looking import is_array
 from whence.lineage.properties import HasAxis, HasElement, Property
 from whence.lineage.tables import is_column, labels_in
 from whence.lineage.trail import Birth, Trail, trace
-from whence.source.sites import Site, is_library, user_frames
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
+from whence.source.sites import Site, is_library, user_frames, variables
 from whence.source.spots import Spot
 from whence.source.text import statement_of
 from whence.tape.batches import BatchLeaf, LoaderInfo, leaves_of
@@ -93,17 +94,17 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene
     info, indices = leaf.batch.info, leaf.batch.indices
     if info.dataset is not None and isinstance(prop, HasAxis):
         with suppress(NotPossible):
-            if (found := run_elsewhere(lambda: deviation(leaf, prop))) is not None:
+            if (found := run_in_child(lambda: deviation(leaf, prop), need=Need.SAMPLES)) is not None:
                 sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
                 return Trail(Birth.SAMPLE, found.spot, found.hops, phase="data", sample=sample)
     if info.dataset is not None and info.collate is not None and indices is not None:
         try:
-            return run_elsewhere(lambda: _trace_there(info, indices, leaf, prop, scene))
+            return run_in_child(lambda: _trace_there(info, indices, leaf, prop, scene), need=Need.SAMPLES)
         except NotPossible:
             pass
     if info.dataset is not None and info.is_iterable and prop.shows_in_lines:
         try:
-            if (trail := run_elsewhere(lambda: _in_stream(info, leaf, prop))) is not None:
+            if (trail := run_in_child(lambda: _in_stream(info, leaf, prop), need=Need.STREAM)) is not None:
                 return trail
         except NotPossible:
             pass
@@ -206,7 +207,7 @@ def _by_lines(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Prope
 
 def _columns_shown(frame: FrameType, scope: ast.AST, prop: Property) -> list[str]:
     """The columns of a table of which a variable has a row: those that show the property there, and that the function reads."""
-    rows = [each for each in frame.f_locals.values() if is_column(each) and prop.holds(each)]
+    rows = [each for each in variables(frame).values() if is_column(each) and prop.holds(each)]
     names = {name for row in rows for name in labels_in(row, lambda each: bool(prop.holds(each)))}
     read = [each.value for each in ast.walk(scope) if isinstance(each, ast.Constant) and each.value in names]
     return [str(each) for each in read] or (list(names) if len(names) == 1 else [])
@@ -278,7 +279,7 @@ def _plain(index: Any) -> int | None:
 def file_of(returns: list[tuple[FrameType, Any]]) -> str | None:
     """A file that the code which made the sample has in a local variable."""
     for frame, _ in reversed(returns):
-        for thing in frame.f_locals.values():
+        for thing in variables(frame).values():
             if isinstance(thing, str | os.PathLike) and len(os.fspath(thing)) > 2 and os.path.isfile(thing):
                 return os.fspath(thing)
     return None

@@ -6,26 +6,22 @@ import ast
 import json
 import os
 import pickle
-import select
-import signal
 import sys
-import time
 from dataclasses import dataclass
 from itertools import islice
+from time import monotonic
 from types import FrameType
 from typing import Any
 
-import torch
-from torch._utils import ExceptionWrapper
-from torch.utils.data._utils import worker as torch_worker
-
 from whence.lineage.datasets.asking import alike, kept_leaves, line_of, streams
 from whence.lineage.datasets.seeding import set_seeds
-from whence.lineage.elsewhere import begin_quietly
+from whence.rerun.child import NotPossible, follow_child, read_chunk
+from whence.rerun.permission import Need
 from whence.source.sites import is_library, sites_in
 from whence.source.spots import Spot
 from whence.source.text import statement_at
 from whence.tape.batches import LoaderInfo
+from whence.torch_internals import ExceptionWrapper, become_worker, numpy_seed_of_worker
 
 PATIENCE_SECONDS = 4.0
 LONGEST_SECONDS = 12.0
@@ -56,11 +52,11 @@ def be_worker(info: LoaderInfo, number: int | None, *, other: int = 0) -> None:
     base = info.seed + other * info.workers
     seed = base + number
     set_seeds(seed)
-    torch_worker._worker_info = torch_worker.WorkerInfo(
-        id=number, num_workers=info.workers, seed=seed, dataset=info.dataset
-    )
-    if (numpy := sys.modules.get("numpy")) is not None and hasattr(torch_worker, "_generate_state"):
-        numpy.random.seed(torch_worker._generate_state(base, number))  # type: ignore[no-untyped-call]
+    become_worker(number, workers=info.workers, seed=seed, dataset=info.dataset)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        state = numpy_seed_of_worker(base, number)
+        if state is not None:
+            numpy.random.seed(state)
     if info.worker_init is not None:
         info.worker_init(number)
 
@@ -84,21 +80,20 @@ def fetch_until_it_ends(
     info: LoaderInfo, worker: int, indices: list[Any], patience: float = PATIENCE_SECONDS
 ) -> Ending:
     """Fetch samples one after the other, in a child process that may die or hang of it."""
-    if not hasattr(os, "fork") or torch.cuda.is_initialized() or info.dataset is None:  # type: ignore[no-untyped-call]
+    if info.dataset is None:
         return Ending("unknown")
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _live(info, worker, indices, writing)
-    os.close(writing)
-    text, hung = _read(reading, patience)
-    if hung:
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
+    try:
+        (text, hung), code = follow_child(
+            lambda writing: _live(info, worker, indices, writing),
+            lambda reading: _read(reading, patience),
+            need=Need.SAMPLES,
+        )
+    except NotPossible:
+        return Ending("unknown")
     lines = text.decode(errors="replace").splitlines()
-    if not hung and status == 0:
+    if not hung and code == 0:
         return Ending("went well")
-    how = "hung" if hung else "raised" if os.waitstatus_to_exitcode(status) == RAISED else "died"
+    how = "hung" if hung else "raised" if code == RAISED else "died"
     try:
         index, filename, line, raised = json.loads(next(each for each in reversed(lines) if each.endswith("]")))
     except (StopIteration, ValueError):
@@ -132,7 +127,6 @@ def _live(info: LoaderInfo, worker: int, indices: list[Any], writing: int) -> No
         return tell
 
     try:
-        begin_quietly()
         sys.settrace(tell)
         dataset = pickle.loads(pickle.dumps(info.dataset)) if info.copies else info.dataset
         copied = True
@@ -158,25 +152,21 @@ def _live(info: LoaderInfo, worker: int, indices: list[Any], writing: int) -> No
 
 def _can_be_sent(error: Exception) -> bool:
     try:
-        pickle.dumps(ExceptionWrapper((type(error), error, error.__traceback__)))  # type: ignore[no-untyped-call]
+        pickle.dumps(ExceptionWrapper((type(error), error, error.__traceback__)))
     except Exception:
         return False
     return True
 
 
 def _read(reading: int, patience: float) -> tuple[bytes, bool]:
-    """What came through the pipe, the end of it; and whether it fell silent without being closed, or goes round and round."""
+    """Return the end of what came through the pipe, and whether the child hangs or goes round and round."""
     text = b""
-    began = last = time.monotonic()
-    try:
-        while True:
-            deadline = min(last + patience, began + LONGEST_SECONDS)
-            ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready or time.monotonic() > began + LONGEST_SECONDS:
-                return text, True
-            chunk = os.read(reading, 1 << 16)
-            if not chunk:
-                return text, False
-            text, last = (text + chunk)[-4096:], time.monotonic()
-    finally:
-        os.close(reading)
+    began = last = monotonic()
+    while True:
+        deadline = min(last + patience, began + LONGEST_SECONDS)
+        chunk = read_chunk(reading, deadline - monotonic())
+        if chunk is None or monotonic() > began + LONGEST_SECONDS:
+            return text, True
+        if not chunk:
+            return text, False
+        text, last = (text + chunk)[-4096:], monotonic()

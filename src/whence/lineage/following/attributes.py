@@ -18,7 +18,7 @@ from whence.lineage.grounds import Ground, ground_of, look_at, module_ground, ou
 from whence.lineage.looking import Unknown, look, names_of
 from whence.source.classes import class_node
 from whence.source.definitions import class_of_method, find_attribute, find_definition
-from whence.source.sites import Site
+from whence.source.sites import Site, variables
 from whence.source.spots import Spot
 from whence.source.text import last_name
 
@@ -69,7 +69,7 @@ def _constructions(trace: SourceTrace, thing: Any) -> Iterator[tuple[ast.Call, G
     for name, frame in names_of(thing, trace.frames):
         site = Site.of(frame)
         outside = ground_of((site, *outer_sites(frame)), trace.frames)
-        if outside is not None and name not in frame.f_locals:
+        if outside is not None and name not in variables(frame):
             outside = module_ground(outside, trace.frames)
         definition = find_definition(name, outside.scope, None) if outside is not None else None
         if outside is not None and definition is not None and isinstance(definition.value, ast.Call):

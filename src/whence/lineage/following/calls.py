@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.following.calling import callers_of, function_called
 from whence.lineage.following.carriers import value_of
 from whence.lineage.following.containers import Path
@@ -20,6 +19,8 @@ from whence.lineage.looking import Unknown
 from whence.lineage.overwritten import as_it_was
 from whence.lineage.properties import Property
 from whence.lineage.tables import name_of_column
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.source.definitions import (
     Definition,
     FunctionNode,
@@ -106,7 +107,7 @@ def called_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path 
     if not trace.prop.shows_in_lines or ground.frame is None or not _is_own(trace, node.func, ground):
         return None
     try:
-        return run_elsewhere(lambda: _call_again(trace.prop, node, ground, path))
+        return run_in_child(lambda: _call_again(trace.prop, node, ground, path), need=Need.FUNCTION)
     except (NotPossible, Unknown):
         return None
 

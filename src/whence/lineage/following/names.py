@@ -15,7 +15,7 @@ from whence.lineage.following.definitions import follow_definition, follow_setti
 from whence.lineage.following.settings import variable_settings
 from whence.lineage.grounds import Ground, ground_of, ground_of_node, module_ground, outer_sites
 from whence.source.definitions import Definition, arms_around, definitions_before, find_definition
-from whence.source.sites import Site, is_library
+from whence.source.sites import Site, is_library, variables
 from whence.source.spots import Spot
 from whence.source.text import enclosing, statement_of, tree_of
 
@@ -30,11 +30,11 @@ def follow_variable(trace: SourceTrace, name: str, frame: FrameType, path: Path)
     """A variable of a live frame, or of the file that the frame's function stands in."""
     site = Site.of(frame)
     ground = ground_of((site, *outer_sites(frame)), trace.frames)
-    if ground is not None and name not in frame.f_locals:
+    if ground is not None and name not in variables(frame):
         ground = module_ground(ground, trace.frames)
     if ground is None:
         return None
-    found = find_definition(name, ground.scope, site.statement() if name in frame.f_locals else None)
+    found = find_definition(name, ground.scope, site.statement() if name in variables(frame) else None)
     return follow_definition(trace, found, ground, name=name, path=path) if found is not None else None
 
 

@@ -10,12 +10,11 @@ import os
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
-from torch.utils.data.dataloader import _BaseDataLoaderIter
-
 from whence.lineage.loops.feeding import Place, functions_of, passed_for
 from whence.source.definitions import Kind, find_definition, returns_of
 from whence.source.spots import Spot
 from whence.source.text import statement_of, tree_of
+from whence.torch_internals import LoaderIterator
 
 DEEPEST = 12
 FARTHEST = 6
@@ -32,7 +31,7 @@ def is_exhausted(thing: Any, depth: int = 0) -> bool:
     """True if an iterator is known to have nothing more to give."""
     if isinstance(thing, GeneratorType):
         return thing.gi_frame is None
-    if isinstance(thing, _BaseDataLoaderIter):
+    if isinstance(thing, LoaderIterator):
         ended = bool(getattr(getattr(thing, "_dataset_fetcher", None), "ended", False))
         return ended or (
             is_exhausted(getattr(thing, "_sampler_iter", None)) and not getattr(thing, "_tasks_outstanding", 0)

@@ -10,8 +10,9 @@ from typing import Any
 
 from whence.lineage.datasets.departure import Departure
 from whence.lineage.datasets.deviating import deviation_in
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.properties import HasAxis
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.source.definitions import is_bound_after
 from whence.source.sites import Site, variables
 from whence.source.text import function_node, statement_at
@@ -36,7 +37,7 @@ def deviation_in_loop(
         return deviation_in(lambda: eval(code, names), path, prop) if path is not None else None
 
     try:
-        return run_elsewhere(ask)
+        return run_in_child(ask, need=Need.EXPRESSION)
     except NotPossible:
         return None
 

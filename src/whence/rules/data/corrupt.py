@@ -16,7 +16,7 @@ from whence.lineage.trail import Birth, Trail
 from whence.rules.data.streamed import broken_record
 from whence.rules.rule import rule
 from whence.rules.telling import shape_text, tell
-from whence.source.sites import Site, frames_in, is_library
+from whence.source.sites import Site, frames_in, is_library, variables
 from whence.source.spots import Spot
 from whence.source.text import parent_of, span_of, statement_at
 from whence.tape.batches import leaves_of
@@ -165,7 +165,7 @@ def sample_in_hand(failed: FailedCall, fetching: Fetching) -> int | None:
     if fetching.stage is not Stage.COLLATING:
         return None
     for frame in frames_in(failed.exception.__traceback__):
-        held = {id(each) for each in frame.f_locals.values()}
+        held = {id(each) for each in variables(frame).values()}
         found = [number for number, sample in enumerate(fetching.samples) if id(sample) in held]
         if found:
             return found[0] if len(found) == 1 else None

@@ -8,9 +8,10 @@ from itertools import islice
 
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.loops.keys import Course, course_of, orders_apart
 from whence.lineage.loops.pairings import given_to, without_common_index
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.telling import tell_silent
 from whence.source.spots import Spot
 from whence.source.text import function_node
@@ -39,7 +40,9 @@ def misaligned_keys(audit: Audit, paired: Iterable[Paired], symptom: Spot | None
     """Do again what was done before training, and compare the keys that two sequences are made of."""
     pairs = [each for each in (_courses(*each) for each in paired) if each is not None][:MOST_PAIRS]
     try:
-        apart = run_elsewhere(lambda: orders_apart(pairs, audit.frames), PATIENCE) if pairs else None
+        apart = (
+            run_in_child(lambda: orders_apart(pairs, audit.frames), PATIENCE, need=Need.PREPARATION) if pairs else None
+        )
     except NotPossible:
         return None
     if apart is None:

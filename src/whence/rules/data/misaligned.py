@@ -20,7 +20,6 @@ from whence.lineage.datasets.habits import places_of
 from whence.lineage.datasets.preparing import innermost
 from whence.lineage.datasets.sheets import mixed_up
 from whence.lineage.datasets.windows import Within, line_that_makes
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.loops.feeding import Place, functions_of
 from whence.lineage.loops.orders import Manner
 from whence.lineage.loops.pairings import (
@@ -38,6 +37,8 @@ from whence.lineage.loops.pairings import (
 from whence.lineage.loops.reordering import Apart, apart
 from whence.lineage.postmortem import evaluated
 from whence.lineage.rerunning import run_again
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.data.keys import Paired, compared_on_tape, misaligned_keys
 from whence.rules.data.rows import Compared, held_together, misaligned_rows
 from whence.rules.rule import Rank, audit_rule
@@ -198,7 +199,7 @@ def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
 def _made(audit: Audit, within: Within) -> Spot | None:
     """Where the targets of a dataset were made that only hands them on."""
     try:
-        return run_elsewhere(lambda: line_that_makes(within, audit.frames), PATIENCE)
+        return run_in_child(lambda: line_that_makes(within, audit.frames), PATIENCE, need=Need.PREPARATION)
     except NotPossible:
         return None
 
@@ -367,7 +368,7 @@ def _seen_again(pairing: ast.Tuple, filename: str, audit: Audit) -> list[object]
         return [each[:MOST_SEEN] if hasattr(each, "__getitem__") else each for each in values]
 
     try:
-        return run_elsewhere(ask, PATIENCE)
+        return run_in_child(ask, PATIENCE, need=Need.PREPARATION)
     except NotPossible:
         return []
 

@@ -17,8 +17,9 @@ from whence.lineage.ancestry import ancestors
 from whence.lineage.datasets.apart import Pair, RowsApart, pair_in, pair_of_tables, rows_apart
 from whence.lineage.datasets.belonging import are_told
 from whence.lineage.datasets.preparing import innermost
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.loops.histories import history_of
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.telling import tell_silent
 from whence.source.sites import Site, variables
 from whence.tape.tape import Call
@@ -83,7 +84,11 @@ def misaligned_rows(audit: Audit, trained: list[LoaderEntry], held: Iterable[tup
 
     try:
         # What has taken longer than that before training began takes no less time the second time.
-        found = run_elsewhere(ask, PATIENCE) if (pairs or datasets) and audit.prepared < PATIENCE else None
+        found = (
+            run_in_child(ask, PATIENCE, need=Need.PREPARATION)
+            if (pairs or datasets) and audit.prepared < PATIENCE
+            else None
+        )
     except NotPossible:
         return None
     return _tell(audit, found, trained) if found is not None else None

@@ -23,10 +23,11 @@ from whence.ledgers.inputs import Given
 from whence.lineage.ancestry import ancestors
 from whence.lineage.datasets.preparing import has_no_code, other_preparation, prepared_alone, where_they_part
 from whence.lineage.datasets.samples import trace_into_batch
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.preparation import first_shown
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Birth, Trail, border, trace
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.data.edits import only_transformed
 from whence.rules.data.refitted import refitted
 from whence.rules.data.sizes import is_faint, reaches_beyond, scale_of
@@ -115,7 +116,7 @@ def _prepared(audit: Audit) -> Spot | None:
         return found
     for entry in audit.batches.trained():
         with suppress(NotPossible):
-            found = run_elsewhere(partial(where_they_part, entry.info.dataset, evaluated), PATIENCE)
+            found = run_in_child(partial(where_they_part, entry.info.dataset, evaluated), PATIENCE, need=Need.SAMPLES)
         if found is not None:
             return found
     return None
@@ -311,7 +312,7 @@ def _sources(audit: Audit) -> list[_Source]:
 def _first_written(audit: Audit, shows: Callable[[Any], bool]) -> Spot | None:
     """The line that wrote such a number: what comes before training is done again, in a child process."""
     try:
-        found = run_elsewhere(lambda: first_shown(audit.frames, shows), PATIENCE)
+        found = run_in_child(lambda: first_shown(audit.frames, shows), PATIENCE, need=Need.PREPARATION)
     except NotPossible:
         return None
     statement = statement_at(*found) if found is not None else None

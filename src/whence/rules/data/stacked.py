@@ -14,7 +14,7 @@ from whence.lineage.looking import is_array
 from whence.lineage.loops.elements import ElementTrace
 from whence.lineage.loops.feeding import place_of_site
 from whence.rules.telling import describe, shape_text, tell
-from whence.source.sites import frames_in, is_library
+from whence.source.sites import frames_in, is_library, variables
 from whence.source.text import last_name
 from whence.tape.failed import FailedCall
 
@@ -62,7 +62,7 @@ def stacked(failed: FailedCall) -> list[Any]:
         last = inside[-1] if inside else None
         if last is None or last.f_code.co_name not in STACKS:
             return []
-        given = last.f_locals.get(last.f_code.co_varnames[0])
+        given = variables(last).get(last.f_code.co_varnames[0])
     if not isinstance(given, list | tuple):
         return []
     parts = list(given)

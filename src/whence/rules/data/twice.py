@@ -22,7 +22,8 @@ from whence.lineage.datasets.shares import (
     folded,
     is_share,
 )
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.rule import Rank, study_rule
 from whence.rules.telling import describe, spot_at, tell_silent
 from whence.source.edits import diff_of, replace_node
@@ -71,7 +72,9 @@ def _delivered_twice(study: Study) -> Finding | None:
         pictures = [each for _, each in leaves_of(data) if isinstance(each, torch.Tensor) and each.dim() in (3, 4)]
         faint = [each for each in pictures if each.is_floating_point() and are_shares_of_bytes(each, times=2)]
         try:
-            found = run_elsewhere(lambda: divided_before(study.frames), PATIENCE) if faint else None
+            found = (
+                run_in_child(lambda: divided_before(study.frames), PATIENCE, need=Need.PREPARATION) if faint else None
+            )
         except NotPossible:
             found = None
         if found is not None:
@@ -113,7 +116,7 @@ def _asked(entry: LoaderEntry) -> DividedAgain | None:
     if next(divisions_by_255(), None) is None:
         return None
     try:
-        return run_elsewhere(lambda: divided_again(entry.info, entry.indices), PATIENCE)
+        return run_in_child(lambda: divided_again(entry.info, entry.indices), PATIENCE, need=Need.SAMPLES)
     except NotPossible:
         return None
 

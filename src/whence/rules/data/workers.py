@@ -101,7 +101,7 @@ def _lost(failed: FailedCall, fetching: Fetching, lost: Lost) -> Finding | None:
         verdict=verdict,
         trail=Trail(Birth.SAMPLE, spot or fetching.info.built, phase="data", sample=sample),
         why=why,
-        fix=_fix(lost, spot, raised),
+        fix=_fix(lost, spot, raised, was_tried=ending is not None and ending.how != "unknown"),
         confidence=Confidence.PROVEN if spot is not None else Confidence.LIKELY,
         operands=(Operand("worker", f"pid {lost.pid}, {'alive' if lost.is_alive else f'exit code {lost.exit_code}'}"),),
         counterfactual=f"fetched again in a child process, {f'sample {index}' if index is not None else 'it'} {ending.how} at this line"
@@ -111,11 +111,13 @@ def _lost(failed: FailedCall, fetching: Fetching, lost: Lost) -> Finding | None:
     return replace(told, origin=replace(told.origin, sample=sample)) if told is not None else None
 
 
-def _fix(lost: Lost, spot: Spot | None, raised: str) -> str:
+def _fix(lost: Lost, spot: Spot | None, raised: str, *, was_tried: bool) -> str:
     if lost.is_alive and raised:
         return f"Mend what raises it; define {raised} in a module, with one text as its argument, or raise one of Python's own."
     if spot is not None:
         return "Mend the line that ends or blocks the process." if not raised else "Mend the line that raises."
+    if not was_tried:
+        return "Fetch its samples in this process, with num_workers=0, to see the line that ends or blocks it."
     if lost.is_alive:
         return (
             "Fetched again by itself it goes well: it waits for what somebody else had when the worker was made, a lock of another "

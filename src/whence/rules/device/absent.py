@@ -18,7 +18,7 @@ from whence.source.definitions import name_in
 from whence.source.edits import diff_of, replace_node
 from whence.source.files import program_files
 from whence.source.handlers import Fate
-from whence.source.sites import Site, frames_in
+from whence.source.sites import Site, frames_in, variables
 from whence.source.spots import Spot
 from whence.source.text import last_name, parent_of, text_of, tree_of
 from whence.tape.failed import FailedCall
@@ -66,7 +66,7 @@ def _absent_ones(failed: FailedCall) -> Iterator[tuple[torch.device, Any]]:
             yield device, thing
     for frame in frames_in(failed.exception.__traceback__):
         module = frame.f_globals.get("__name__", "")
-        words = map(frame.f_locals.get, frame.f_code.co_varnames[: frame.f_code.co_argcount])
+        words = map(variables(frame).get, frame.f_code.co_varnames[: frame.f_code.co_argcount])
         for word in words if module.startswith("torch.") else ():
             device = _named(word) if isinstance(word, str) else None
             if device is not None and not _is_there(device):

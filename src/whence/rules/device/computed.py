@@ -16,7 +16,7 @@ from whence.rules.refusals import refusing
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.definitions import find_definition
 from whence.source.edits import diff_of, in_parentheses, replace_node
-from whence.source.sites import Site
+from whence.source.sites import Site, variables
 from whence.source.spots import Spot
 from whence.source.text import function_node, last_name, text_of, tree_of
 from whence.tape.failed import FailedCall
@@ -104,7 +104,7 @@ def _where_kept(tensor: torch.Tensor, failed: FailedCall) -> Spot | None:
         return where_built(*held, failed)
     for name, frame in names_of(tensor, failed.frames):
         site = Site.of(frame)
-        scope = function_node(site) if name in frame.f_locals else tree_of(site.filename)
+        scope = function_node(site) if name in variables(frame) else tree_of(site.filename)
         found = find_definition(name, scope, None) if scope is not None else None
         if found is not None and found.value is not None:
             return Spot.of_node(site.filename, found.value)

@@ -21,6 +21,7 @@ from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import statement_of, text_of
 from whence.tape.failed import FailedCall
+from whence.tape.scopes import parts_of, weights_within
 from whence.tape.tape import Value
 
 
@@ -44,7 +45,7 @@ def _home(failed: FailedCall, tensors: list[torch.Tensor]) -> torch.device:
         owners = (_registered_by(failed, each) for each in tensors)
         root = next((each[0] for each in owners if each is not None), None)
     counts: dict[torch.device, int] = {}
-    for parameter in root.parameters() if root is not None else ():
+    for parameter in weights_within(root) if root is not None else ():
         counts[parameter.device] = counts.get(parameter.device, 0) + 1
     if counts:
         return max(counts, key=lambda device: counts[device])
@@ -84,7 +85,7 @@ def _built_in_forward(failed: FailedCall, tensor: torch.Tensor) -> nn.Module | N
     owner = failed.modules.owner_of(tensor)
     scope = failed.scope
     root = list(scope.lineage())[-1].module if scope is not None else None
-    if owner is None or root is None or any(owner[0] is each for each in root.modules()):
+    if owner is None or root is None or any(owner[0] is each for each in parts_of(root)):
         return None
     return owner[0]
 

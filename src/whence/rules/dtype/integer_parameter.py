@@ -30,6 +30,7 @@ from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.trial import try_values
+from whence.torch_internals import make_subclass
 
 
 @rule("dtype/integer-parameter")
@@ -59,11 +60,7 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
 def _integers_to_train(failed: FailedCall) -> torch.Tensor | None:
     """The integer tensor that the failed call would have made or marked as trainable."""
     asks = failed.kwargs.get("requires_grad") is True or failed.name in ("requires_grad_", "requires_grad.__set__")
-    if (
-        failed.func is torch.Tensor._make_subclass
-        or failed.name in ("_make_subclass", "Parameter")
-        or failed.func is nn.Parameter
-    ):
+    if failed.func is make_subclass or failed.name in ("_make_subclass", "Parameter") or failed.func is nn.Parameter:
         asks = True
     if not asks:
         return None

@@ -16,6 +16,7 @@ from whence.rules.operations import CLASS_LOSSES, SAME_SHAPE_LOSSES, loss_operan
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, shape_text, tell
 from whence.tape.failed import FailedCall
+from whence.tape.native import run_native
 from whence.tape.replay import leaving_no_trace
 from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call, Value, map_leaves
@@ -161,7 +162,7 @@ def _goes_back(call: Call, dtype: torch.dtype, of: Value) -> bool:
 
     with leaving_no_trace():
         try:
-            result = call.func(*map_leaves(stand_in, call.args), **map_leaves(stand_in, call.kwargs))
+            result = run_native(call.func, map_leaves(stand_in, call.args), map_leaves(stand_in, call.kwargs))
             torch.autograd.grad(result.sum(), given, allow_unused=True)
         except Exception:
             return False

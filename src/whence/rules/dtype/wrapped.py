@@ -28,7 +28,8 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.lineage.arrays import Wrap, seen_before, sums_of_program
 from whence.lineage.datasets.shares import are_bytes, are_shares_of_bytes
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import call_rule, study_rule
 from whence.rules.telling import dtype_name, spot_at, tell_call, tell_silent
@@ -103,7 +104,11 @@ def wrapped_before_training(study: Study) -> Finding | None:
         return any(each in whole for each in samples)
 
     try:
-        found = run_elsewhere(lambda: seen_before(wanted, study.frames, reaches).wraps, PATIENCE) if wanted else None
+        found = (
+            run_in_child(lambda: seen_before(wanted, study.frames, reaches).wraps, PATIENCE, need=Need.PREPARATION)
+            if wanted
+            else None
+        )
     except NotPossible:
         return None
     if found is None or found.share < ENOUGH:

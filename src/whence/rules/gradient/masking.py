@@ -11,7 +11,7 @@ from whence.rules.source_operands import operand_nodes
 from whence.source.edits import diff_of, give_by_name, replace_node
 from whence.source.statements import reached
 from whence.source.text import last_name, text_of
-from whence.tape.scopes import Scope
+from whence.tape.scopes import Scope, parts_of
 from whence.tape.tape import Call
 
 SDPA = "scaled_dot_product_attention"
@@ -72,7 +72,7 @@ def _layer_masked(leak: Call, node: ast.Call) -> str | None:
     name, before = next(found for kind, found in MASKS.items() if isinstance(layer, kind))
     if len(node.args) > before or any(each.arg in (name, "is_causal", None) for each in node.keywords):
         return None
-    attention = next(each for each in layer.modules() if isinstance(each, nn.MultiheadAttention))
+    attention = next(each for each in parts_of(layer) if isinstance(each, nn.MultiheadAttention))
     filename = leak.site.filename
     function, imports = reached(filename, "torch.nn", "Transformer")
     given = text_of(filename, node.args[0])

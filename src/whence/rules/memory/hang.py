@@ -1,17 +1,26 @@
 """The program waits for something that will not come.
 
 What happened
-    For a minute the program has been at one line, and neither it nor any process that it started has computed anything.
+    For a minute the program has been at one line, and neither it nor any process that it started
+    has computed anything. Of a rank of a distributed program: no other rank on this machine has
+    computed anything either.
 Why it matters
-    It will wait for ever, and prints nothing.
+    It will wait forever, and prints nothing.
 How it is detected
-    A thread looks twice a second at the line and at the processor time of all processes.
+    A thread inspects the processor time of the program once a second. If there is none, it inspects
+    all processes: their processor time, how long their threads waited for a processor, and whether
+    one is running.
 How to fix it
-    A lock that is taken twice, a queue whose other end has ended, a process that waits for this one.
+    A lock that is taken twice, a queue whose other end has ended, a process that waits for this
+    one, a collective that another rank never enters.
 When it stays silent
-    Sleeping, long computations, workers that are busy, input from a person. `--hang-after` sets the time.
+    Sleeping, long computations, workers or ranks that are busy, input from a person. A process that
+    gets little processor time because others compute. Ranks on several machines, where the others
+    cannot be seen. A wait for an accelerator. A wait that itself computes, as CUDA's
+    synchronisation does. Systems without /proc and its scheduler statistics. `--hang-after` sets
+    the time.
 Cost
-    A thread that wakes twice a second.
+    A thread that wakes once a second.
 """
 
 from __future__ import annotations
@@ -41,6 +50,18 @@ def hang(audit: Audit) -> Finding | None:
     if called & PATIENT:
         return None
     threads = f"; {audit.threads} other threads wait as well" if audit.threads else ""
+    who, nobody = "the program", "nothing computes"
+    what = f"neither this process nor one below it was running{threads}"
+    fix = (
+        "Find the code that should release this lock or fill this queue: a thread that ended with an exception, a lock that "
+        "this very thread holds, a worker that waits for this process."
+    )
+    if audit.rank is not None and audit.rank[1] > 1:
+        who, nobody = f"rank {audit.rank[0]} of {audit.rank[1]}", "no rank on this machine computes"
+        what = f"neither this rank nor another one on this machine was running{threads}"
+        fix = (
+            "Find the rank that does not get here: every rank must enter the same collectives in the same order. " + fix
+        )
     return tell_silent(
         audit,
         "memory/hang",
@@ -49,9 +70,8 @@ def hang(audit: Audit) -> Finding | None:
         phase="program",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"the program has waited here for {audit.waiting:.0f} seconds, and nothing computes",
-        what=f"neither this process nor one below it was running{threads}",
-        why="Whatever it waits for, a lock, a queue or a process: nobody is at work who could bring it.",
-        fix="Look who should release it or put something in: a thread that ended with an exception, a lock that this very thread holds, "
-        "a worker that waits for this process.",
+        verdict=f"{who} has waited here for {audit.waiting:.0f} seconds, and {nobody}",
+        what=what,
+        why="Whatever it waits for, a lock, a queue or a process: nobody is at work who could provide it.",
+        fix=fix,
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from whence.finding import Confidence, Finding, Hop, Operand
 from whence.lineage.births import Contents, first_bad
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.gradients import Inside, line_inside
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.nonfinite.guards import heeded
 from whence.rules.nonfinite.remedies import kept_off_zero
 from whence.rules.nonfinite.telling import number_text, place_text, tell_trip, what_of
@@ -36,6 +37,8 @@ def _unexplained(trip: Trip) -> Finding | None:
             phase="optimizer",
             confidence=Confidence.LIKELY,
         )
+    if trip.now.is_over:
+        return _read_late(trip)
     return tell_trip(
         trip,
         "nonfinite/gradient-applied",
@@ -48,10 +51,25 @@ def _unexplained(trip: Trip) -> Finding | None:
     )
 
 
+def _read_late(trip: Trip) -> Finding | None:
+    """The device runs behind the program: when the values of this step arrived, what they were computed from was gone."""
+    return tell_trip(
+        trip,
+        "nonfinite/gradient-applied",
+        spot=None,
+        verdict=f"{what_of(trip)}, and the update has used it",
+        why="The values of a step on an accelerator are read after its update, so as not to wait for the device. "
+        f"The step could not be replayed ({trip.could_not or 'the weights that it had are gone'}).",
+        fix="Run again with `--stop-on error`: values are then read before each update, and this step can be replayed.",
+        phase="optimizer",
+        confidence=Confidence.LIKELY,
+    )
+
+
 def _in_a_hook(trip: Trip) -> Inside | None:
     """Run backward again with the program's own hooks on the weights, in a child process, and watch their lines."""
     try:
-        return run_elsewhere(lambda: line_inside(trip, with_hooks=True))
+        return run_in_child(lambda: line_inside(trip, with_hooks=True), need=Need.HOOKS)
     except NotPossible:
         return None
 
@@ -135,7 +153,7 @@ def gradient_applied(trip: Trip) -> Finding | None:
         patch = kept_off_zero(spot) if inside.by_zero else None
     names = ", ".join(trip.weights[:3]) + (f" and {len(trip.weights) - 3} more" if len(trip.weights) > 3 else "")
     if gradient is None:
-        return None
+        return _read_late(trip) if trip.now.is_over else None
     index = first_bad(gradient, "nan") or first_bad(gradient, "inf")
     number = number_text(float(gradient.detach()[index].item())) if index or not gradient.dim() else "NaN or Inf"
     known = spot is not None

@@ -23,7 +23,7 @@ from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import parent_of, text_of, tree_of
-from whence.tape.scopes import Scope
+from whence.tape.scopes import Scope, weights_within
 from whence.tape.tape import storage_of
 
 SEVERAL = 3
@@ -199,7 +199,7 @@ def _target_that_moves(audit: Audit) -> Finding | None:
     """A network that a loss takes its targets from, and that lies in the memory of the one that is trained."""
     trained = trained_memory(audit)
     for scope, module, numbers in run_without_gradients(audit):
-        weights = list(module.parameters())
+        weights = list(weights_within(module))
         if not weights or any(audit.is_owned(each) or storage_of(each) not in trained for each in weights):
             continue
         if not gives_targets(audit, numbers):
@@ -229,7 +229,7 @@ def _shallow_copy(audit: Audit) -> Finding | None:
         twins = [each for each in audit.modules.roots() if each is not module and type(each) is type(module)]
         if not any(one is each for twin in twins for one in vars(twin).values() for each in own):
             continue
-        if not all(audit.is_owned(each) for each in module.parameters()) or not gives_targets(audit, numbers):
+        if not all(audit.is_owned(each) for each in weights_within(module)) or not gives_targets(audit, numbers):
             continue
         call = scope.called_from[0].node()
         spot = definition_of(call.func, scope.called_from[0]) if isinstance(call, ast.Call) else None
@@ -266,7 +266,7 @@ def _two_names(audit: Audit) -> Finding | None:
     for scope, module, numbers in runs_by_name(audit):
         call, site = scope.called_from[0].node(), scope.called_from[0]
         given = name_given(call.func, site, trained.get(id(module), set())) if isinstance(call, ast.Call) else None
-        if given is None or not all(audit.is_owned(each) for each in module.parameters()):
+        if given is None or not all(audit.is_owned(each) for each in weights_within(module)):
             continue
         if not isinstance(call, ast.Call) or not gives_targets(audit, numbers):
             continue

@@ -19,6 +19,7 @@ from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import function_node, last_name, text_of
+from whence.tape.scopes import weights_within
 
 ORDERS = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)
 
@@ -29,7 +30,7 @@ def champion_is_the_model(audit: Audit) -> Finding | None:
             model, champion = _module(_original(value), frame), _module(target, frame)
             if model is None or champion is None or not _shares(champion, model):
                 continue
-            if not all(audit.is_owned(each) for each in model.parameters()):
+            if not all(audit.is_owned(each) for each in weights_within(model)):
                 continue
             filename = frame.f_code.co_filename
             kept, live = text_of(filename, target), text_of(filename, _original(value))

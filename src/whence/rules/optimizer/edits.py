@@ -26,6 +26,7 @@ from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
 from whence.source.statements import line_after, move_after, move_before
 from whence.source.text import last_name, statement_of
+from whence.tape.scopes import weights_within
 
 SEQUENCES = frozenset({"parameters", "chain", "list"})
 
@@ -131,7 +132,7 @@ def _the_other(audit: Audit, site: Site, given: ast.expr, lost: set[int]) -> str
         return None
     names: list[str] = []
     for module in audit.modules.roots():
-        own = {id(each) for each in module.parameters()}
+        own = {id(each) for each in weights_within(module)}
         stack = audit.modules.built_at(module)
         made = target_of(stack[0]) if own and own <= lost and stack else None
         if made is not None and stack[0].filename == site.filename and holds_at(*made, statement):

@@ -42,7 +42,7 @@ from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.source.text import enclosing
 from whence.source.uncalled import UNMADE, called, uncalled_beside, uncalled_in_program
-from whence.tape.scopes import Scope, has_modes
+from whence.tape.scopes import Scope, buffers_within, has_modes, parts_of, weights_within
 from whence.tape.tape import OUT_OF_TORCH, Call
 
 DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
@@ -61,7 +61,7 @@ def training_in_eval_mode(study: Study) -> Finding | None:
         model = scope.module
         if model is None or model.training or not any(_trained(model, study)):
             continue
-        effective = [each for each in model.modules() if has_modes(each)]
+        effective = [each for each in parts_of(model) if has_modes(each)]
         if not effective or any(each.training for each in effective):
             continue
         switched = study.loop.last(Kind.MODE, model)
@@ -96,7 +96,7 @@ def training_in_eval_mode(study: Study) -> Finding | None:
 
 def _trained(model: nn.Module, study: Study) -> Iterator[bool]:
     mine = study.entry.weights
-    return (id(weight) in mine for weight in model.parameters())
+    return (id(weight) in mine for weight in weights_within(model))
 
 
 @audit_rule("optimizer/wrong-mode", Rank.CALL)
@@ -160,7 +160,7 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
 
 def _eval_is_only_named(audit: Audit) -> Finding | None:
     """`model.eval` as a statement: what is run after it need not be looked at."""
-    has_models = any(has_modes(part) for each in audit.modules.roots() for part in each.modules())
+    has_models = any(has_modes(part) for each in audit.modules.roots() for part in parts_of(each))
     spots = (
         uncalled_in_program("eval", files_of(audit)) if has_models and any(entry.steps for entry in audit.built) else []
     )
@@ -187,7 +187,7 @@ def _eval_is_only_named(audit: Audit) -> Finding | None:
 def _given_to(calls: list[Call], root: Scope) -> int | None:
     """The first thing that a pass was given: neither the model's own nor made in the pass."""
     model = root.module
-    own = {id(each) for each in (*model.parameters(), *model.buffers())} if model is not None else set()
+    own = {id(each) for each in (*weights_within(model), *buffers_within(model))} if model is not None else set()
     within = {call.number for call in calls}
     for call in calls:
         for value in call.operands:

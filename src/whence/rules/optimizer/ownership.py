@@ -25,6 +25,7 @@ from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import function_node, last_name, text_of, tree_of
 from whence.tape.scene import Scene
+from whence.tape.scopes import weights_within
 from whence.tape.tape import storage_of
 
 ENOUGH = 3
@@ -277,7 +278,7 @@ def hiding(scene: Scene, is_wanted: Callable[[torch.Tensor], bool]) -> tuple[Spo
 
 def weights_in(thing: Any, depth: int = 0) -> Iterator[torch.Tensor]:
     if isinstance(thing, nn.Module):
-        yield from thing.parameters()
+        yield from weights_within(thing)
     elif isinstance(thing, torch.Tensor):
         yield thing
     elif isinstance(thing, list | tuple | set) and depth < 3:

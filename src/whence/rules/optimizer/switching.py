@@ -15,7 +15,7 @@ from whence.source.blocks import LOOPS, Stack, binds, called_at, is_run_as_writt
 from whence.source.edits import diff_of
 from whence.source.sites import Site
 from whence.source.statements import line_after, line_before
-from whence.tape.scopes import Scope
+from whence.tape.scopes import Scope, parts_of
 
 
 def back_to_training(study: Study, model: nn.Module, scope: Scope) -> str | None:
@@ -41,7 +41,7 @@ def _is_off(event: Event, model: nn.Module) -> bool:
 def _is_part(event: Event, model: nn.Module) -> bool:
     """A part of the model was switched by itself: what train() would do to it may not be meant."""
     part = event.subject() if event.subject is not None else None
-    return part is not model and any(each is part for each in model.modules())
+    return part is not model and any(each is part for each in parts_of(model))
 
 
 def _places(way: Stack, depth: int, apart: ast.stmt) -> Iterator[tuple[int, ast.stmt]]:

@@ -9,13 +9,14 @@ from whence.finding import Finding, Operand
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import frames_in, variables
 from whence.tape.failed import FailedCall
+from whence.torch_internals import validate_sample
 
 
 def of_distribution(failed: FailedCall) -> Finding | None:
     """`log_prob`, or `cdf`, of a tensor whose axes do not meet those of the distribution: it says so before any torch call."""
     frames = frames_in(failed.exception.__traceback__)
     # Its constructor checks values, of which the shape is right by then.
-    if not frames or frames[0].f_code is not Distribution._validate_sample.__code__:
+    if not frames or frames[0].f_code is not getattr(validate_sample, "__code__", None):
         return None
     names = variables(frames[0])
     kind, value = names.get("self"), names.get("value")

@@ -27,9 +27,10 @@ import torch
 
 from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.properties import HasShape
 from whence.lineage.trail import trace
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.custom_functions import caller_of, is_librarys, parameter_names, returned_by_backward
 from whence.rules.operations import PRODUCTS
 from whence.rules.rule import rule
@@ -89,7 +90,7 @@ def _returned(failed: FailedCall) -> Finding | None:
         if not isinstance(call.func, CustomFunction) or is_librarys(call.func.kind):
             continue
         try:
-            misfit = run_elsewhere(partial(_misfit, call, call.func.kind))
+            misfit = run_in_child(partial(_misfit, call, call.func.kind), need=Need.BACKWARD)
         except NotPossible:
             continue
         if misfit is not None:

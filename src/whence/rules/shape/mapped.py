@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import torch
-from torch._functorch import vmap as torch_vmap
 
 from whence.finding import Finding, Operand
 from whence.lineage.properties import HasAxis
@@ -13,12 +12,13 @@ from whence.lineage.trail import trace
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import frames_in, variables
 from whence.tape.failed import FailedCall
+from whence.torch_internals import VMAP_FILE
 
 
 def mapped(failed: FailedCall) -> Finding | None:
     """A call of `torch.vmap` that is given members, or samples, along different axes."""
     frames = frames_in(failed.exception.__traceback__)
-    if not frames or frames[0].f_code.co_filename != torch_vmap.__file__:
+    if not frames or frames[0].f_code.co_filename != VMAP_FILE:
         return None
     names = variables(frames[0])
     pairs = zip(names.get("flat_args", ()), names.get("flat_in_dims", ()), strict=False)

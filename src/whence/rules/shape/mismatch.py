@@ -278,7 +278,13 @@ def _bare_weight(failed: FailedCall) -> Trail | None:
 def _not_in_order(failed: FailedCall) -> Finding | None:
     """A view of a tensor whose axes were exchanged, or that is a part of another: it runs on a copy."""
     given = next(failed.tensors(), None)
-    if failed.name != "view" or given is None or given.is_contiguous() or not callable(failed.func):
+    if (
+        failed.name != "view"
+        or given is None
+        or given.layout is not torch.strided
+        or given.is_contiguous()
+        or not callable(failed.func)
+    ):
         return None
     tried = try_values(failed.func, failed.args, failed.kwargs, torch.Tensor.contiguous)
     if not isinstance(tried.result, torch.Tensor):

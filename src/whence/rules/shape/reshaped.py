@@ -15,9 +15,10 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
 from whence.lineage.arrays import Reshape, reshapes_of_program, seen_before
-from whence.lineage.elsewhere import NotPossible, run_elsewhere
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
+from whence.rerun.child import NotPossible, run_in_child
+from whence.rerun.permission import Need
 from whence.rules.operations import CONVOLUTIONS, RESHAPES
 from whence.rules.rule import audit_rule, study_rule
 from whence.rules.shape.mixed import joined_samples_mixed, samples_mixed
@@ -99,7 +100,11 @@ def _before_training(study: Study) -> Finding | None:
     known = {(each.site.filename, each.site.f_lineno) for each in study.tape.calls if each.site is not None}
     wanted = [(file, each) for file, each in reshapes_of_program() if not known & set(_lines(file, each))]
     try:
-        found = run_elsewhere(lambda: seen_before(wanted, study.frames).reshapes, PATIENCE) if wanted else []
+        found = (
+            run_in_child(lambda: seen_before(wanted, study.frames).reshapes, PATIENCE, need=Need.PREPARATION)
+            if wanted
+            else []
+        )
     except NotPossible:
         return None
     given = {_sizes(each.shape[1:]) for each in _given(study)}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from whence.finding import Finding
+from whence.source.interrupts import is_interrupt
 from whence.source.sites import frames_outside, sites_in, user_frames, user_stack
-from whence.tape.batches import is_from_a_signal
 from whence.watching.listeners.calls import EVALUATION
 from whence.watching.listeners.listener import Listener, transforming
 from whence.watching.listeners.optimizers import OptimizerListener
@@ -69,7 +69,7 @@ class BackwardListener(Listener):
 
     def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
         """Autograd refuses, whether calls are watched or not; or code of the program's fails that it runs."""
-        if transforming() or is_from_a_signal(exception):
+        if transforming() or is_interrupt(exception):
             return
         session = self.session
         outer = frames_outside(exception)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,8 +12,8 @@ from whence.ledgers.draws import DRAWS
 from whence.ledgers.labels import LOSSES
 from whence.lineage.refusing import refused_operands
 from whence.rules.rule import call_rules
+from whence.source.interrupts import is_interrupt
 from whence.source.sites import Site, frames_outside
-from whence.tape.batches import is_from_a_signal
 from whence.tape.tape import BLENDS, CASTS, WRITES, Call
 from whence.watching.listeners.listener import Listener, transforming
 
@@ -31,12 +32,19 @@ class CallListener(Listener):
         self.tape = session.tape
         self._noticed: set[Site | None] = set()
 
-    def current(self) -> dict[str, Any]:
+    def calls_missed(self) -> None:
+        """Something else traces or counts, and nobody looks: the pass cannot be run again."""
+        session = self.session
+        self.tape.has_gaps = True
+        session.passes.current.recorded = False
+        session.record.not_watched("calls made under a tracer, a profiler, or a mode of the program's own")
+
+    def current(self, frame: FrameType | None) -> dict[str, Any]:
         session = self.session
         phase = session.phases[-1] if session.phases else EVALUATION
         if phase is EVALUATION:
             phase = "forward" if session.scope is not None else "program"
-        return {"module": session.scope, "step": session.step, "phase": phase}
+        return {"module": session.module_sensor.scope_at(frame), "step": session.step, "phase": phase}
 
     def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None:
         if transforming():
@@ -102,7 +110,7 @@ class CallListener(Listener):
 
     def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
         # What fails within a fetch is explained when the fetch has failed, with the samples at hand.
-        if call.phase == "data" or is_from_a_signal(exception):
+        if call.phase == "data" or is_interrupt(exception):
             return
         session = self.session
         frames = frames_outside(exception)

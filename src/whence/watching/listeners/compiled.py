@@ -49,6 +49,19 @@ class CompileListener(Listener):
             session.optimizers.listener.step_began(optimizer, False)
         return call, hooks, calls, taken_off, versions
 
+    def tracing_began(self) -> list[Any]:
+        """Take off whatever a tracer would meet."""
+        session = self.session
+        session.call_listener.calls_missed()
+        paused = [each for each in (session.calls, session.module_sensor, session.transforms) if each.on]
+        for sensor in paused:
+            sensor.stop()
+        return paused
+
+    def tracing_ended(self, paused: list[Any]) -> None:
+        for sensor in reversed(paused):
+            sensor.start()
+
     def _put_on_tape(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """It is one call there, of the module's weights and what it is given."""
         session = self.session
@@ -58,8 +71,9 @@ class CompileListener(Listener):
             else {}
         )
         given = (weights, args, kwargs)
-        stack = user_stack(sys._getframe(2))
-        call = session.tape.begin(CompiledRegion(target), given, {}, stack=stack, **session.call_listener.current())
+        frame = sys._getframe(2)
+        now = session.call_listener.current(frame)
+        call = session.tape.begin(CompiledRegion(target), given, {}, stack=user_stack(frame), **now)
         call.phase = "forward"
         session.passes.note_operands(call, [each for each in flatten(given) if isinstance(each, torch.Tensor)])
         return call

@@ -14,6 +14,9 @@ class Listener:
     def __init__(self, session: Session) -> None:
         self.session = session
 
+    def interrupted(self) -> None:
+        self.session.interrupted()
+
     def sensor_failed(self, sensor: str, error: BaseException) -> None:
         self.session.sensor_failed(sensor, error)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -129,18 +132,46 @@ class LoaderListener(Listener):
                 exception, lambda: explainer.fetch(info, indices, worker, streams, exception, outer, session.step)
             )
 
+    def workers_started(self) -> None:
+        """A hang of the first batch must be noticed too: the fork of the workers has ended the watchdog's thread."""
+        self.session.watchdog.go_on()
+
     def stands_still(self, thread: int, seconds: float) -> None:
         """The watchdog calls this from a thread of its own, while the program waits."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            # Another process may be at work that is none of this one's.
-            return
         session = self.session
         frame = sys._current_frames().get(thread)
         frames = list(frames_from(frame))
+        if _may_wait_for_a_device(frames):
+            return
         waits_for_data = any(each.f_code.co_filename == dataloader.__file__ for each in frames)
         lost = session.loader_sensor.lost(only_dead=False) if waits_for_data else None
         if lost is not None:
             waiting = TimeoutError(f"no batch for {seconds:.0f} seconds")
             session.say(session.explainer.lost_worker(*lost, waiting, frames, session.step))
         else:
-            session.auditor.stands_still(user_stack(frame), user_frames(frame), seconds)
+            session.auditor.stands_still(user_stack(frame), user_frames(frame), seconds, _rank())
+
+
+def _rank() -> tuple[int, int] | None:
+    """This rank, and how many there are."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return None
+
+
+def _may_wait_for_a_device(frames: list[FrameType]) -> bool:
+    """Whether an accelerator may be at work: no processor time is seen of it. Who waits in the standard library, in the
+    loader or in a collective does not wait for a device."""
+    if not frames or not _has_accelerator():
+        return False
+    innermost = frames[0].f_code.co_filename
+    waits = (dataloader.__file__, os.path.dirname(threading.__file__), os.path.dirname(torch.distributed.__file__))
+    is_package = f"{os.sep}site-packages{os.sep}" in innermost and not innermost.startswith(waits[2])
+    return is_package or not innermost.startswith(waits)
+
+
+def _has_accelerator() -> bool:
+    modules = (getattr(torch, name, None) for name in ("cuda", "xpu"))
+    in_use = any(each is not None and each.is_initialized() for each in modules)
+    return in_use or torch.backends.mps.is_available()

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from whence.devices import reads_are_free
 from whence.ledgers.loop import Kind
+from whence.source.interrupts import is_interrupt
 from whence.source.sites import Site, frames_outside
-from whence.tape.batches import is_from_a_signal
 from whence.watching.listeners.listener import Listener, transforming
 
 
@@ -40,7 +41,7 @@ class LoopListener(Listener):
 
     def refused(self, exception: Exception) -> None:
         """A method of torch's, written in Python, does not take what it is given."""
-        if is_from_a_signal(exception) or transforming():
+        if is_interrupt(exception) or transforming():
             return
         session = self.session
         outer = frames_outside(exception)
@@ -54,5 +55,5 @@ def _metric(args: Any, kwargs: Any) -> float | None:
     if not isinstance(args[0], ReduceLROnPlateau):
         return None
     if isinstance(given, torch.Tensor):
-        return float(given.detach()) if given.numel() == 1 else None
+        return float(given.detach()) if given.numel() == 1 and reads_are_free(given.device) else None
     return float(given) if isinstance(given, Real) else None

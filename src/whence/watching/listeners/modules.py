@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from whence.source.interrupts import is_interrupt
 from whence.source.sites import frames_outside
-from whence.tape.batches import is_from_a_signal
 from whence.tape.passes import MOST_DELIVERIES
 from whence.tape.scopes import Scope
 from whence.watching.listeners.listener import Listener, transforming
@@ -56,7 +56,7 @@ class ModuleListener(Listener):
         session.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
 
     def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
-        if is_from_a_signal(exception):
+        if is_interrupt(exception):
             return
         session = self.session
         outer = frames_outside(exception)

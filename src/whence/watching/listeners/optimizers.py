@@ -97,6 +97,7 @@ class OptimizerListener(Listener):
 
     def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> None:
         session = self.session
+        session.watchdog.go_on()
         if session.is_looking or session.is_over:
             return
         if session.routine.on and session.routine.step_ended(optimizer, steps, frame):
@@ -118,6 +119,10 @@ class OptimizerListener(Listener):
             session.auditor.updated(optimizer)
         self._within = weakref.ref(optimizer), steps
 
+    def step_unseen(self, steps: int) -> None:
+        """A step under a tracer or a profiler is counted, and nothing else."""
+        self.session.step = steps
+
     def backward_ended(self) -> None:
         """The steps that were made within it are one, which is over now."""
         within, self._within = self._within, None
@@ -133,7 +138,7 @@ class OptimizerListener(Listener):
     def _note_update(self, optimizer: Optimizer, frame: FrameType | None) -> None:
         """An optimizer of torch's own is one entry of the tape: it changed its weights."""
         tape, weights = self.session.tape, weights_of(optimizer)
-        now = self.session.call_listener.current()
+        now = self.session.call_listener.current(frame)
         call = tape.begin(type(optimizer).step, (weights,), {}, stack=user_stack(frame), **now)
         tape.finish(call, None, weights)
 

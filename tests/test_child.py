@@ -13,7 +13,8 @@ import pytest
 import torch
 from forking import whence_run
 
-from whence.lineage.elsewhere import run_elsewhere
+from whence.rerun.child import run_in_child
+from whence.rerun.permission import Need
 
 
 def _refuses(act: Callable[[], object]) -> bool:
@@ -24,13 +25,13 @@ def _refuses(act: Callable[[], object]) -> bool:
             return True
         return False
 
-    return run_elsewhere(ask)
+    return run_in_child(ask, need=Need.SAMPLES)
 
 
 def test_a_child_reads_and_does_not_write(tmp_path: Path) -> None:
     there = tmp_path / "there.txt"
     there.write_text("as it was")
-    assert run_elsewhere(there.read_text) == "as it was"
+    assert run_in_child(there.read_text, need=Need.SAMPLES) == "as it was"
     for act in (
         lambda: there.write_text("changed"),
         lambda: there.open("a"),
@@ -57,13 +58,13 @@ def test_a_child_has_shared_memory_to_itself(tmp_path: Path) -> None:
         mapped.flush()
         return float(mapped.sum()), float(shared.sum())
 
-    assert run_elsewhere(write) == (4000, 15000)
+    assert run_in_child(write, need=Need.SAMPLES) == (4000, 15000)
     assert (mapped.sum(), shared.sum()) == (3000, 5000)
     assert np.fromfile(tmp_path / "data.bin", np.float32).sum() == 3000
 
 
 def test_a_child_that_asks_again_makes_no_further_one() -> None:
-    child = run_elsewhere(lambda: (os.getpid(), run_elsewhere(os.getpid)))
+    child = run_in_child(lambda: (os.getpid(), run_in_child(os.getpid, need=Need.SAMPLES)), need=Need.SAMPLES)
     assert child[0] == child[1] != os.getpid()
 
 
@@ -107,6 +108,6 @@ def test_a_function_that_only_computes_is_made_again_line_by_line(tmp_path: Path
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 def test_the_parent_is_not_bound_by_it(tmp_path: Path) -> None:
-    run_elsewhere(os.getpid)
+    run_in_child(os.getpid, need=Need.SAMPLES)
     (tmp_path / "new").write_text("written")
     assert (tmp_path / "new").read_text() == "written"

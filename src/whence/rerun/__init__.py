@@ -1,0 +1,1 @@
+"""Run something again. The program's own Python runs only in a child process."""

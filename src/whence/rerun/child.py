@@ -1,0 +1,392 @@
+"""Run something in a forked child process, where the program's own Python leaves no trace.
+
+This is the only place that forks. The child can read the world and change nothing in it; the
+parent waits, and whatever interrupts it there, the child has ended when it goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import io
+import os
+import pickle
+import select
+import signal
+import stat
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import starmap
+from multiprocessing.synchronize import Event
+from time import monotonic, sleep
+from typing import Any, NoReturn, TypeVar
+
+import torch
+
+from whence.rerun.landlock import refuse_writes
+from whence.rerun.permission import Need, can_fork, note_loss
+from whence.rerun.shared_memory import keep_to_itself
+from whence.source.interrupts import HeldSignals, is_signal_due
+from whence.tape.native import run_everything, runs_only_torch
+from whence.tape.quiet import quiet_warnings
+from whence.tape.tape import Call
+from whence.torch_internals import do_not_end_workers
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 20.0
+GRACE_SECONDS = 2.0
+"""How long a child may take to end after it has closed its pipe."""
+SIGNALS_EVERY = 0.05
+"""Seconds between two looks whether a signal waits for the program."""
+CHUNK = 1 << 16
+PARENT_DEATH_SIGNAL = 1
+"""An option of prctl."""
+
+
+class NotPossible(Exception):
+    """No answer from a child process: none may be forked, or it died or took too long."""
+
+
+_is_child = False
+"""True in a process that was forked here."""
+_may_fork = True
+"""False in a child while it must not fork further processes."""
+
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+ACTS = (
+    "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink",
+    "os.chmod", "os.chown", "os.utime", "os.setxattr", "os.removexattr", "os.system", "os.exec",
+    "os.posix_spawn", "os.spawn", "shutil.", "subprocess.Popen", "socket.connect", "socket.bind",
+    "socket.sendto", "socket.sendmsg", "ftplib.", "smtplib.",
+)  # fmt: skip
+
+
+def run_in_child(question: Callable[[], T], patience: float = PATIENCE_SECONDS, *, need: Need) -> T:
+    """Ask a question in a forked child, and return its answer, which must be plain data.
+
+    `need` says in the report what could not be done where no child may be forked.
+    """
+    if _is_child:
+        try:
+            return question()
+        except Exception as error:
+            # In a child of its own it would cost this one question as well, and no other.
+            raise NotPossible("the question failed") from error
+
+    def answer(writing: int) -> None:
+        data = pickle.dumps(question())
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(data)
+
+    def listen(reading: int) -> bytes:
+        deadline = monotonic() + patience
+        chunks = []
+        while chunk := read_chunk(reading, deadline - monotonic()):
+            chunks.append(chunk)
+        if chunk is None:
+            raise NotPossible("the child took too long, or a signal came for the program")
+        return b"".join(chunks)
+
+    data, _ = _with_child(answer, listen, need=need)
+    try:
+        found: T = pickle.loads(data)
+    except (EOFError, pickle.UnpicklingError) as error:
+        raise NotPossible("the question failed") from error
+    return found
+
+
+def run_where_safe(calls: Iterable[Call], question: Callable[[], T]) -> T:
+    """Ask here if running these calls again runs nothing but PyTorch; else in a child."""
+    if all(runs_only_torch(call.func) for call in calls):
+        return question()
+    return run_in_child(question, need=Need.STEP)
+
+
+def follow_child(live: Callable[[int], None], listen: Callable[[int], T], *, need: Need) -> tuple[T, int | None]:
+    """Live in a forked child and listen to what it writes, until `listen` has heard enough.
+
+    Returns what `listen` returns, and the child's exit code, negative for a signal; None if
+    somebody else has reaped it. Other processes are silent in the child, and do not hang up.
+    """
+    return _with_child(live, listen, need=need, hangs_up=False)
+
+
+def read_chunk(reading: int, seconds: float) -> bytes | None:
+    """Return what a pipe has next, nothing at its end; None if nothing comes for so long.
+
+    A signal for the program, whose handler is held back, ends the waiting.
+    """
+    # `select.select` knows no descriptor above 1023.
+    poll = select.poll()
+    poll.register(reading, select.POLLIN)
+    deadline = monotonic() + seconds
+    while not poll.poll(min(max(deadline - monotonic(), 0.0), SIGNALS_EVERY) * 1000):
+        if monotonic() >= deadline or is_signal_due():
+            return None
+    return os.read(reading, CHUNK)
+
+
+@contextlib.contextmanager
+def without_further_processes() -> Iterator[None]:
+    """Refuse to fork within, where this is a child: its processes would outlive it."""
+    global _may_fork
+    before, _may_fork = _may_fork, False
+    try:
+        yield
+    finally:
+        _may_fork = before
+
+
+@dataclass(slots=True)
+class _Child:
+    """What must be closed and reaped. Lists, so that each thing is dealt with once."""
+
+    pipe: list[tuple[int, int]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    pids: list[int] = field(default_factory=list)
+    code: int | None = None
+
+    def end(self, grace: float) -> None:
+        """Close the pipe, let the child end by itself or kill it, and reap it."""
+        if self.pipe:
+            self.ends += self.pipe.pop()
+        while self.ends:
+            os.close(self.ends.pop())
+        try:
+            while self.pids:
+                self._reap(grace)
+        except ChildProcessError as error:
+            if error.errno != errno.ECHILD:
+                # The program's own, raised by a signal handler.
+                raise
+            # The program waits for all children in another thread, and was faster.
+            self.pids.clear()
+
+    def _reap(self, grace: float) -> None:
+        deadline = monotonic() + grace
+        while True:
+            done, status = os.waitpid(self.pids[0], os.WNOHANG)
+            if done:
+                self.pids.clear()
+                self.code = os.waitstatus_to_exitcode(status)
+                return
+            if monotonic() >= deadline:
+                # It has not been reaped yet, so this is still its process id.
+                os.kill(self.pids[0], signal.SIGKILL)
+                deadline = float("inf")
+            sleep(0.001)
+
+
+def _with_child(
+    live: Callable[[int], None],
+    listen: Callable[[int], T],
+    *,
+    need: Need,
+    hangs_up: bool = True,
+) -> tuple[T, int | None]:
+    """Fork, and listen. However this is left, the child is gone and its pipe is closed."""
+    if (reason := can_fork()) is not None:
+        note_loss(need, reason)
+        raise NotPossible(f"{need}, because {reason}")
+    child = _Child()
+    grace = 0.0
+    try:
+        _fork(child, live, hangs_up)
+        heard = listen(child.ends[0])
+        # At the end of its pipe the child is ending by itself, and its exit code counts.
+        grace = GRACE_SECONDS if read_chunk(child.ends[0], 0.0) == b"" else 0.0
+    except OSError as error:
+        # An error without a number is the program's, raised by a signal handler.
+        if child.pids or error.errno is None:
+            raise
+        reason = f"the system refuses another process ({error.strerror})"
+        note_loss(need, reason)
+        raise NotPossible(f"{need}, because {reason}") from error
+    finally:
+        try:
+            child.end(grace)
+        except BaseException:
+            # A signal handler has raised once more.
+            child.end(0.0)
+            raise
+    return heard, child.code
+
+
+def _fork(child: _Child, live: Callable[[int], None], hangs_up: bool) -> None:
+    """Fork with signals held back, so that the child never runs a handler of the program's."""
+    parent = os.getpid()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    # Another thread may take a signal: its handler would run in an at-fork callback, which swallows what it raises.
+    held = HeldSignals()
+    held.hold()
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        _store(child.pipe, os.pipe)
+        with quiet_warnings():
+            _store(child.pids, os.fork)
+        if child.pids[0] == 0:
+            try:
+                _live(live, child.pipe[0][1], _Beginning(parent, mask, hangs_up))
+            finally:
+                # Whatever happens, a child must not go on as if it were the program.
+                os._exit(1)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        # Handlers that were held back run now, and may raise out of this.
+        for number, handler in held.release():
+            handler(number, sys._getframe(1))
+    child.ends += child.pipe.pop()
+    os.close(child.ends.pop())
+
+
+def _store(found: list[T], call: Callable[[], T]) -> None:
+    """Append what a C function returns, without a gap in which a signal handler could run."""
+    found.extend(starmap(call, [()]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """What a child knows of its parent."""
+
+    parent: int
+    mask: set[int]
+    hangs_up: bool
+    """Whether whoever is at the other end of a pipe has hung up for the child, or is silent."""
+
+
+def _live(live: Callable[[int], None], writing: int, beginning: _Beginning) -> NoReturn:
+    """The whole life of a child. No exit handler runs at its end."""
+    status = 1
+    try:
+        complaints = os.dup(2) if "WHENCE_DEBUG" in os.environ else None
+        _begin(beginning, kept={writing, complaints})
+        try:
+            live(writing)
+            status = 0
+        except BaseException:
+            if complaints is not None:
+                os.write(complaints, traceback.format_exc().encode())
+    finally:
+        os._exit(status)
+
+
+def _begin(beginning: _Beginning, kept: set[int | None]) -> None:
+    """Cut the child off from the screen, the files, the signals and the memory of its parent."""
+    _end_with(beginning.parent)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, beginning.mask)
+    _cut_off(kept, hangs_up=beginning.hangs_up)
+    # After their descriptors: a stream that is freed here writes what it still holds.
+    sys.stdin, sys.stdout, sys.stderr = io.StringIO(), io.StringIO(), io.StringIO()
+    keep_to_itself()
+    torch.set_num_threads(1)
+    # Events are no files: a loader's iterator that is freed here would end the parent's workers.
+    Event.set = lambda _: None  # type: ignore[assignment, method-assign]
+    do_not_end_workers()
+    torch.save = torch.serialization.save = _save  # type: ignore[assignment]
+    global _is_child
+    _is_child = True
+    run_everything()
+    sys.addaudithook(_only_look)
+    refuse_writes()
+
+
+def _end_with(parent: int) -> None:
+    """Have the child killed if its parent dies: nobody would be left to end it."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _cut_off(kept: set[int | None], *, hangs_up: bool) -> None:
+    """Replace every open file by one that the parent does not share.
+
+    What comes through a pipe, a socket or the keyboard comes once, and belongs to the parent. A
+    plain file has one position for parent and child: it is opened again, to be read.
+    """
+    nobody = os.open(os.devnull, os.O_RDWR)
+    silence = -1 if hangs_up else _silence()
+    kept = {*kept, nobody, silence}
+    for number in (0, 1, 2):
+        os.dup2(nobody, number)
+    for number in _open_files():
+        with contextlib.suppress(OSError):
+            mode = os.fstat(number).st_mode
+            if number in kept:
+                continue
+            if stat.S_ISREG(mode):
+                _open_again(number, nobody)
+            elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+                os.dup2(nobody if hangs_up else silence, number)
+            elif os.isatty(number):
+                os.dup2(nobody, number)
+
+
+def _silence() -> int:
+    """Return a descriptor from which nothing ever comes, and that never ends."""
+    import socket
+
+    ours, theirs = socket.socketpair()
+    theirs.detach()
+    return ours.detach()
+
+
+def _open_again(number: int, nobody: int) -> None:
+    position = os.lseek(number, 0, os.SEEK_CUR)
+    try:
+        anew = os.open(f"/proc/self/fd/{number}", os.O_RDONLY)
+    except OSError:
+        os.dup2(nobody, number)
+        return
+    os.lseek(anew, position, os.SEEK_SET)
+    os.dup2(anew, number)
+    os.close(anew)
+
+
+def _open_files() -> list[int]:
+    listed = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+    return [int(name) for name in listed if int(name) > 2]
+
+
+def _only_look(event: str, args: tuple[Any, ...]) -> None:
+    """Let code that runs a second time read the world, and not change it. An audit hook."""
+    if event == "open":
+        path, mode, flags = args
+        if not isinstance(path, str | bytes) or path in (os.devnull, os.devnull.encode()):
+            return
+        writes = isinstance(mode, str) and set(mode) & set("wax+")
+        if writes or (isinstance(flags, int) and flags & WRITES):
+            raise PermissionError(f"{path!r} is not written a second time")
+    elif event.startswith("os.kill"):
+        if not _is_own(args[0]):
+            raise PermissionError("no other process gets a signal a second time")
+    elif event.startswith(ACTS) or (event.startswith("os.fork") and not _may_fork):
+        raise PermissionError(f"{event} is not done a second time")
+
+
+def _is_own(pid: int) -> bool:
+    """Whether a process is this child, or was started by it."""
+    if pid == os.getpid():
+        return True
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1]) == os.getpid()
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _save(_obj: Any, file: Any, *args: Any, **kwargs: Any) -> None:
+    """Stand in for `torch.save`, which opens files without Python's knowledge."""
+    if isinstance(file, str | os.PathLike):
+        raise PermissionError(f"{os.fspath(file)!r} is not written a second time")
+    _torch_save(_obj, file, *args, **kwargs)
+
+
+_torch_save = torch.save
