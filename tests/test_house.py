@@ -68,21 +68,6 @@ ARROWS = {
 # What every room may import, except those that know no torch.
 EVERYWHERE = {"torch_internals"}
 
-# Files that still name private parts of torch themselves: this list only ever becomes shorter.
-NOT_GUARDED_YET = {
-    "sensors/calls.py",
-    "sensors/compiled.py",
-    "sensors/gate.py",
-    "sensors/modules.py",
-    "sensors/sensor.py",
-    "tape/native.py",
-    "tape/quiet.py",
-    "tape/readable.py",
-    "tape/tape.py",
-    "watching/listeners/backwards.py",
-    "watching/listeners/listener.py",
-}
-
 # The same within the room where everything comes together.
 WITHIN_WATCHING = {
     "__init__": set(),
@@ -231,7 +216,7 @@ def test_public_names_of_torch_are_recognised(source: str) -> None:
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_private_names_of_torch_are_in_one_guarded_file(path: Path) -> None:
     name = path.relative_to(SOURCE).as_posix()
-    if name == "torch_internals.py" or name in NOT_GUARDED_YET:
+    if name == "torch_internals.py":
         return
     assert list(_private_names(ast.parse(path.read_text()))) == []
 

@@ -55,7 +55,7 @@ from whence.tape.quiet import restore_all
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Tape
 from whence.tape.trip import RateTrial
-from whence.torch_internals import missing_capabilities
+from whence.torch_internals import is_internal, missing_capabilities
 from whence.watching.aside import Aside, AsStep, Unread, Unseen, recording
 from whence.watching.auditing import Auditor
 from whence.watching.budget import Budget, cpu_seconds
@@ -394,7 +394,7 @@ class Session:
 
     def explain(self, exception: Exception, ask: Callable[[], list[Finding]]) -> None:
         mark = mark_of(exception)
-        if mark == self._explained or self.is_looking or _is_torchs_own(type(exception)):
+        if mark == self._explained or self.is_looking or is_internal(type(exception)):
             return
         self._explained = mark
         self._said = []
@@ -524,13 +524,6 @@ def _deliver(due: list[tuple[int, Handler]], error: BaseException | None) -> Non
                 raised.__context__ = None
             hide_own_frames(raised)
             raise
-
-
-def _is_torchs_own(kind: type[Exception]) -> bool:
-    """PyTorch raises some to itself: checkpointing ends a recomputation that way."""
-    # `LinAlgError` has another name of its own, with an underscore.
-    is_private = kind.__name__.startswith("_") and kind.__name__ != "_LinAlgError"
-    return is_private and kind.__module__.startswith("torch.")
 
 
 Mark = tuple[int, type, tuple[Site, ...]]
