@@ -92,7 +92,8 @@ class Screen(Protocol):
     def release(self) -> None: ...
 
 
-_watching: weakref.WeakSet[Session] = weakref.WeakSet()
+_watching: dict[Session, None] = {}
+"""Watches that are on; PyTorch's hooks keep them alive in any case."""
 
 
 class Session:
@@ -164,7 +165,7 @@ class Session:
 
     def start(self) -> None:
         self.budget.begin()
-        _watching.add(self)
+        _watching[self] = None
         for each in missing_capabilities():
             self.record.not_watched(each)
         for sensor in self.sensors:
@@ -179,7 +180,7 @@ class Session:
         for sensor in self.sensors:
             sensor.stop()
         self._explained = None
-        _watching.discard(self)
+        _watching.pop(self, None)
 
     def close(self, outcome: Outcome) -> Report:
         with self.looking():
