@@ -171,7 +171,7 @@ class ModuleBook:
 
     def owner_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
         """The module that registers a tensor as its own parameter or buffer, and the name it has there."""
-        for module in list(self._built):
+        for module in self.known():
             for name, each in (*module._parameters.items(), *module._buffers.items()):
                 if each is tensor:
                     return module, name
@@ -185,7 +185,7 @@ class ModuleBook:
     def name_of_memory(self, tensor: torch.Tensor) -> str:
         """The same for a weight of which this is a view."""
         memory = storage_of(tensor)
-        for module in self._built:
+        for module in self.known():
             for name, each in module._parameters.items():
                 if each is not None and memory and storage_of(each) == memory:
                     return f"{self.path_of(module)}.{name}"
@@ -193,7 +193,7 @@ class ModuleBook:
 
     def holder_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
         """The module that keeps a tensor as a plain attribute, unknown to `parameters()`, `buffers()` and `to()`."""
-        for module in list(self._built):
+        for module in self.known():
             for name, each in vars(module).items():
                 if each is tensor:
                     return module, name
