@@ -17,6 +17,7 @@ ARROWS = {
     "finding": set(),
     "version": set(),
     "torch_internals": set(),
+    "weak_table": set(),
     "devices": set(),
     "source": {"finding"},
     "data": {"devices", "finding"},
@@ -66,22 +67,7 @@ ARROWS = {
 }
 
 # What every room may import, except those that know no torch.
-EVERYWHERE = {"torch_internals"}
-
-# Files that still name private parts of torch themselves: this list only ever becomes shorter.
-NOT_GUARDED_YET = {
-    "sensors/calls.py",
-    "sensors/compiled.py",
-    "sensors/gate.py",
-    "sensors/modules.py",
-    "sensors/sensor.py",
-    "tape/native.py",
-    "tape/quiet.py",
-    "tape/readable.py",
-    "tape/tape.py",
-    "watching/listeners/backwards.py",
-    "watching/listeners/listener.py",
-}
+EVERYWHERE = {"torch_internals", "weak_table"}
 
 # The same within the room where everything comes together.
 WITHIN_WATCHING = {
@@ -231,9 +217,57 @@ def test_public_names_of_torch_are_recognised(source: str) -> None:
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_private_names_of_torch_are_in_one_guarded_file(path: Path) -> None:
     name = path.relative_to(SOURCE).as_posix()
-    if name == "torch_internals.py" or name in NOT_GUARDED_YET:
+    if name == "torch_internals.py":
         return
     assert list(_private_names(ast.parse(path.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import weakref\nweakref.WeakKeyDictionary()",
+        "from weakref import WeakSet",
+        "import weakref\nweakref.finalize(thing, print)",
+        "import weakref\nweakref.ref(thing, forget)",
+        "from weakref import ref\nref(thing, callback=forget)",
+        "import weakref\nweakref.KeyedRef(thing, self.forget, 3)",
+        "class A:\n    def __del__(self): ...",
+        "import gc\ngc.callbacks.append(print)",
+    ],
+)
+def test_python_that_runs_when_an_object_dies_is_recognised(source: str) -> None:
+    assert list(_finalizers(ast.parse(source)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import weakref\nweakref.ref(thing)", "import weakref\nweakref.KeyedRef(thing, self._dead.append, 3)"],
+)
+def test_weak_references_without_python_are_recognised(source: str) -> None:
+    assert not list(_finalizers(ast.parse(source)))
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_python_runs_when_an_object_of_the_program_dies(path: Path) -> None:
+    """A signal handler may run wherever Python runs, and what it raises there would be lost."""
+    found = list(_finalizers(ast.parse(path.read_text())))
+    assert found == (["weakref.ref(thing, partial(table.pop, id(thing)))"] if path.stem == "weak_table" else [])
+
+
+def _finalizers(tree: ast.Module) -> Iterator[str]:
+    """Weak containers, `__del__`, callbacks of the collector and of references, except `list.append`."""
+    for node in ast.walk(tree):
+        name = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else ""
+        if name in ("WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "WeakMethod", "finalize"):
+            yield name
+        if isinstance(node, ast.FunctionDef) and node.name == "__del__":
+            yield node.name
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "gc.callbacks":
+            yield "gc.callbacks"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("ref", "proxy", "KeyedRef"):
+            callbacks = [*node.args[1:2], *(each.value for each in node.keywords)]
+            if any(not isinstance(each, ast.Attribute) or each.attr != "append" for each in callbacks):
+                yield ast.unparse(node)
 
 
 def _private_names(tree: ast.Module) -> Iterator[str]:

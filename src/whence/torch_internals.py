@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import ModuleType, SimpleNamespace
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -69,10 +69,13 @@ CALLS = "torch calls"
 MODES = "programs that use a dispatch mode of their own"
 
 DeviceContext: Any = _find("torch.utils._device.DeviceContext", Absent)
-_function_depth: Callable[[], int] = _find("torch._C._len_torch_function_stack", None, CALLS)
-_function_mode_at: Callable[[int], Any] = _find("torch._C._get_function_stack_at", None, CALLS)
+function_depth: Callable[[], int] = _find("torch._C._len_torch_function_stack", lambda: 0, CALLS)
+"""How many function modes are on in this thread."""
+_function_mode_at: Callable[[int], Any] = _find("torch._C._get_function_stack_at", _refuse, CALLS)
 push_function_mode: Callable[[Any], None] = _find("torch.overrides._push_mode", _refuse, CALLS)
 pop_function_mode: Callable[[], Any] = _find("torch.overrides._pop_mode", _refuse, CALLS)
+dispatch_depth: Callable[[], int] = _find("torch._C._len_torch_dispatch_stack", lambda: 0, MODES)
+"""How many dispatch modes are on in this thread."""
 _dispatch_modes: Callable[[], list[Any]] = _find(
     "torch.utils._python_dispatch._get_current_dispatch_mode_stack", None, MODES
 )
@@ -80,9 +83,9 @@ _dispatch_modes: Callable[[], list[Any]] = _find(
 
 def function_modes() -> list[Any] | None:
     """The function modes that are on in this thread, outermost first; None if unknown."""
-    if _function_depth is None or _function_mode_at is None:
+    if CALLS in _missing:
         return None
-    return [_function_mode_at(level) for level in range(_function_depth())]
+    return [_function_mode_at(level) for level in range(function_depth())]
 
 
 def dispatch_modes() -> list[Any] | None:
@@ -105,6 +108,7 @@ def take_off_function_mode(mode: Any) -> bool:
 
 # autograd
 
+set_grad_enabled: Callable[[bool], Any] = _find("torch._C._set_grad_enabled", torch.set_grad_enabled)
 are_transforms_active: Callable[[], bool] = _find(
     "torch._C._are_functorch_transforms_active", lambda: False, "torch.func transforms"
 )
@@ -120,7 +124,12 @@ SAVED_TENSORS_SHOW_DATA = hasattr(_find("torch._C._autograd.SavedTensor", None),
 """From torch 2.7 on a node shows the memory of what it saved, also after a change in place."""
 _engine = _find("torch.autograd.Variable._execution_engine", None)
 _top_hooks: Callable[[bool], Any] | None = _find("torch._C._autograd._top_saved_tensors_default_hooks", None)
-_profiler_enabled: Callable[[], bool] | None = _find("torch._C._autograd._profiler_enabled", None)
+_are_hooks_allowed: Callable[[], bool] = _find("torch._C._autograd._saved_tensors_hooks_is_enabled", lambda: True)
+is_profiling: Callable[[], bool] = _find("torch._C._autograd._profiler_enabled", lambda: False)
+"""Whether a profiler is on. Unknown counts as no: then it merely counts some calls more."""
+_is_tracing: Callable[[], bool] = _find("torch.jit.is_tracing", lambda: False)
+tracing_state: Callable[[], Any] = _find("torch._C._get_tracing_state", lambda: _is_tracing() or None)
+"""What `torch.jit.trace` has traced so far; None while it does not run."""
 
 
 def input_metadata(node: Any) -> Sequence[Any]:
@@ -139,13 +148,11 @@ def run_backward(loss: torch.Tensor) -> None:
 
 
 def may_have_saved_tensor_hooks() -> bool:
-    """Whether somebody's hooks see what autograd saves now; True where torch (before 2.5) does not tell."""
-    return _top_hooks is None or _top_hooks(False) is not None
+    """Whether somebody's hooks see what autograd saves now.
 
-
-def is_profiling() -> bool:
-    """Whether a profiler is on. Unknown counts as no: then it merely counts some calls more."""
-    return _profiler_enabled is not None and bool(_profiler_enabled())
+    Torch before 2.5 shows only whether they are allowed: where they are, there may be some.
+    """
+    return _are_hooks_allowed() if _top_hooks is None else _top_hooks(False) is not None
 
 
 # tensor subclasses
@@ -218,6 +225,8 @@ Dropout: Any = _find(
     "torch.nn.modules.dropout._DropoutNd",
     (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout),
 )
+MODULE_CALL: CodeType = _find("torch.nn.Module._call_impl.__code__", nn.Module.__call__.__code__)
+"""The code that runs a module's hooks and its forward."""
 global_forward_pre_hooks: dict[int, Any] | None = _find("torch.nn.modules.module._global_forward_pre_hooks", None)
 """None where torch keeps them elsewhere: then they stay on as long as the sensor is."""
 global_forward_hooks: dict[int, Any] | None = _find("torch.nn.modules.module._global_forward_hooks", None)
@@ -245,6 +254,15 @@ def fake_tensor_mode() -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def is_internal(exception: type[BaseException]) -> bool:
+    """Whether torch raises exceptions of a class to itself: checkpointing ends a recomputation so.
+
+    A private class of its C++ is for programs: `torch.linalg.LinAlgError` is `_LinAlgError` there.
+    """
+    home = exception.__module__
+    return exception.__name__.startswith("_") and home.startswith("torch.") and home != "torch._C"
 
 
 # data loaders

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
 from collections.abc import Iterable
 
@@ -11,6 +10,7 @@ from torch import nn
 
 from whence.ledgers.contents import Piece, contents_of, in_use, tensors_of
 from whence.source.sites import Site
+from whence.weak_table import WeakTable
 
 MOST_READS = 8
 
@@ -23,7 +23,7 @@ class FileLedger:
     def __init__(self) -> None:
         self._reads: Counter[Site | None] = Counter()
         self._open: States = []
-        self._before: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._before: WeakTable[nn.Module, None] = WeakTable()
 
     def is_data(self, stack: tuple[Site, ...]) -> bool:
         """One more file is read: whether that happens here again and again, as with samples, and not with checkpoints."""
@@ -34,7 +34,8 @@ class FileLedger:
     def read(self, states: States, models: Iterable[nn.Module]) -> None:
         """Models that have run before may be those that the file was written from."""
         self._open += states
-        self._before.update(models)
+        for each in models:
+            self._before[each] = None
 
     def loaded(self) -> None:
         self._open = []

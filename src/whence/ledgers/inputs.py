@@ -15,6 +15,7 @@ from whence.ledgers.allowance import Allows, always
 from whence.source.spots import Spot
 from whence.tape.scopes import has_modes, parts_of
 from whence.tape.tape import flatten
+from whence.weak_table import WeakTable
 
 IN_TRAINING = (-1, True)
 TRAINED = 6
@@ -50,9 +51,7 @@ class InputLedger:
 
     def __init__(self, allows: Allows = always) -> None:
         self._allows = allows
-        self._known: weakref.WeakKeyDictionary[nn.Module, dict[tuple[int, bool], Given | None]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._known: WeakTable[nn.Module, dict[tuple[int, bool], Given | None]] = WeakTable()
         """For each model, what it is given in training, and in evaluation by each source and mode; None where it is not to be compared."""
         self.fresh: tuple[Given, Given] | None = None
         """Inputs in training and in evaluation that can be compared now."""
@@ -65,7 +64,7 @@ class InputLedger:
     def note(self, module: nn.Module, args: Iterable[Any], source: int) -> bool:
         """Take in the inputs of a pass; True if there is something new to compare. `source` tells loaders apart."""
         self.fresh = None
-        known = self._known.get(module)
+        known = self._known.get(module, None)
         trains = torch.is_grad_enabled()
         if (trains and not module.training) or (known is None and not trains):
             return False

@@ -13,6 +13,7 @@ from whence.ledgers.facts import all_weights_of, memory_of
 from whence.ledgers.loop import Kind, LoopLedger, OptimizerEntry
 from whence.source.sites import Site
 from whence.tape.trip import RateTrial
+from whence.weak_table import WeakTable
 
 MOST = 256
 CLIMBS = 6
@@ -23,7 +24,7 @@ class OptimizerLedger:
 
     def __init__(self, loop: LoopLedger) -> None:
         self.entries: list[OptimizerEntry] = []
-        self._known: weakref.WeakKeyDictionary[Optimizer, OptimizerEntry] = weakref.WeakKeyDictionary()
+        self._known: WeakTable[Optimizer, OptimizerEntry] = WeakTable()
         """By the optimizer: there may be one for each weight, and each is asked for in every step."""
         self._loop = loop
 
@@ -42,12 +43,12 @@ class OptimizerLedger:
         )
         for old in self.entries[:-MOST]:
             if (one := old.optimizer) is not None:
-                self._known.pop(one, None)
+                self._known.pop(one)
         del self.entries[:-MOST]
 
     def entry_of(self, optimizer: Optimizer) -> OptimizerEntry:
         """One is made for an optimizer that was built before the watch began."""
-        known = self._known.get(optimizer)
+        known = self._known.get(optimizer, None)
         if known is None:
             known = self.enter(optimizer, ())
             self._note_loaded(known, optimizer)
@@ -65,7 +66,7 @@ class OptimizerLedger:
 
     def leave_out(self, optimizer: Optimizer) -> None:
         self.entries = [each for each in self.entries if each.ref() is not optimizer]
-        self._known.pop(optimizer, None)
+        self._known.pop(optimizer)
 
     # steps
 

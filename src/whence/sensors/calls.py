@@ -12,17 +12,16 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch.autograd import Function, Variable
 from torch.autograd.variable import VariableMeta
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode, handle_torch_function
-from torch.utils._device import DeviceContext
+from torch.overrides import TorchFunctionMode, handle_torch_function
 
 from whence.sensors.gate import is_closed, own_modes
 from whence.sensors.passage import Passages
-from whence.sensors.sensor import UNCOUNTED, CannotStart, Complaints, hide_own_frames, passes_through
+from whence.sensors.sensor import UNCOUNTED, CannotStart, Complaints, Guarded, hide_own_frames, passes_through
 from whence.source.interrupts import is_interrupt
 from whence.source.sites import Stacks
 from whence.tape.native import original_of
 from whence.tape.tape import Call, CustomFunction, Tape
-from whence.torch_internals import WITHOUT_SUBCLASSES, function_state, set_function_state
+from whence.torch_internals import DeviceContext, function_modes, take_off_function_mode
 
 # Reads of metadata: more than half of all events, and never of interest.
 QUIET = frozenset(
@@ -58,15 +57,17 @@ class Listener(Complaints, Protocol):
     def call_made(self, call: Call, result: Any) -> None: ...
 
 
-class CallSensor(TorchFunctionMode):
+class CallSensor(Guarded, TorchFunctionMode):
     """A torch function mode. It never changes a call, its result or its exception."""
 
+    name = "calls"
+    sees = "torch calls"
+
     def __init__(self, listener: Listener) -> None:
-        super().__init__()
+        super().__init__(listener)
         self.listener = listener
         self.on = False
         self.muted = False
-        self.failed = False
         self.only_failures = False
         """Calls are not put on the tape, unless they raise: they are an optimizer's of torch's own."""
         self.resting = False
@@ -174,31 +175,18 @@ class CallSensor(TorchFunctionMode):
             self.is_counting = False
             self.seconds += thread_time() - began
 
-    def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
-        """Look, and never let a fault of ours reach the program."""
-        grad, state = torch.is_grad_enabled(), function_state()
-        set_function_state(WITHOUT_SUBCLASSES)
-        try:
-            return look(*args)
-        except BaseException as error:
-            torch._C._set_grad_enabled(grad)
-            if is_interrupt(error):
-                self.listener.interrupted()
-                raise
-            self.failed = True
-            self.listener.sensor_failed("calls", error)
-            return None
-        finally:
-            set_function_state(state)
-
     def start(self) -> None:
-        """Begin to see calls, unless a mode of the program's own is running: its exit would take ours off instead."""
+        """Begin to see calls, unless a mode of the program's own is running: its exit would take ours off instead.
+
+        `torch.device` as a context puts itself below all others and takes itself away from there: it does no harm.
+        """
         self.resting = False
-        if self.on or self.failed:
+        modes = function_modes()
+        if self.on or self.failed or modes is None:
+            return
+        if not all(isinstance(each, DeviceContext) for each in modes):
             return
         try:
-            if not _only_devices_below():
-                return
             # All that may be missing in a torch comes before the first change to it.
             self._from_numpy, self._apply = torch.from_numpy, vars(Function)["apply"]
             self._shown, self._shown_apply = self._seen(self._from_numpy), self._whole(self._apply)
@@ -208,7 +196,7 @@ class CallSensor(TorchFunctionMode):
             if is_interrupt(error):
                 raise
             self.failed = True
-            self.listener.sensor_failed("calls", CannotStart("calls", "torch calls", error))
+            self.listener.sensor_failed(self.name, CannotStart(self.name, self.sees, error))
             return
         torch.from_numpy = self._shown
         Function.apply = self._shown_apply  # type: ignore[method-assign]
@@ -225,16 +213,8 @@ class CallSensor(TorchFunctionMode):
             Function.apply = self._apply  # type: ignore[method-assign]
         if "__call__" in vars(VariableMeta):
             del VariableMeta.__call__
-        above: list[TorchFunctionMode] = []
-        while torch._C._len_torch_function_stack():
-            mode = _pop_mode()  # type: ignore[no-untyped-call]
-            if mode is self:
-                self.on = False
-                break
-            above.append(mode)
-        for mode in reversed(above):
-            _push_mode(mode)  # type: ignore[no-untyped-call]
-        # Not there: it is on the stack of another thread, or its handler is running now. Then it only passes calls on.
+        self.on = not take_off_function_mode(self)
+        # Still on: it is on the stack of another thread, or its handler is running now. Then it only passes calls on.
         self.failed = self.failed or self.on
 
     def _seen(self, func: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
@@ -315,9 +295,3 @@ def _version(tensor: torch.Tensor) -> int:
     except ValueError:
         # A parameter of a lazy module that has not seen an input yet.
         return -1
-
-
-def _only_devices_below() -> bool:
-    """`torch.device` as a context puts itself below all others and takes itself away from there: it does no harm."""
-    depth = torch._C._len_torch_function_stack()
-    return all(isinstance(torch._C._get_function_stack_at(level), DeviceContext) for level in range(depth))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 
 from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
+from whence.torch_internals import optimized_module_class
 
 
 class Listener(Complaints, Protocol):
@@ -36,9 +36,9 @@ class CompileSensor(Sensor):
         self._wrap(torch, "compile", self._wrap_compile)
         for name in ("trace", "trace_module"):
             self._wrap(torch.jit, name, self._wrap_tracer)
-        dynamo = sys.modules.get("torch._dynamo.eval_frame")
-        if dynamo is not None:
-            self._watch_class(dynamo.OptimizedModule)
+        compiled = optimized_module_class()
+        if compiled is not None:
+            self._watch_class(compiled)
 
     def _wrap_tracer(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """A tracer names what it traces after the variables in the frames that it finds: ours are out of its way."""

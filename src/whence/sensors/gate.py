@@ -7,14 +7,16 @@ a look at a tensor would find one without values.
 from __future__ import annotations
 
 import torch
-from torch.utils._device import DeviceContext
 
 from whence.devices import is_capturing
-
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
-_tracing_state = torch._C._get_tracing_state
-_is_profiling = torch._C._autograd._profiler_enabled
+from whence.torch_internals import (
+    DeviceContext,
+    dispatch_depth,
+    function_depth,
+    function_modes,
+    is_profiling,
+    tracing_state,
+)
 
 CAN_CAPTURE = bool(torch.backends.cuda.is_built())  # type: ignore[no-untyped-call]
 
@@ -25,15 +27,15 @@ own_modes: set[int] = set()
 def is_closed() -> bool:
     """Tell whether a tracer, a profiler, a graph capture or a mode of the program's own is at work."""
     return bool(
-        _dispatch_modes()
-        or _is_profiling()
-        or _tracing_state() is not None
-        or (_function_modes() and _has_foreign_mode())
+        dispatch_depth()
+        or is_profiling()
+        or tracing_state() is not None
+        or (function_depth() and _has_foreign_mode())
         or (CAN_CAPTURE and is_capturing())
     )
 
 
 def _has_foreign_mode() -> bool:
     """`torch.device` as a context, and `torch.set_default_device`, are modes that do no harm."""
-    modes = (torch._C._get_function_stack_at(level) for level in range(_function_modes()))
+    modes = function_modes() or ()
     return any(not isinstance(each, DeviceContext) and id(each) not in own_modes for each in modes)

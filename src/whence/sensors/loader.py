@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from threading import get_ident
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from whence.tape.batches import Batch, LoaderBook, LoaderInfo, Lost
 from whence.tape.indices import listed, packed
 from whence.tape.randomness import Kept
 from whence.torch_internals import LoaderIterator, WorkerIterator
+from whence.weak_table import removing_ref
 
 
 class Listener(Complaints, Protocol):
@@ -65,8 +65,8 @@ class Round:
         "workers",
     )
 
-    def __init__(self, iterator: Any, info: LoaderInfo, forget: Callable[[Any], None]) -> None:
-        self.iterator = weakref.ref(iterator, forget)
+    def __init__(self, iterator: Any, info: LoaderInfo, rounds: dict[int, Round]) -> None:
+        self.iterator = removing_ref(iterator, rounds)
         self.info = info
         self.sent: dict[int, Any] = {}
         """What the sampler gave, by the number of the task. Without workers there is one task at a time."""
@@ -237,14 +237,7 @@ class LoaderSensor(Sensor):
 
     def _note_epoch(self, iterator: Any, loader: Any) -> None:
         info = self.listener.loaders.info_of(loader)
-        key, rounds = id(iterator), self._rounds
-
-        def forget(reference: Any) -> None:
-            held = rounds.get(key)
-            if held is not None and held.iterator is reference:
-                del rounds[key]
-
-        rounds[key] = Round(iterator, info, forget)
+        self._rounds[id(iterator)] = Round(iterator, info, self._rounds)
         self.listener.epoch_began(info)
 
     def _note_sent(self, iterator: Any, indices: Any) -> None:

@@ -21,13 +21,13 @@ from torch.nn.modules import module as torch_module
 from whence.sensors.sensor import Complaints, Sensor, hide_own_frames
 from whence.source.sites import Site, is_library, is_own, user_stack, variable, variables
 from whence.tape.scopes import ModuleBook, Scope, parts_of, weights_within
+from whence.torch_internals import MODULE_CALL, global_forward_hooks, global_forward_pre_hooks
 
 # With a function mode on the stack these take another path through their code, and give another result:
 # nn.TransformerEncoder's inference fast path differs by 2.4 at padded positions.
 FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
 MODULE_FILE = torch_module.__file__
-MODULE_CALL = nn.Module._call_impl.__code__
 
 OFTEN = 64
 """Calls of modules after which it is asked whether they are worth it, in programs that make no steps."""
@@ -76,11 +76,12 @@ class ModuleSensor(Sensor):
         self._wrap(nn.Module, "register_parameter", self._wrap_register)
         before = torch_module.register_module_forward_pre_hook(self._before)
         after = torch_module.register_module_forward_hook(self._after, always_call=True)
-        self._hooks = (
-            (torch_module._global_forward_pre_hooks, before.id, self._before),
-            (torch_module._global_forward_hooks, after.id, self._after),
-        )
         self._undo += [before.remove, after.remove, self._take_back]
+        if global_forward_pre_hooks is not None and global_forward_hooks is not None:
+            self._hooks = (
+                (global_forward_pre_hooks, before.id, self._before),
+                (global_forward_hooks, after.id, self._after),
+            )
 
     # the module that makes a call
 
@@ -185,7 +186,7 @@ class ModuleSensor(Sensor):
         else:
             self._root = module
             self._enter(module, args, frame)
-        if self.on:
+        if self.on and self._hooks:
             self._step_aside(module)
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], frame: FrameType) -> None:

@@ -16,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from whence.sensors.gate import is_closed
 from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
 from whence.source.sites import Site, caller_frame, user_stack, variable
+from whence.weak_table import WeakTable
 
 
 class Listener(Complaints, Protocol):
@@ -35,10 +36,10 @@ class OptimizerSensor(Sensor):
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
         self.listener = listener
-        self._counts: weakref.WeakKeyDictionary[Optimizer, list[int]] = weakref.WeakKeyDictionary()
+        self._counts: WeakTable[Optimizer, list[int]] = WeakTable()
         self._last: tuple[weakref.ref[Optimizer] | None, list[int]] = None, [0]
-        self._built: weakref.WeakKeyDictionary[Optimizer, tuple[Site, ...]] = weakref.WeakKeyDictionary()
-        self._alive: set[weakref.ref[Optimizer]] = set()
+        self._built: WeakTable[Optimizer, tuple[Site, ...]] = WeakTable()
+        self._alive: WeakTable[Optimizer, None] = WeakTable()
         """Those that were built or have stepped: they are counted in every step."""
         self.steps = 0
 
@@ -50,7 +51,7 @@ class OptimizerSensor(Sensor):
         return len(self._alive)
 
     def known(self) -> list[Optimizer]:
-        return list(self._built)
+        return self._built.things()
 
     def _attach(self) -> None:
         self._wrap(Optimizer, "__init__", self._wrap_init)
@@ -78,7 +79,7 @@ class OptimizerSensor(Sensor):
 
     def _note_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
         self._built[optimizer] = stack
-        self._alive.add(weakref.ref(optimizer, self._alive.discard))
+        self._alive[optimizer] = None
         self.listener.optimizer_built(optimizer, stack)
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
@@ -134,7 +135,7 @@ class OptimizerSensor(Sensor):
         """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together. One that comes later goes on from there."""
         ref, count = self._last
         if ref is None or ref() is not optimizer:
-            self._alive.add(weakref.ref(optimizer, self._alive.discard))
+            self._alive[optimizer] = None
             together = ref is not None and ref() is not None
             count = self._counts.setdefault(optimizer, [self.steps - together])
             self._last = weakref.ref(optimizer), count

@@ -14,7 +14,7 @@ import torch
 from whence.sensors.gate import is_closed
 from whence.source.interrupts import is_interrupt
 from whence.source.sites import PASSAGE, is_own
-from whence.torch_internals import WITHOUT_SUBCLASSES, function_state, set_function_state
+from whence.torch_internals import WITHOUT_SUBCLASSES, function_state, set_function_state, set_grad_enabled
 
 T = TypeVar("T")
 
@@ -93,8 +93,8 @@ class Postponed:
 NOTHING = Postponed(lambda _: None)
 
 
-class Sensor:
-    """A thing that listens to torch. It sees only the thread that it was started in."""
+class Guarded:
+    """Code of ours that runs within the program: no fault of it reaches the program."""
 
     name = "sensor"
     sees = "anything"
@@ -102,10 +102,34 @@ class Sensor:
 
     def __init__(self, complaints: Complaints) -> None:
         self._complaints = complaints
+        self.failed = False
+
+    def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
+        """Run a look. One that fails switches the sensor off; an interrupt is the program's own."""
+        grad, state = torch.is_grad_enabled(), function_state()
+        set_function_state(WITHOUT_SUBCLASSES)
+        try:
+            return look(*args)
+        except BaseException as error:
+            set_grad_enabled(grad)
+            if is_interrupt(error):
+                self._complaints.interrupted()
+                raise
+            self.failed = True
+            self._complaints.sensor_failed(self.name, error)
+            return None
+        finally:
+            set_function_state(state)
+
+
+class Sensor(Guarded):
+    """A thing that listens to torch. It sees only the thread that it was started in."""
+
+    def __init__(self, complaints: Complaints) -> None:
+        super().__init__(complaints)
         self._undo: list[Callable[[], None]] = []
         self._thread = get_ident()
         self.on = False
-        self.failed = False
         self.postponed = NOTHING
 
     def start(self) -> None:
@@ -157,26 +181,14 @@ class Sensor:
         self._undo.append(undo)
 
     def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
-        """Look, and never let a fault of ours reach the program."""
+        """Run a look, and before it the one that was postponed, unless this is not the place."""
         if self.failed or get_ident() != self._thread or is_closed():
             return None
-        grad, state = torch.is_grad_enabled(), function_state()
-        set_function_state(WITHOUT_SUBCLASSES)
-        try:
-            if self.postponed.at is not None:
-                self.postponed.take()
-            return look(*args)
-        except BaseException as error:
-            torch._C._set_grad_enabled(grad)
-            if is_interrupt(error):
-                # It is the program's own, and only happens to come while we look.
-                self._complaints.interrupted()
-                raise
-            self.failed = True
-            self._complaints.sensor_failed(self.name, error)
-            return None
-        finally:
-            set_function_state(state)
+        if self.postponed.at is not None:
+            super()._guarded(self.postponed.take)
+            if self.failed:
+                return None
+        return super()._guarded(look, *args)
 
 
 def _found_in(owner: Any, name: str) -> Any:

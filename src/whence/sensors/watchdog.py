@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import threading
-import weakref
 from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable
 from os import getpid
@@ -225,7 +224,8 @@ class Stillness:
         self._checks = self._running = 0
 
 
-_watchdogs: weakref.WeakSet[Watchdog] = weakref.WeakSet()
+_watchdogs: set[Watchdog] = set()
+"""Those that were started and not stopped."""
 
 
 def _pause_before_fork() -> None:

@@ -17,6 +17,7 @@ from whence.source.sites import Site, is_library
 from whence.source.spots import Spot
 from whence.tape.indices import listed
 from whence.tape.randomness import Draws, Kept
+from whence.weak_table import WeakTable
 
 MOST_FIELDS = 64
 LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, complex, str, bytes, type(None)})
@@ -244,7 +245,7 @@ class LoaderBook:
     """All loaders seen, and the batch that is being worked on."""
 
     def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[Any, LoaderInfo] = weakref.WeakKeyDictionary()
+        self._known: WeakTable[Any, LoaderInfo] = WeakTable()
         self.current: Batch | None = None
         self.batch_sizes: set[int] = set()
         """Of all loaders, those that are gone included."""
@@ -260,7 +261,7 @@ class LoaderBook:
         return self._known[loader]
 
     def infos(self) -> list[LoaderInfo]:
-        return list(self._known.values())
+        return self._known.values()
 
     def deliver(
         self, info: LoaderInfo, indices: Sequence[Any] | None, worker: int | None, streams: Kept, data: Any

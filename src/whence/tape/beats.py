@@ -16,7 +16,8 @@ import torch
 from torch.optim import Optimizer
 
 from whence.source.sites import Site, is_library
-from whence.tape.tape import next_node_number, storage_of
+from whence.tape.tape import storage_of
+from whence.torch_internals import next_node_number
 
 MOST_BEATS = 256
 

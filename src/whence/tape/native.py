@@ -12,7 +12,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import torch
@@ -20,14 +28,10 @@ import torch.nn.functional
 
 from whence.source.sites import is_own
 from whence.tape.readable import PLAIN
+from whence.torch_internals import OpOverload, OpOverloadPacket, make_subclass, nn_namespace
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
-BUILT_IN = (
-    MethodDescriptorType,
-    type(vars(torch._C.TensorBase)["shape"].__get__),
-    type(torch.Tensor.__len__),
-    type(object.__init__),
-)
+BUILT_IN = (MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
 """What C functions, methods and properties look like from Python."""
 OWN_NAMESPACES = frozenset({"aten", "prims", "_c10d_functional"})
 
@@ -68,7 +72,7 @@ def _namespaces() -> Iterator[tuple[str, Any]]:
         module = sys.modules.get(f"torch.{name}")
         if module is not None:
             yield f"torch.{name}", module
-    yield "torch._C._nn", torch._C._nn
+    yield "C functions of torch.nn", nn_namespace
 
 
 def _names_in(namespace: Any) -> dict[str, Any]:
@@ -77,7 +81,7 @@ def _names_in(namespace: Any) -> dict[str, Any]:
 
 _original: dict[str, dict[str, Any]] = {name: dict(_names_in(each)) for name, each in _namespaces()}
 _originals = {id(each) for names in _original.values() for each in names.values()}
-_originals |= {id(torch.Tensor._make_subclass)}
+_originals |= {id(make_subclass)}
 
 
 _stand_ins: dict[int, tuple[Any, Any]] = {}
@@ -157,7 +161,7 @@ class Native:
             if known is None:
                 known = self._known[id(func)] = self._is_torchs(func, set())
             return known
-        if isinstance(func, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        if isinstance(func, (OpOverload, OpOverloadPacket)):
             named = getattr(func, "_qualified_op_name", None) or func._schema.name
             return str(named).partition("::")[0] in OWN_NAMESPACES
         if isinstance(func, BuiltinFunctionType):

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 
 from whence.devices import random_state, restore_random_state
+from whence.torch_internals import may_have_saved_tensor_hooks, set_grad_enabled
 
 SILENT: list[Any] = [("ignore", None, Warning, None, 0)]
 
@@ -24,11 +26,11 @@ class Untouched:
     and show the program's again.
     """
 
-    __slots__ = ("_filters", "_grad", "_hooked", "_random", "_with_gradients")
+    __slots__ = ("_filters", "_grad", "_hooks", "_random", "_with_gradients")
 
     def __init__(self, *, gradients: bool) -> None:
         self._with_gradients = gradients
-        self._hooked = False
+        self._hooks: saved_tensors_hooks | None = None
 
     def __enter__(self) -> None:
         self._filters = warnings.filters
@@ -36,11 +38,12 @@ class Untouched:
         self._random = random_state()
         _open.append(self)
         warnings.filters = SILENT
-        torch._C._set_grad_enabled(self._with_gradients)
-        if has_saved_tensor_hooks():
+        set_grad_enabled(self._with_gradients)
+        if may_have_saved_tensor_hooks():
             # Of several hooks the innermost is asked: the program's are kept out of graphs of ours.
-            torch._C._autograd._push_saved_tensors_default_hooks(_as_it_is, _as_it_is)
-            self._hooked = True
+            hooks = saved_tensors_hooks(_as_it_is, _as_it_is)
+            hooks.__enter__()
+            self._hooks = hooks
 
     def __exit__(self, *_: object) -> None:
         self.restore()
@@ -49,25 +52,17 @@ class Untouched:
 
     def restore(self) -> None:
         warnings.filters = self._filters
-        torch._C._set_grad_enabled(self._grad)
+        set_grad_enabled(self._grad)
         restore_random_state(self._random)
-        if self._hooked:
-            self._hooked = False
-            torch._C._autograd._pop_saved_tensors_default_hooks()
+        hooks, self._hooks = self._hooks, None
+        if hooks is not None:
+            hooks.__exit__()
 
 
 def restore_all() -> None:
     """Restore what an interrupted look has left changed."""
     while _open:
         _open.pop().restore()
-
-
-def has_saved_tensor_hooks() -> bool:
-    """Tell whether the program packs what autograd saves. Where PyTorch does not say so: perhaps."""
-    top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
-    if top is None:
-        return bool(torch._C._autograd._saved_tensors_hooks_is_enabled())  # type: ignore[attr-defined]
-    return top(False) is not None
 
 
 def _as_it_is(thing: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from whence.torch_internals import is_transformed
+
 PLAIN = frozenset({torch.Tensor, nn.Parameter})
 """Classes whose operations are PyTorch's own. A subclass may define what reading means."""
 COMPRESSED = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
@@ -22,7 +24,7 @@ def is_readable(thing: Any) -> bool:
         return False
     if thing.dtype.itemsize == 1 and thing.dtype.is_floating_point:
         return False
-    if torch._C._functorch.is_functorch_wrapped_tensor(thing):
+    if is_transformed(thing):
         return False
     return thing.layout in COMPRESSED or (thing.layout is torch.strided and has_memory(thing))
 

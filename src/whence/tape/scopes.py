@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -13,6 +12,7 @@ from torch import nn
 from whence.source.sites import Site
 from whence.tape.tape import storage_of
 from whence.torch_internals import BatchNorm, Dropout
+from whence.weak_table import WeakTable
 
 
 @dataclass(eq=False, slots=True)
@@ -47,60 +47,48 @@ class Scope:
             scope = scope.parent
 
 
-def _keep(places: dict[int, tuple[weakref.ref[Any], tuple[Site, ...]]], thing: Any, stack: tuple[Site, ...]) -> None:
-    """Until the thing is gone."""
-    key = id(thing)
+@dataclass(eq=False, slots=True)
+class _Known:
+    """What is known of one module."""
 
-    def forget(reference: weakref.ref[Any]) -> None:
-        if key in places and places[key][0] is reference:
-            del places[key]
-
-    places[key] = weakref.ref(thing, forget), stack
+    stack: tuple[Site, ...] | None = None
+    """The lines that built it; None if nobody watched then."""
+    number: int | None = None
+    """How many had been built with it."""
+    is_root: bool = False
+    """It was the outermost module that ran."""
 
 
 class ModuleBook:
     """What is known of each module beside the module itself. Keeps none alive, and asks none for its hash."""
 
     def __init__(self) -> None:
-        self._stacks: dict[int, tuple[Site, ...]] = {}
-        self._known: dict[int, weakref.ref[nn.Module]] = {}
-        self._copies: dict[int, tuple[weakref.ref[Any], tuple[Site, ...]]] = {}
-        self._copied: dict[int, tuple[weakref.ref[Any], tuple[Site, ...]]] = {}
-        self._root_ids: set[int] = set()
+        self._known: WeakTable[nn.Module, _Known] = WeakTable()
+        self._copies: WeakTable[nn.Module, tuple[Site, ...]] = WeakTable()
+        self._copied: WeakTable[torch.Tensor, tuple[Site, ...]] = WeakTable()
         self._inside: dict[Site, int] = {}
-        self._registered: dict[int, tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = {}
-        self._numbers: dict[int, int] = {}
+        self._registered: WeakTable[torch.Tensor, tuple[Site, ...]] = WeakTable()
         self.count = 0
         """Of the modules that were built so far."""
 
-    def _know(self, module: nn.Module) -> None:
-        key, known = id(module), self._known
-        if key in known and known[key]() is module:
-            return
-
-        def forget(reference: weakref.ref[nn.Module]) -> None:
-            if known.get(key) is reference:
-                del known[key]
-                self._stacks.pop(key, None)
-                self._numbers.pop(key, None)
-                self._root_ids.discard(key)
-
-        known[key] = weakref.ref(module, forget)
-
     def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
-        self._know(module)
-        self._stacks[id(module)] = stack
         self.count += 1
-        self._numbers[id(module)] = self.count
+        known = self._known.setdefault(module, _Known())
+        known.stack, known.number = stack, self.count
+
+    def _number_of(self, module: nn.Module) -> int | None:
+        known = self._known.get(module, None)
+        return known.number if known is not None else None
 
     def is_older(self, module: nn.Module, count: int) -> bool:
         """Whether a module was built when there had been no more than so many."""
-        return self._numbers.get(id(module), count + 1) <= count
+        number = self._number_of(module)
+        return number is not None and number <= count
 
     def built_later(self, module: nn.Module, count: int) -> nn.Module | None:
         """The largest part with this module in it that was built when there had been more; None if the module itself was not."""
         parents, found = self._parents(), None
-        while id(module) in self._numbers and not self.is_older(module, count):
+        while self._number_of(module) is not None and not self.is_older(module, count):
             found = module
             if id(module) not in parents:
                 break
@@ -111,15 +99,14 @@ class ModuleBook:
         """A copy was built where what it is a copy of was: nn.TransformerEncoder copies the layer that it is given."""
         built = self.built_at(original)
         if built:
-            _keep(self._copies, module, built)
+            self._copies[module] = built
         for weight in module._parameters.values() if stack else ():
             if weight is not None:
-                _keep(self._copied, weight, stack)
+                self._copied[weight] = stack
 
     def copied_at(self, weight: torch.Tensor) -> tuple[Site, ...]:
         """Where a copy of a module was made that has brought this weight with it."""
-        ref, stack = self._copied.get(id(weight), (None, ()))
-        return stack if ref is not None and ref() is weight else ()
+        return self._copied.get(weight, ())
 
     def note_inside(self, stack: tuple[Site, ...]) -> None:
         """A module was built while another one was running."""
@@ -132,31 +119,27 @@ class ModuleBook:
 
     def note_registration(self, tensor: torch.Tensor, stack: tuple[Site, ...]) -> None:
         """A parameter was assigned to a module, outside of constructors."""
-        self._registered[id(tensor)] = weakref.ref(tensor), stack
+        self._registered[tensor] = stack
 
     def registered_at(self, tensor: torch.Tensor) -> tuple[Site, ...]:
-        ref, stack = self._registered.get(id(tensor), (None, ()))
-        return stack if ref is not None and ref() is tensor else ()
+        return self._registered.get(tensor, ())
 
     def known(self) -> list[nn.Module]:
         """Every module that was built or has run, and is alive."""
-        return self._built
+        return self._known.things()
 
     def note_root(self, module: nn.Module) -> None:
-        self._know(module)
-        self._root_ids.add(id(module))
+        self._known.setdefault(module, _Known()).is_root = True
 
     def roots(self) -> list[nn.Module]:
         """The outermost modules that have run, and are alive."""
-        return [module for module in self._built if id(module) in self._root_ids]
+        return [each for each in self.known() if self._known[each].is_root]
 
     def built_at(self, module: nn.Module) -> tuple[Site, ...]:
-        _, copied = self._copies.get(id(module), (None, ()))
-        return self._stacks.get(id(module), copied)
-
-    @property
-    def _built(self) -> list[nn.Module]:
-        return [module for ref in list(self._known.values()) if (module := ref()) is not None]
+        known = self._known.get(module, None)
+        if known is not None and known.stack is not None:
+            return known.stack
+        return self._copies.get(module, ())
 
     def tops(self) -> list[nn.Module]:
         """The same, or the model that they are parts of: a training step may call its parts, and never the model itself."""
@@ -172,8 +155,8 @@ class ModuleBook:
     def _parents(self) -> dict[int, tuple[nn.Module, str]]:
         return {
             id(child): (parent, name)
-            for root in self._built
-            for parent in (parts_of(root) if id(root) in self._root_ids else (root,))
+            for root in self.known()
+            for parent in (parts_of(root) if self._known[root].is_root else (root,))
             for name, child in parent._modules.items()
             if child is not None
         }
@@ -188,7 +171,7 @@ class ModuleBook:
 
     def owner_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
         """The module that registers a tensor as its own parameter or buffer, and the name it has there."""
-        for module in list(self._built):
+        for module in self.known():
             for name, each in (*module._parameters.items(), *module._buffers.items()):
                 if each is tensor:
                     return module, name
@@ -202,7 +185,7 @@ class ModuleBook:
     def name_of_memory(self, tensor: torch.Tensor) -> str:
         """The same for a weight of which this is a view."""
         memory = storage_of(tensor)
-        for module in self._built:
+        for module in self.known():
             for name, each in module._parameters.items():
                 if each is not None and memory and storage_of(each) == memory:
                     return f"{self.path_of(module)}.{name}"
@@ -210,7 +193,7 @@ class ModuleBook:
 
     def holder_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
         """The module that keeps a tensor as a plain attribute, unknown to `parameters()`, `buffers()` and `to()`."""
-        for module in list(self._built):
+        for module in self.known():
             for name, each in vars(module).items():
                 if each is tensor:
                     return module, name

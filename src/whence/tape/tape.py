@@ -15,7 +15,7 @@ from whence.devices import kinds
 from whence.source.sites import Site
 from whence.tape.batches import Batch, BatchLeaf
 from whence.tape.readable import is_readable
-from whence.torch_internals import forced_eager
+from whence.torch_internals import forced_eager, next_node_number
 
 MOST_CALLS = 20_000
 MOST_MARKS = 256
@@ -540,10 +540,6 @@ def storage_of(tensor: torch.Tensor) -> int:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError, ValueError):
         return 0
-
-
-next_node_number: Final[Callable[[], int]] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
-"""Autograd's number for the node that it will make next."""
 
 
 def node_of(tensor: torch.Tensor) -> Any:

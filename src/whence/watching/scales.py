@@ -11,6 +11,7 @@ from torch.amp.grad_scaler import GradScaler
 from whence.devices import is_capturing, reads_are_free
 from whence.tape.readings import LOSSES, Boards, Reading
 from whence.tape.trip import ScaleFall
+from whence.weak_table import WeakTable
 
 SMALL_SCALE = 128.0
 MOST_SKIPPED = 10
@@ -18,7 +19,7 @@ MOST_SKIPPED = 10
 
 class Scales:
     def __init__(self) -> None:
-        self._falls: weakref.WeakKeyDictionary[GradScaler, ScaleFall] = weakref.WeakKeyDictionary()
+        self._falls: WeakTable[GradScaler, ScaleFall] = WeakTable()
         self.told = False
         self.reads_late = True
         """False where the watch has to know in time."""
@@ -28,7 +29,7 @@ class Scales:
 
     @property
     def are_used(self) -> bool:
-        return bool(self._falls)
+        return len(self._falls) > 0
 
     def forget(self) -> None:
         self._pending.clear()
@@ -63,7 +64,7 @@ class Scales:
         return fall
 
     def _note(self, scaler: GradScaler, now: float, skipped: bool) -> ScaleFall | None:
-        last = self._falls.get(scaler) if skipped else None
+        last = self._falls.get(scaler, None) if skipped else None
         fall = ScaleFall(last.before if last else now, now, (last.steps if last else 0) + skipped)
         self._falls[scaler] = fall
         is_search = now > SMALL_SCALE or (fall.steps < MOST_SKIPPED and now >= 1.0)

@@ -55,7 +55,7 @@ from whence.tape.quiet import restore_all
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Tape
 from whence.tape.trip import RateTrial
-from whence.torch_internals import missing_capabilities
+from whence.torch_internals import is_internal, missing_capabilities
 from whence.watching.aside import Aside, AsStep, Unread, Unseen, recording
 from whence.watching.auditing import Auditor
 from whence.watching.budget import Budget, cpu_seconds
@@ -92,7 +92,8 @@ class Screen(Protocol):
     def release(self) -> None: ...
 
 
-_watching: weakref.WeakSet[Session] = weakref.WeakSet()
+_watching: dict[Session, None] = {}
+"""Watches that are on; PyTorch's hooks keep them alive in any case."""
 
 
 class Session:
@@ -164,7 +165,7 @@ class Session:
 
     def start(self) -> None:
         self.budget.begin()
-        _watching.add(self)
+        _watching[self] = None
         for each in missing_capabilities():
             self.record.not_watched(each)
         for sensor in self.sensors:
@@ -179,7 +180,7 @@ class Session:
         for sensor in self.sensors:
             sensor.stop()
         self._explained = None
-        _watching.discard(self)
+        _watching.pop(self, None)
 
     def close(self, outcome: Outcome) -> Report:
         with self.looking():
@@ -394,7 +395,7 @@ class Session:
 
     def explain(self, exception: Exception, ask: Callable[[], list[Finding]]) -> None:
         mark = mark_of(exception)
-        if mark == self._explained or self.is_looking or _is_torchs_own(type(exception)):
+        if mark == self._explained or self.is_looking or is_internal(type(exception)):
             return
         self._explained = mark
         self._said = []
@@ -524,13 +525,6 @@ def _deliver(due: list[tuple[int, Handler]], error: BaseException | None) -> Non
                 raised.__context__ = None
             hide_own_frames(raised)
             raise
-
-
-def _is_torchs_own(kind: type[Exception]) -> bool:
-    """PyTorch raises some to itself: checkpointing ends a recomputation that way."""
-    # `LinAlgError` has another name of its own, with an underscore.
-    is_private = kind.__name__.startswith("_") and kind.__name__ != "_LinAlgError"
-    return is_private and kind.__module__.startswith("torch.")
 
 
 Mark = tuple[int, type, tuple[Site, ...]]

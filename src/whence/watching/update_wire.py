@@ -24,6 +24,7 @@ from whence.watching.overshoot import LooksBack, before_last_update
 from whence.watching.pending_steps import PendingSteps
 from whence.watching.telling import Telling
 from whence.watching.updates import RateProbe, bad_state, dry_run, is_torchs, rounds_eps
+from whence.weak_table import WeakTable
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ class UpdateWire:
     def __init__(self, wires: Wires, host: Host) -> None:
         self._wires = wires
         self._host = host
-        self._optimizers: weakref.WeakKeyDictionary[Optimizer, tuple[bool, bool]] = weakref.WeakKeyDictionary()
+        self._optimizers: WeakTable[Optimizer, tuple[bool, bool]] = WeakTable()
         """Those that have stepped: whether eps is zero in the type of their weights, and whether they are the program's own."""
         self._stepping: weakref.ref[Optimizer] | None = None
         self._rounds_eps = self._is_own = self._may_spoil = False
@@ -81,7 +82,7 @@ class UpdateWire:
         self._told_update = self._told_state = False
 
     def stepping(self) -> list[Optimizer]:
-        return list(self._optimizers)
+        return self._optimizers.things()
 
     def is_quiet(self, count: int) -> bool:
         """All of so many optimizers have stepped and are torch's own, and nothing is tried."""

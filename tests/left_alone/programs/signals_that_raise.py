@@ -8,6 +8,7 @@ import time
 
 import torch
 from torch import nn
+from torch.autograd import grad_mode
 from torch.utils._python_dispatch import _len_torch_dispatch_stack
 
 
@@ -20,10 +21,10 @@ raised = 0
 
 
 def limit(number, frame):
-    """Raise, except where torch's own Python restores the grad mode: there plain torch loses it."""
+    """Raise, except where torch's own Python changes the grad mode: there plain torch loses it."""
     global raised
     while frame is not None:
-        if frame.f_code.co_name == "_use_grad":
+        if frame.f_code.co_name == "_use_grad" or frame.f_code.co_filename == grad_mode.__file__:
             signal.setitimer(signal.ITIMER_REAL, 0.0005)
             return
         frame = frame.f_back

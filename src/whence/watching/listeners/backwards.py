@@ -11,8 +11,9 @@ import torch
 from whence.finding import Finding
 from whence.source.interrupts import is_interrupt
 from whence.source.sites import frames_outside, sites_in, user_frames, user_stack
+from whence.torch_internals import are_transforms_active
 from whence.watching.listeners.calls import EVALUATION
-from whence.watching.listeners.listener import Listener, transforming
+from whence.watching.listeners.listener import Listener
 from whence.watching.listeners.optimizers import OptimizerListener
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class BackwardListener(Listener):
     def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool:
         """Whether it is of interest that it ends, if all goes well."""
         session = self.session
-        if session.is_looking or torch._C._are_functorch_transforms_active():
+        if session.is_looking or are_transforms_active():
             return False
         if session.routine.on and session.routine.backward_began(losses, keeps_graph, frame):
             # Gradients that are added to before they are used are looked at in between.
@@ -60,7 +61,7 @@ class BackwardListener(Listener):
     def graph_kept(self) -> None:
         """A gradient was computed that has a graph itself: where no pass ever ends, these are all that the program does."""
         session = self.session
-        if session.is_looking or transforming() or self._has_ended_a_pass or session.step:
+        if session.is_looking or are_transforms_active() or self._has_ended_a_pass or session.step:
             return
         self._kept += 1
         if self._kept in KEPT_LOOKS:
@@ -69,7 +70,7 @@ class BackwardListener(Listener):
 
     def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
         """Autograd refuses, whether calls are watched or not; or code of the program's fails that it runs."""
-        if transforming() or is_interrupt(exception):
+        if are_transforms_active() or is_interrupt(exception):
             return
         session = self.session
         outer = frames_outside(exception)
@@ -86,7 +87,7 @@ class BackwardListener(Listener):
 
     def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
         session = self.session
-        if session.is_looking or transforming():
+        if session.is_looking or are_transforms_active():
             return
         if session.routine.on and not inputs and not raised and session.routine.backward_ended():
             return

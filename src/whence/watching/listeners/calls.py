@@ -15,7 +15,8 @@ from whence.rules.rule import call_rules
 from whence.source.interrupts import is_interrupt
 from whence.source.sites import Site, frames_outside
 from whence.tape.tape import BLENDS, CASTS, WRITES, Call
-from whence.watching.listeners.listener import Listener, transforming
+from whence.torch_internals import are_transforms_active
+from whence.watching.listeners.listener import Listener
 
 if TYPE_CHECKING:
     from whence.watching.session import Session
@@ -47,7 +48,7 @@ class CallListener(Listener):
         return {"module": session.module_sensor.scope_at(frame), "step": session.step, "phase": phase}
 
     def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None:
-        if transforming():
+        if are_transforms_active():
             self.tape.has_gaps = True
             return
         if call.inner:
@@ -77,7 +78,7 @@ class CallListener(Listener):
         if call.name in BLENDS:
             with session.looking():
                 self.tape.note_blend(call)
-        if not transforming():
+        if not are_transforms_active():
             self._note_made(call)
         if session.auditor.rounds.open and call.phase in ("program", "forward"):
             session.goes_by()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 if TYPE_CHECKING:
     from whence.watching.session import Session
 
@@ -19,8 +17,3 @@ class Listener:
 
     def sensor_failed(self, sensor: str, error: BaseException) -> None:
         self.session.sensor_failed(sensor, error)
-
-
-def transforming() -> bool:
-    """Within `torch.func`: tensors have no values of their own there."""
-    return bool(torch._C._are_functorch_transforms_active())

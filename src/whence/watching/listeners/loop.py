@@ -12,13 +12,14 @@ from whence.devices import reads_are_free
 from whence.ledgers.loop import Kind
 from whence.source.interrupts import is_interrupt
 from whence.source.sites import Site, frames_outside
-from whence.watching.listeners.listener import Listener, transforming
+from whence.torch_internals import are_transforms_active
+from whence.watching.listeners.listener import Listener
 
 
 class LoopListener(Listener):
     def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
         session = self.session
-        if session.is_looking or transforming():
+        if session.is_looking or are_transforms_active():
             return
         if session.routine.on and kind is Kind.SCHEDULE and session.auditor.schedules.is_under_way(args[0]):
             session.auditor.scheduled(args[0], stack, _metric(args, kwargs))
@@ -41,7 +42,7 @@ class LoopListener(Listener):
 
     def refused(self, exception: Exception) -> None:
         """A method of torch's, written in Python, does not take what it is given."""
-        if is_interrupt(exception) or transforming():
+        if is_interrupt(exception) or are_transforms_active():
             return
         session = self.session
         outer = frames_outside(exception)

@@ -11,7 +11,8 @@ from whence.source.interrupts import is_interrupt
 from whence.source.sites import frames_outside
 from whence.tape.passes import MOST_DELIVERIES
 from whence.tape.scopes import Scope
-from whence.watching.listeners.listener import Listener, transforming
+from whence.torch_internals import are_transforms_active
+from whence.watching.listeners.listener import Listener
 
 if TYPE_CHECKING:
     from whence.watching.session import Session
@@ -30,7 +31,7 @@ class ModuleListener(Listener):
     def module_entered(self, module: nn.Module, args: tuple[Any, ...], outermost: bool = False) -> None:
         session = self.session
         outermost = outermost or (self.scope is not None and self.scope.parent is None)
-        if not outermost or transforming():
+        if not outermost or are_transforms_active():
             return
         with session.looking():
             self._note_entry(module, args)
@@ -39,7 +40,7 @@ class ModuleListener(Listener):
     def enters_as_ever(self, module: nn.Module, args: tuple[Any, ...]) -> bool:
         """The short way for a step like all others."""
         routine = self.session.routine
-        return routine.on and not transforming() and routine.entered(module, args)
+        return routine.on and not are_transforms_active() and routine.entered(module, args)
 
     def _note_entry(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         session = self.session
