@@ -1,4 +1,4 @@
-"""Run one program twice, plain and watched, in processes of their own."""
+"""Run one program twice, plain and watched."""
 
 from __future__ import annotations
 
@@ -7,24 +7,14 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import pytest
 from cases import PARANOID, ROOT, assert_nothing_violated
+from forking import Ran, plain_run, whence_run
 
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE_SECONDS = 240
-
-
-@dataclass
-class Run:
-    """How a process ended."""
-
-    code: int
-    stdout: str
-    stderr: str
-    document: dict[str, Any] = field(default_factory=dict)
 
 
 def environment(violations: Path | None = None) -> dict[str, str]:
@@ -55,7 +45,7 @@ def start(words: list[str], cwd: Path, violations: Path | None = None) -> subpro
 
 def run_both(
     program: str, *args: str, folder: Path, cwd: Path | None = None, paranoid: bool = True
-) -> tuple[Run, Run]:
+) -> tuple[Ran, Ran]:
     """Both runs at once. `program` is a file in programs/, or begins with -m."""
     words = program.split() if program.startswith("-m") else [str(PROGRAMS / program)]
     document, violations = folder / "findings.json", folder / "violations.jsonl"
@@ -70,7 +60,7 @@ def run_both(
     try:
         for process in processes:
             out, err = process.communicate(timeout=PATIENCE_SECONDS)
-            runs.append(Run(process.returncode, out, err))
+            runs.append(Ran(process.returncode, out, err))
     finally:
         for process in processes:
             if process.poll() is None:
@@ -81,16 +71,35 @@ def run_both(
     return runs[0], runs[1]
 
 
-def same(
+def same(program: str, *args: str, folder: Path, trains: bool = True, paranoid: bool = True) -> Ran:
+    """Assert that the watched run prints and ends as the plain one does; return the watched run.
+
+    Both are forked children of the test process, which has imported torch already.
+    """
+    for each in ("plain", "watched"):
+        (folder / each).mkdir()
+    plain = plain_run(PROGRAMS / program, cwd=folder / "plain", args=args)
+    with pytest.MonkeyPatch.context() as patch:
+        if paranoid:
+            patch.setenv("WHENCE_PARANOID", "1")
+        watched = whence_run(PROGRAMS / program, cwd=folder / "watched", args=args)
+    return _compared(plain, watched, trains=trains)
+
+
+def same_process(
     program: str,
     *args: str,
     folder: Path,
     code: int = 0,
     trains: bool = True,
     paranoid: bool = True,
-) -> Run:
-    """Assert that the watched run prints and ends as the plain one does; return the watched run."""
+) -> Ran:
+    """The same in two fresh processes, for programs that notice how theirs began."""
     plain, watched = run_both(program, *args, folder=folder, paranoid=paranoid)
+    return _compared(plain, watched, code=code, trains=trains)
+
+
+def _compared(plain: Ran, watched: Ran, *, code: int = 0, trains: bool) -> Ran:
     assert plain.code == code, f"the plain run is at fault\n{plain.stdout}\n{plain.stderr}"
     assert watched.stdout == plain.stdout, difference(plain, watched)
     assert watched.code == plain.code, f"{watched.code} instead of {plain.code}\n{watched.stderr}"
@@ -98,7 +107,7 @@ def same(
     return watched
 
 
-def assert_watched(watched: Run, *, trains: bool = True) -> None:
+def assert_watched(watched: Ran, *, trains: bool = True) -> None:
     """A program that nobody watched is left alone as well, and proves nothing."""
     assert watched.document, watched.stderr
     unseen = watched.document["not_watched"]
@@ -108,7 +117,7 @@ def assert_watched(watched: Run, *, trains: bool = True) -> None:
         assert watched.document["steps"] > 0, watched.stderr
 
 
-def difference(plain: Run, watched: Run) -> str:
+def difference(plain: Ran, watched: Ran) -> str:
     lines = difflib.unified_diff(
         plain.stdout.splitlines(), watched.stdout.splitlines(), "plain", "watched", lineterm="", n=1
     )

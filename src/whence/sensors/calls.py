@@ -21,7 +21,13 @@ from whence.source.interrupts import is_interrupt
 from whence.source.sites import Stacks
 from whence.tape.native import original_of
 from whence.tape.tape import Call, CustomFunction, Tape
-from whence.torch_internals import DeviceContext, function_modes, take_off_function_mode
+from whence.torch_internals import (
+    DeviceContext,
+    function_modes,
+    pop_function_mode,
+    push_function_mode,
+    take_off_function_mode,
+)
 
 # Reads of metadata: more than half of all events, and never of interest.
 QUIET = frozenset(
@@ -76,6 +82,8 @@ class CallSensor(Guarded, TorchFunctionMode):
         """CPU time that recording has taken."""
         self.is_counting = False
         """Recording is under way, and its time is counted here."""
+        self._is_aside = False
+        """Off the stack of modes while Whence itself computes."""
         self._stacks = Stacks()
         self._passages = Passages()
         own_modes.add(id(self))
@@ -213,9 +221,23 @@ class CallSensor(Guarded, TorchFunctionMode):
             Function.apply = self._apply  # type: ignore[method-assign]
         if "__call__" in vars(VariableMeta):
             del VariableMeta.__call__
-        self.on = not take_off_function_mode(self)
+        self.on = not (self._is_aside or take_off_function_mode(self))
+        self._is_aside = False
         # Still on: it is on the stack of another thread, or its handler is running now. Then it only passes calls on.
         self.failed = self.failed or self.on
+
+    def step_aside(self) -> None:
+        """Leave the stack of modes while Whence computes: PyTorch then calls none of our Python."""
+        modes = function_modes() if self.on else None
+        if modes and modes[-1] is self:
+            self._is_aside = True
+            pop_function_mode()
+
+    def step_back(self) -> None:
+        """Return to where `step_aside` left, unless the sensor was stopped meanwhile."""
+        if self._is_aside:
+            push_function_mode(self)
+            self._is_aside = False
 
     def _seen(self, func: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
         """A function that torch does not show to modes, shown to this one, as called from so many frames outwards."""

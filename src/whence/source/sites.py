@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import os
 import site as site_packages
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 import executing
 
 from whence.finding import Span
+from whence.source.frame_locals import locals_of
 
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 RUNNER = os.path.join(OWN_FOLDER, "sensors", "program.py")
@@ -156,27 +156,13 @@ class Site:
 
 
 def variables(frame: FrameType) -> dict[str, Any]:
-    """The local variables of a frame, as they are now.
-
-    Before Python 3.13 `f_locals` of a function is a copy that the frame keeps: it would keep the program's tensors alive after
-    the program has let go of them. So it is emptied again.
-    """
-    names = frame.f_locals
-    if frame.f_code.co_flags & inspect.CO_OPTIMIZED == 0 or not isinstance(names, dict):
-        return dict(names)
-    found = dict(names)
-    if sys.gettrace() is None:
-        names.clear()
-    return found
+    """The local variables of a frame, as they are now."""
+    return locals_of(frame)
 
 
 def variable(frame: FrameType, name: str) -> Any:
     """One local variable of a frame, as it is now."""
-    names = frame.f_locals
-    found = names.get(name)
-    if frame.f_code.co_flags & inspect.CO_OPTIMIZED and isinstance(names, dict) and sys.gettrace() is None:
-        names.clear()
-    return found
+    return locals_of(frame).get(name)
 
 
 def let_go() -> None:

@@ -434,6 +434,7 @@ class Session:
 
     def interrupted(self) -> None:
         """Ctrl-C or a signal handler of the program's came while we looked: everything is as the program left it."""
+        self.calls.step_back()
         self.is_looking = self.calls.muted = False
         self.routine.on = False
         restore_all()
@@ -491,6 +492,8 @@ class _Looking:
         session.routine.on = False
         session.loader_sensor.waiting.take()
         self._muted, session.calls.muted = session.calls.muted, True
+        if not self._nested:
+            session.calls.step_aside()
         self._began = cpu_seconds()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
@@ -498,6 +501,7 @@ class _Looking:
         session.calls.muted = self._muted
         session.is_looking = self._nested
         if not self._nested:
+            session.calls.step_back()
             if not session.calls.is_counting:
                 session._seconds += cpu_seconds() - self._began
             session.watchdog.go_on()
