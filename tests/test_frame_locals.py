@@ -7,6 +7,8 @@ import weakref
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from whence.source.frame_locals import locals_of
 
 
@@ -72,10 +74,8 @@ def test_a_module_frame_gives_its_names() -> None:
 def test_a_finished_frame_can_be_read() -> None:
     def fails() -> FrameType:
         value = 7
-        try:
+        with pytest.raises(ValueError) as caught:
             raise ValueError(value)
-        except ValueError as error:
-            assert error.__traceback__ is not None
-            return error.__traceback__.tb_frame
+        return caught.tb.tb_frame
 
     assert locals_of(fails())["value"] == 7

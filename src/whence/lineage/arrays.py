@@ -16,7 +16,7 @@ from whence.lineage.looking import is_array
 from whence.lineage.postmortem import evaluated
 from whence.lineage.rerunning import Seen, run_again
 from whence.source.files import program_files
-from whence.source.sites import is_library
+from whence.source.sites import is_library, variables
 from whence.source.spots import Spot
 from whence.source.text import enclosing, last_name, statement_at, tree_of
 
@@ -179,7 +179,7 @@ def _wrap(node: ast.BinOp, frame: FrameType) -> Wrap | None:
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    return eval(compile(ast.Expression(node), "<look>", "eval"), frame.f_globals, frame.f_locals)
+    return eval(compile(ast.Expression(node), "<look>", "eval"), frame.f_globals, variables(frame))
 
 
 def _reshapes_in(statement: ast.stmt) -> list[ast.Call]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+from collections import ChainMap
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -25,7 +26,7 @@ class Unknown(Exception):
 
 def look(node: ast.expr, frame: FrameType) -> Any:
     """The value of an expression in a live frame, if finding it runs no code of the program."""
-    return _evaluated(node, Evaluator.from_frame(frame))
+    return _evaluated(node, Evaluator(ChainMap(variables(frame), frame.f_globals, frame.f_builtins)))
 
 
 def look_among(node: ast.expr, names: dict[str, Any]) -> Any:

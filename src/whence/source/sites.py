@@ -165,14 +165,6 @@ def variable(frame: FrameType, name: str) -> Any:
     return locals_of(frame).get(name)
 
 
-def let_go() -> None:
-    """Empty the copies of variables that looking at running frames has left in them."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != RUNNER:
-        variables(frame)
-        frame = frame.f_back
-
-
 def frames_from(frame: FrameType | None) -> Iterator[FrameType]:
     """The frames of the program from here outwards."""
     while frame is not None and frame.f_code.co_filename != RUNNER:

@@ -40,7 +40,6 @@ from whence.source.sites import (
     frames_outside,
     is_library,
     is_own,
-    let_go,
     sites_in,
     stack_of,
     user_frames,
@@ -247,7 +246,6 @@ class Session:
 
     def audited(self, look: Callable[..., None], *args: Any) -> None:
         look(*args)
-        let_go()
 
     def recording_eagerly(self) -> AbstractContextManager[None]:
         """Record what is called within as a step of the program. For child processes."""
@@ -318,7 +316,6 @@ class Session:
         try:
             return ask()
         finally:
-            let_go()
             self.budget.exempt += cpu_seconds() - began
 
     def say(self, findings: list[Finding]) -> None:
@@ -402,7 +399,6 @@ class Session:
         with self.looking():
             self._said = self.hold(self.diagnose(ask))
             self.passes.loosen()
-        let_go()
         for trouble in self.explainer.troubles:
             self.record.not_watched(trouble)
         stop_on = self.config.stop_on
