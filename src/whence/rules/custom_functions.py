@@ -33,7 +33,11 @@ def caller_of(call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
             return by_value[thing] if isinstance(thing, Value) else thing
 
         result = run_native(call.func, map_leaves(put, call.args), map_leaves(put, call.kwargs))
-        made = [each for each in flatten(result) if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        made = [
+            each
+            for each in flatten(result)
+            if isinstance(each, torch.Tensor) and each.is_floating_point()
+        ]
         if not made:
             raise TypeError("no result to differentiate")
         return made[0]
@@ -71,8 +75,14 @@ def gradient_written(kind: type, position: int) -> tuple[ast.AST, str] | None:
     if isinstance(part, ast.Name):
         given = _made_of(set(all_parameter_names(method)[1:]), method)
         known = definitions_before(part.id, method, found[0])
-        whole = known[0].value if len(known) == 1 and known[0].kind is Kind.ASSIGNED and not known[0].path else None
-        if whole is not None and any(isinstance(each, ast.Name) and each.id in given for each in ast.walk(whole)):
+        whole = (
+            known[0].value
+            if len(known) == 1 and known[0].kind is Kind.ASSIGNED and not known[0].path
+            else None
+        )
+        if whole is not None and any(
+            isinstance(each, ast.Name) and each.id in given for each in ast.walk(whole)
+        ):
             return known[0].node, filename
     return found
 
@@ -85,7 +95,10 @@ def shared_by(kind: type, wrong: Sequence[int], right: Sequence[int]) -> tuple[a
     method, filename = method_of(kind, "backward")
     if method is None:
         return None
-    used, others = [_names_in(kind, each) for each in wrong], [_names_in(kind, each) for each in right]
+    used, others = (
+        [_names_in(kind, each) for each in wrong],
+        [_names_in(kind, each) for each in right],
+    )
     given = _made_of(set(all_parameter_names(method)[1:]), method)
     if not all(each & given for each in used):
         return None
@@ -103,9 +116,17 @@ def _names_in(kind: type, position: int) -> set[str]:
     """The names in the formula of one gradient."""
     written = gradient_written(kind, position)
     formula: ast.AST | None = written[0] if written is not None else None
-    if isinstance(formula, ast.Return) and isinstance(formula.value, ast.Tuple) and position < len(formula.value.elts):
+    if (
+        isinstance(formula, ast.Return)
+        and isinstance(formula.value, ast.Tuple)
+        and position < len(formula.value.elts)
+    ):
         formula = formula.value.elts[position]
-    names = (each for each in ast.walk(formula) if isinstance(each, ast.Name)) if formula is not None else ()
+    names = (
+        (each for each in ast.walk(formula) if isinstance(each, ast.Name))
+        if formula is not None
+        else ()
+    )
     return {each.id for each in names if isinstance(each.ctx, ast.Load)}
 
 
@@ -123,5 +144,9 @@ def _made_of(names: set[str], method: ast.FunctionDef) -> set[str]:
 def returned_by_backward(kind: type) -> tuple[ast.Return, str] | None:
     """The last `return` of its backward, and the file."""
     node, filename = method_of(kind, "backward")
-    returns = [each for each in ast.walk(node) if isinstance(each, ast.Return)] if node is not None else []
+    returns = (
+        [each for each in ast.walk(node) if isinstance(each, ast.Return)]
+        if node is not None
+        else []
+    )
     return (returns[-1], filename) if returns else None

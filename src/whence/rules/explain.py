@@ -29,7 +29,11 @@ def _fault_behind(failed: FailedCall, first: Finding) -> Finding | None:
     if not first.rule.startswith("dtype/"):
         return None
     for each in all_rules():
-        if each.family == "shape" and each.rank is not Rank.GENERAL and (found := _asked(each, failed)) is not None:
+        if (
+            each.family == "shape"
+            and each.rank is not Rank.GENERAL
+            and (found := _asked(each, failed)) is not None
+        ):
             what = "hidden behind the type fault: it raises as soon as that is mended"
             return replace(found, symptom=replace(found.symptom, what=what))
     return None
@@ -46,5 +50,7 @@ def _asked(rule: Rule, failed: FailedCall) -> Finding | None:
     except Exception as error:
         if is_interrupt(error):
             raise
-        failed.troubles.append(f"{rule.id} failed on {failed.name} ({described(error).splitlines()[0]})")
+        failed.troubles.append(
+            f"{rule.id} failed on {failed.name} ({described(error).splitlines()[0]})"
+        )
         return None

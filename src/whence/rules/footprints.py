@@ -34,7 +34,9 @@ class Changed:
     along: list[list[int]]
 
 
-STATISTICS = frozenset({"mean", "sum", "std", "var", "median", "amax", "amin", "norm", "logsumexp", "max", "min"})
+STATISTICS = frozenset(
+    {"mean", "sum", "std", "var", "median", "amax", "amin", "norm", "logsumexp", "max", "min"}
+)
 SHARES = frozenset({"softmax", "log_softmax", "normalize"})
 PICKS = frozenset({"__getitem__", "index_select"})
 
@@ -51,31 +53,49 @@ def footprints(study: Study, rows: int, *values: Value) -> dict[Value, Axes]:
     return {}
 
 
-def stand_side_by_side(study: Study, rows: int, *, one: Value, other: Value, but: Call, end: Value) -> bool:
+def stand_side_by_side(
+    study: Study, rows: int, *, one: Value, other: Value, but: Call, end: Value
+) -> bool:
     """Whether two values of data that came apart have their rows on the first axis, and belong together row by row: elsewhere on the way
     to the `end`, without the call `but`, each row of the one stands beside that of the other."""
     groups = _groups(study, rows, end)
     mine = [each for each in groups if _axes_of(study, each, rows, [one]) == {one: FIRST}]
-    others = [each for each in groups if each not in mine and _axes_of(study, each, rows, [other]) == {other: FIRST}]
-    calls = [each for each in study.path(end) if each is not but and not each.inner and len(each.operands) > 1][:MOST]
-    pairs = [pair for each in calls for pair in permutations(each.operands, 2) if _have_rows(pair, rows)]
+    others = [
+        each
+        for each in groups
+        if each not in mine and _axes_of(study, each, rows, [other]) == {other: FIRST}
+    ]
+    calls = [
+        each
+        for each in study.path(end)
+        if each is not but and not each.inner and len(each.operands) > 1
+    ][:MOST]
+    pairs = [
+        pair for each in calls for pair in permutations(each.operands, 2) if _have_rows(pair, rows)
+    ]
     for left in mine if pairs and others else ():
         first = _axes_of(study, left, rows, [pair[0] for pair in pairs])
         for right in others:
-            second = _axes_of(study, right, rows, [pair[1] for pair in pairs if but not in study.path(pair[1])])
+            second = _axes_of(
+                study, right, rows, [pair[1] for pair in pairs if but not in study.path(pair[1])]
+            )
             if any(first.get(pair[0]) == second.get(pair[1]) == FIRST for pair in pairs):
                 return True
     return False
 
 
 def _have_rows(pair: tuple[Value, ...], rows: int) -> bool:
-    return len({len(each.shape) for each in pair}) == 1 and all(each.shape[:1] == (rows,) for each in pair)
+    return len({len(each.shape) for each in pair}) == 1 and all(
+        each.shape[:1] == (rows,) for each in pair
+    )
 
 
 def is_chain(study: Study, rows: int, value: Value) -> bool:
     """Whether each row of a value depends on the rows of the data before it, and on none behind it."""
     for sources in _groups(study, rows, value):
-        last, first = (_traced(study, sources, (row, rows), [value]).get(value) for row in (rows - 1, 0))
+        last, first = (
+            _traced(study, sources, (row, rows), [value]).get(value) for row in (rows - 1, 0)
+        )
         if last is not None and first is not None:
             return last.along[0] == [rows - 1] and first.along[0] == [*range(rows)]
     return False
@@ -84,7 +104,9 @@ def is_chain(study: Study, rows: int, value: Value) -> bool:
 def are_samples(study: Study, value: Value) -> bool:
     """Whether the first axis of a value is rows of data, once or several times over, as two views of each sample are."""
     size = value.shape[0]
-    for rows in {each.shape[0] for each in _data(study, value) if each.shape and size % each.shape[0] == 0}:
+    for rows in {
+        each.shape[0] for each in _data(study, value) if each.shape and size % each.shape[0] == 0
+    }:
         for sources in _groups(study, rows, value) if rows > 1 else ():
             found = _traced(study, sources, (rows - 1, rows), [value]).get(value)
             if found is not None and found.along[0] == [*range(rows - 1, size, rows)]:
@@ -95,7 +117,9 @@ def are_samples(study: Study, value: Value) -> bool:
 def places_of(study: Study, rows: int, value: Value, mend: Amend | None = None) -> list[list[int]]:
     """The rows of a value that change with the last and with the first row of the data, in a pass that is mended by the way."""
     for sources in _groups(study, rows, value):
-        found = [_traced(study, sources, (row, rows), [value], mend).get(value) for row in (rows - 1, 0)]
+        found = [
+            _traced(study, sources, (row, rows), [value], mend).get(value) for row in (rows - 1, 0)
+        ]
         places = [each.along[0] for each in found if each is not None]
         if len(places) == len(found):
             return places
@@ -107,17 +131,25 @@ def is_of_data(study: Study, value: Value, rows: int) -> bool:
     return bool(_groups(study, rows, value))
 
 
-def _axes_of(study: Study, sources: Sequence[Value], rows: int, values: Sequence[Value]) -> dict[Value, Axes]:
+def _axes_of(
+    study: Study, sources: Sequence[Value], rows: int, values: Sequence[Value]
+) -> dict[Value, Axes]:
     """Of those that depend on the sources. What only one row shows may be luck."""
     last = _traced(study, sources, (rows - 1, rows), values)
     first = _traced(study, sources, (0, rows), values) if last else {}
-    return {each: _axes(each, places) & _axes(each, first[each]) for each, places in last.items() if each in first}
+    return {
+        each: _axes(each, places) & _axes(each, first[each])
+        for each, places in last.items()
+        if each in first
+    }
 
 
 def _groups(study: Study, rows: int, *values: Value) -> list[list[Value]]:
     """Data with so many rows that the values were made from, those together whose rows belong together."""
     groups: dict[Any, list[Value]] = {}
-    batches = {id(leaf): batch for batch, data in study.now.deliveries for _, leaf in leaves_of(data)}
+    batches = {
+        id(leaf): batch for batch, data in study.now.deliveries for _, leaf in leaves_of(data)
+    }
     for each in _data(study, *values):
         key = _key(each, rows, batches)
         if key is not None:
@@ -128,13 +160,17 @@ def _groups(study: Study, rows: int, *values: Value) -> list[list[Value]]:
 def _data(study: Study, *values: Value) -> dict[Value, None]:
     """All that values were made from in the pass, and these."""
     calls = dict.fromkeys(each for value in values for each in study.path(value))
-    return dict.fromkeys((*(each for call in calls for each in (*call.operands, *call.outputs)), *values))
+    return dict.fromkeys(
+        (*(each for call in calls for each in (*call.operands, *call.outputs)), *values)
+    )
 
 
 def _key(value: Value, rows: int, batches: Mapping[int, Batch]) -> Any:
     """What the rows of a value are known by, if they are rows of the data; None if not."""
     batch = value.leaf.batch if isinstance(value.leaf, BatchLeaf) else batches.get(id(value.tensor))
-    if is_weight(value) or (value.shape[:1] != (rows,) and (batch is None or _joined(value, rows) is None)):
+    if is_weight(value) or (
+        value.shape[:1] != (rows,) and (batch is None or _joined(value, rows) is None)
+    ):
         return None
     if batch is not None:
         return id(batch) if batch.indices is None or len(batch.indices) == rows else None
@@ -147,13 +183,21 @@ def _key(value: Value, rows: int, batches: Mapping[int, Batch]) -> Any:
         # Put together by hand: what else was, may have been in another order.
         return id(value)
     # Numbers that were drawn belong to nothing but what is made from them.
-    return id(value) if is_random(call) and not any(each.requires_grad for each in call.operands) else None
+    return (
+        id(value)
+        if is_random(call) and not any(each.requires_grad for each in call.operands)
+        else None
+    )
 
 
 def _joined(value: Value, rows: int) -> list[int] | None:
     """How many rows each sample has in a value whose samples were joined one below the other, as the nodes of graphs are."""
     call = value.call
-    axis = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else 0) if call is not None else None
+    axis = (
+        call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else 0)
+        if call is not None
+        else None
+    )
     if call is None or call.name != "cat" or axis != 0 or len(call.operands) != rows:
         return None
     return [each.shape[0] for each in call.operands]
@@ -164,11 +208,17 @@ def _picked_by(call: Call, rows: int) -> Any:
     if index is not None:
         return id(index)
     first = next(flatten(call.args[1:]), None)
-    return (first.start, first.stop) if isinstance(first, slice) and first.start is not None else None
+    return (
+        (first.start, first.stop) if isinstance(first, slice) and first.start is not None else None
+    )
 
 
 def _traced(
-    study: Study, sources: Sequence[Value], at: tuple[int, int], values: Sequence[Value], mend: Amend | None = None
+    study: Study,
+    sources: Sequence[Value],
+    at: tuple[int, int],
+    values: Sequence[Value],
+    mend: Amend | None = None,
 ) -> dict[Value, Changed]:
     """What changes in each value with one row out of so many, if anything does."""
     row, rows = at
@@ -177,7 +227,10 @@ def _traced(
     before = study.again(*made, *sources, amend=mend)
     if before is None:
         return {}
-    others = {each: _with_row_of_another(_content(study, before, each), row, _joined(each, rows)) for each in sources}
+    others = {
+        each: _with_row_of_another(_content(study, before, each), row, _joined(each, rows))
+        for each in sources
+    }
     given = {each: other for each, other in others.items() if other is not None}
 
     def amend(call: Call, run: Run) -> None:
@@ -188,12 +241,17 @@ def _traced(
                 run.contents[each] = given[each].clone()
         if call in shared and call.results:
             # The statistics of a batch are made from all its samples: that is no meeting.
-            _keep_rows_apart(call.results[0], row if _has_rows(call.results[0], rows) else None, before, run)
+            _keep_rows_apart(
+                call.results[0], row if _has_rows(call.results[0], rows) else None, before, run
+            )
 
     after = study.again(*made, substitute=given, amend=amend)
     if after is None:
         return {}
-    pairs = ((each, _content(study, before, each), given.get(each, after.contents.get(each))) for each in values)
+    pairs = (
+        (each, _content(study, before, each), given.get(each, after.contents.get(each)))
+        for each in values
+    )
     found = ((each, _changed(old, new, row)) for each, old, new in pairs)
     return {each: places for each, places in found if places is not None}
 
@@ -202,12 +260,18 @@ def _content(study: Study, run: Run, value: Value) -> torch.Tensor | None:
     return run.contents[value] if value in run.contents else study.content(value)
 
 
-def _with_row_of_another(content: torch.Tensor | None, row: int, sizes: list[int] | None) -> torch.Tensor | None:
+def _with_row_of_another(
+    content: torch.Tensor | None, row: int, sizes: list[int] | None
+) -> torch.Tensor | None:
     if content is None or content.layout is not torch.strided or content.is_meta:
         return None
     changed = content.detach().clone()
     parts = changed.split(sizes or 1)  # type: ignore[no-untyped-call]
-    alike = (each for each in parts if each.shape == parts[row].shape and not torch.equal(each, parts[row]))
+    alike = (
+        each
+        for each in parts
+        if each.shape == parts[row].shape and not torch.equal(each, parts[row])
+    )
     parts[row].copy_(next(alike, parts[row].flip(0)).clone())
     return changed
 
@@ -218,7 +282,9 @@ def _is_shared(call: Call, rows: int) -> bool:
         return False
     if call.name in STATISTICS:
         return not _has_rows(call.results[0], rows)
-    return call.name in NORMS or (call.name in SHARES and 0 in (*call.args[1:2], call.kwargs.get("dim")))
+    return call.name in NORMS or (
+        call.name in SHARES and 0 in (*call.args[1:2], call.kwargs.get("dim"))
+    )
 
 
 def _has_rows(value: Value, rows: int) -> bool:
@@ -252,4 +318,6 @@ def _changed(before: torch.Tensor | None, after: torch.Tensor | None, row: int) 
 
 def _axes(value: Value, changed: Changed) -> Axes:
     """The axes on which nothing but the place of the row changed."""
-    return frozenset(axis for axis in range(len(value.shape)) if changed.along[axis] == [changed.row])
+    return frozenset(
+        axis for axis in range(len(value.shape)) if changed.along[axis] == [changed.row]
+    )

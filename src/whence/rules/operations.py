@@ -15,12 +15,36 @@ CONVOLUTIONS: Final = frozenset(
     {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}
 )
 PRODUCTS: Final = frozenset(
-    {"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "addmm", "baddbmm", "dot", "einsum", "bilinear"}
+    {
+        "matmul",
+        "__matmul__",
+        "__rmatmul__",
+        "mm",
+        "bmm",
+        "mv",
+        "addmm",
+        "baddbmm",
+        "dot",
+        "einsum",
+        "bilinear",
+    }
 )
 EXCHANGES = frozenset({"transpose", "permute", "swapaxes", "swapdims", "movedim"})
 """Axes change places."""
 RECURRENT: Final = frozenset(
-    {"lstm", "gru", "rnn_tanh", "rnn_relu", "LSTM", "GRU", "RNN", "lstm_cell", "LSTMCell", "gru_cell", "GRUCell"}
+    {
+        "lstm",
+        "gru",
+        "rnn_tanh",
+        "rnn_relu",
+        "LSTM",
+        "GRU",
+        "RNN",
+        "lstm_cell",
+        "LSTMCell",
+        "gru_cell",
+        "GRUCell",
+    }
 )
 ATTENTION: Final = frozenset(
     {"scaled_dot_product_attention", "multi_head_attention_forward", "MultiheadAttention", "TransformerEncoder",
@@ -73,14 +97,20 @@ def weight_of(failed: FailedCall) -> torch.Tensor | None:
     layer = failed.layer
     if isinstance(failed.func, nn.Module) and layer is not None:
         return next(nn.Module.parameters(layer), None)
-    return next((tensor for tensor in failed.tensors() if tensor.requires_grad and tensor.is_leaf), None)
+    return next(
+        (tensor for tensor in failed.tensors() if tensor.requires_grad and tensor.is_leaf), None
+    )
 
 
 def data_operands(failed: FailedCall) -> Iterator[torch.Tensor]:
     """The operands that are not weights."""
     weight = weight_of(failed)
     for tensor in failed.tensors():
-        if tensor is not weight and not isinstance(tensor, nn.Parameter) and failed.modules.owner_of(tensor) is None:
+        if (
+            tensor is not weight
+            and not isinstance(tensor, nn.Parameter)
+            and failed.modules.owner_of(tensor) is None
+        ):
             yield tensor
 
 

@@ -82,11 +82,16 @@ def shifts(study: Study) -> list[Shift]:
             shift = _aligned(tokens, labels, _ignored(call))
             time = 1
             if shift is None and tokens.shape[0] != tokens.shape[1]:
-                shift, time = _aligned(tokens.T, _turned(labels, tokens.shape[1]), _ignored(call)), 0
+                shift, time = (
+                    _aligned(tokens.T, _turned(labels, tokens.shape[1]), _ignored(call)),
+                    0,
+                )
             if shift is not None:
                 by, length, supervised = shift
                 source = embedding.outputs[0]
-                found.append(Shift(loss, call, source, by, length, tokens.shape[1 - time], supervised, time))
+                found.append(
+                    Shift(loss, call, source, by, length, tokens.shape[1 - time], supervised, time)
+                )
                 break
     return found
 
@@ -102,7 +107,12 @@ def series(study: Study) -> list[Shift]:
     for loss, call in study.loss_calls():
         made = next((each for each in call.operands[:2] if each.requires_grad), None)
         target = next((each for each in call.operands[:2] if not each.requires_grad), None)
-        if call.name not in DISTANCES or made is None or target is None or made.shape != target.shape:
+        if (
+            call.name not in DISTANCES
+            or made is None
+            or target is None
+            or made.shape != target.shape
+        ):
             continue
         if not target.dtype.is_floating_point or len(target.shape) < 2 or target.numel < FEWEST:
             continue
@@ -114,7 +124,11 @@ def series(study: Study) -> list[Shift]:
                 length = target.shape[axes[1]]
                 places = tuple(range(length - 1))
                 predictions = Predictions(made, 0, axes[1])
-                found.append(Shift(loss, call, source, 1, length, target.shape[0], places, axes[0], predictions))
+                found.append(
+                    Shift(
+                        loss, call, source, 1, length, target.shape[0], places, axes[0], predictions
+                    )
+                )
                 break
     return found
 
@@ -141,8 +155,16 @@ def _one_on(given: torch.Tensor, wanted: torch.Tensor) -> tuple[int, int] | None
             length = wanted.shape[there]
             if given.shape[here] != length or length < SHORTEST:
                 continue
-            before = given.detach().movedim(here, 1).flatten(2) if given.dim() > 2 else given.detach()[:, :, None]
-            after = wanted.detach().movedim(there, 1).flatten(2) if wanted.dim() > 2 else wanted.detach()[:, :, None]
+            before = (
+                given.detach().movedim(here, 1).flatten(2)
+                if given.dim() > 2
+                else given.detach()[:, :, None]
+            )
+            after = (
+                wanted.detach().movedim(there, 1).flatten(2)
+                if wanted.dim() > 2
+                else wanted.detach()[:, :, None]
+            )
             if before.shape[2] != after.shape[2] and after.shape[2] != 1:
                 continue
             same = (before[:, 1:] == after[:, :-1]).all(0).all(0)
@@ -164,10 +186,18 @@ def by_time(shift: Shift) -> Predictions | None:
             return None
         # A loss takes (batch, classes, time); before that they stand as the tokens do.
         sample, time = (0, 2) if value is logits else (1 - shift.time, shift.time)
-        if len(value.shape) == 3 and 0 <= value.shape[time] - shift.length <= 2 and value.shape[sample] == shift.batch:
+        if (
+            len(value.shape) == 3
+            and 0 <= value.shape[time] - shift.length <= 2
+            and value.shape[sample] == shift.batch
+        ):
             return Predictions(value, sample, time)
         call = value.call
-        value = call.operands[0] if call is not None and call.operands and call.name in SAME_NUMBERS else None
+        value = (
+            call.operands[0]
+            if call is not None and call.operands and call.name in SAME_NUMBERS
+            else None
+        )
     return None
 
 
@@ -176,14 +206,20 @@ def _ignored(call: Call) -> int:
     return given if isinstance(given, int) else -100
 
 
-def _aligned(tokens: torch.Tensor, labels: torch.Tensor, ignored: int) -> tuple[int, int, tuple[int, ...]] | None:
+def _aligned(
+    tokens: torch.Tensor, labels: torch.Tensor, ignored: int
+) -> tuple[int, int, tuple[int, ...]] | None:
     batch, width = tokens.shape
     if labels.numel() % batch or labels.numel() < FEWEST:
         return None
     rows = labels.reshape(batch, -1)
     length = rows.shape[1]
     kept = rows != ignored
-    if int(kept.sum()) < FEWEST or len(set(rows[kept][:256].tolist())) < 3 or not width - 2 <= length <= width:
+    if (
+        int(kept.sum()) < FEWEST
+        or len(set(rows[kept][:256].tolist())) < 3
+        or not width - 2 <= length <= width
+    ):
         return None
     rates = {}
     for by in (1, 0, 2):
@@ -202,38 +238,55 @@ def repeats_its_input(study: Study) -> Call | None:
     for loss, call in study.loss_calls():
         logits = argument(call, 0, "input") if call.name in ("cross_entropy", "nll_loss") else None
         target = argument(call, 1, "target") if logits is not None else None
-        if logits is None or target is None or target.dtype.is_floating_point or len(logits.shape) != 2:
+        if (
+            logits is None
+            or target is None
+            or target.dtype.is_floating_point
+            or len(logits.shape) != 2
+        ):
             continue
         steps = sorted(_single_steps(study, loss), key=lambda each: each.number)
         labels = study.content(target) if len(steps) >= FEWEST_STEPS else None
         if labels is None:
             continue
-        given = [study.content(ids) for each in steps if (ids := argument(each, 0, "input")) is not None]
+        given = [
+            study.content(ids) for each in steps if (ids := argument(each, 0, "input")) is not None
+        ]
         tokens = [each.reshape(-1) for each in given if each is not None]
         if len(tokens) < FEWEST_STEPS or len(tokens) != len(steps):
             continue
         first = _first_step(study, logits, steps, len(tokens[0]))
-        if first is not None and _is_repeated(labels.reshape(-1), torch.stack(tokens), first, _ignored(call)):
+        if first is not None and _is_repeated(
+            labels.reshape(-1), torch.stack(tokens), first, _ignored(call)
+        ):
             return call
     return None
 
 
-def _is_repeated(labels: torch.Tensor, tokens: torch.Tensor, first: tuple[int, bool], ignored: int) -> bool:
+def _is_repeated(
+    labels: torch.Tensor, tokens: torch.Tensor, first: tuple[int, bool], ignored: int
+) -> bool:
     """Whether labels are the tokens of their own steps, and not of the next ones."""
     step, by_time = first
-    wanted = labels.reshape(-1, tokens.shape[1]) if by_time else labels.reshape(tokens.shape[1], -1).T
+    wanted = (
+        labels.reshape(-1, tokens.shape[1]) if by_time else labels.reshape(tokens.shape[1], -1).T
+    )
     rates = []
     for later in (0, 1):
         there = tokens[step + later :][: len(wanted)]
         kept = wanted[: len(there)] != ignored
         same = (wanted[: len(there)] == there) & kept
         rates.append(float(same.sum()) / max(int(kept.sum()), 1))
-        if later == 0 and (int(kept.sum()) < FEWEST or len(set(wanted[: len(there)][kept][:256].tolist())) < 3):
+        if later == 0 and (
+            int(kept.sum()) < FEWEST or len(set(wanted[: len(there)][kept][:256].tolist())) < 3
+        ):
             return False
     return rates[0] >= REPEATED and rates[1] < rates[0] / 2
 
 
-def _first_step(study: Study, logits: Value, steps: list[Call], batch: int) -> tuple[int, bool] | None:
+def _first_step(
+    study: Study, logits: Value, steps: list[Call], batch: int
+) -> tuple[int, bool] | None:
     """The step whose token the first rows of predictions see last; and whether rows go by time, and not by sample."""
     rows = logits.shape[0]
     if rows % batch or not 2 <= rows // batch <= len(steps):
@@ -274,7 +327,11 @@ def _last_seen(study: Study, logits: Value, row: int, steps: list[Call]) -> tupl
     part = (made[row].double() * torch.arange(made.shape[1]).cos()).sum()
     gradients = torch.autograd.grad(part, known, retain_graph=True, allow_unused=True)
     for number, each in reversed(list(enumerate(gradients))):
-        samples = torch.nonzero(each.flatten(0, -2).any(-1)).flatten().tolist() if each is not None else []
+        samples = (
+            torch.nonzero(each.flatten(0, -2).any(-1)).flatten().tolist()
+            if each is not None
+            else []
+        )
         if samples:
             return (number, samples[0]) if len(samples) == 1 else None
     return None

@@ -43,8 +43,16 @@ def describe(thing: Any) -> str:
         return f"{type(thing).__name__}({settings_of(thing)})"
     if isinstance(thing, tuple | list):
         inside = ", ".join(describe(each) for each in thing[:3])
-        return f"{type(thing).__name__} of {len(thing)}: {inside}" if thing else f"empty {type(thing).__name__}"
-    text = repr(thing) if isinstance(thing, int | float | str | bool | type(None)) else type(thing).__name__
+        return (
+            f"{type(thing).__name__} of {len(thing)}: {inside}"
+            if thing
+            else f"empty {type(thing).__name__}"
+        )
+    text = (
+        repr(thing)
+        if isinstance(thing, int | float | str | bool | type(None))
+        else type(thing).__name__
+    )
     return text if len(text) < 60 else text[:57] + "..."
 
 
@@ -68,7 +76,9 @@ def layer_text(layer: nn.Module, path: str) -> str:
 
 def has_worked(failed: FailedCall) -> bool:
     """Whether the line that fails now has gone well before: then the program fits itself, and what it was given decides."""
-    return any(each.site == failed.call.site for each in failed.tape.calls if each is not failed.call)
+    return any(
+        each.site == failed.call.site for each in failed.tape.calls if each is not failed.call
+    )
 
 
 def tell(
@@ -116,7 +126,11 @@ def tell(
             sample=trail.sample,
         ),
         symptom=Symptom(
-            file=here.file, line=here.line, code=here.code, step=failed.call.step, what=_raised(failed.exception)
+            file=here.file,
+            line=here.line,
+            code=here.code,
+            step=failed.call.step,
+            what=_raised(failed.exception),
         ),
         chain=(*chain, *_without_repeats(trail.hops, born, here)),
         why=why,
@@ -224,7 +238,15 @@ def tell_call(
         severity=severity,
         confidence=Confidence.PROVEN,
         verdict=verdict,
-        origin=Origin(spot.file, spot.line, spot.code, spot.function, phase=call.phase, step=call.step, op=call.name),
+        origin=Origin(
+            spot.file,
+            spot.line,
+            spot.code,
+            spot.function,
+            phase=call.phase,
+            step=call.step,
+            op=call.name,
+        ),
         symptom=Symptom(spot.file, spot.line, spot.code, what=what, step=call.step),
         why=why,
         fix=fix,
@@ -236,7 +258,11 @@ def tell_call(
 def _is_written_elsewhere(call: Call, spot: Spot) -> bool:
     """Whether a call is made by a library, and the line that is told only calls that: an edit would take the one for the other."""
     site = call.site
-    return site is not None and site.is_indirect and (spot.filename, spot.line) == (site.filename, site.f_lineno)
+    return (
+        site is not None
+        and site.is_indirect
+        and (spot.filename, spot.line) == (site.filename, site.f_lineno)
+    )
 
 
 def spot_at(site: Site | None) -> Spot | None:
@@ -250,7 +276,10 @@ def place_of(call: Call, scene: Scene) -> Spot | None:
         parent = scope.parent.module if scope.parent is not None else None
         contained = _is_torchs(scope.module) and parent is not None and _is_torchs(parent)
         stack = scene.modules.built_at(scope.module)
-        if stack and (contained or (call.site is not None and call.site.is_indirect and not stack[0].is_indirect)):
+        if stack and (
+            contained
+            or (call.site is not None and call.site.is_indirect and not stack[0].is_indirect)
+        ):
             return Spot.of_site(stack[0])
     return Spot.of_site(call.site) if call.site is not None else None
 

@@ -30,7 +30,9 @@ def divergence(trip: Trip) -> Finding | None:
         None until a loss is not finite.
     """
     regions = (
-        [call for call in trip.plan.calls if isinstance(call.func, CompiledRegion)] if trip.plan is not None else []
+        [call for call in trip.plan.calls if isinstance(call.func, CompiledRegion)]
+        if trip.plan is not None
+        else []
     )
     if not regions or trip.notice is not Notice.LOSS or trip.run is None or trip.observed is None:
         return None

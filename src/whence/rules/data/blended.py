@@ -39,7 +39,9 @@ def blended_labels(audit: Audit) -> Finding | None:
 def _are_classes(audit: Audit, entry: LoaderEntry, path: str) -> bool:
     """Whether a loss over classes is given that part of a batch."""
     return any(
-        isinstance(each.leaf, BatchLeaf) and each.leaf.batch.info is entry.info and each.leaf.path == path
+        isinstance(each.leaf, BatchLeaf)
+        and each.leaf.batch.info is entry.info
+        and each.leaf.path == path
         for call in audit.tape.calls
         if call.name in CLASS_LOSSES
         for each in call.operands

@@ -21,7 +21,9 @@ from whence.tape.batches import BatchLeaf
 MOST_STEPS_BACK = 8
 
 
-def stored_by_class(audit: Audit, entry: LoaderEntry, epoch: Epoch, labels: torch.Tensor, most: float) -> bool:
+def stored_by_class(
+    audit: Audit, entry: LoaderEntry, epoch: Epoch, labels: torch.Tensor, most: float
+) -> bool:
     """Whether the samples of an epoch, in the order in which the dataset has them, are in few runs of equal labels.
 
     Samples that come bucket by bucket have one length each, or one speaker: only what a loss of classes aims at is meant.
@@ -44,11 +46,17 @@ def aims_at(audit: Audit, entry: LoaderEntry) -> bool:
         if target is None:
             continue
         before = [
-            each for _, made in zip(range(MOST_STEPS_BACK), ancestors(target), strict=False) for each in made.operands
+            each
+            for _, made in zip(range(MOST_STEPS_BACK), ancestors(target), strict=False)
+            for each in made.operands
         ]
         for value in (target, *before):
             leaf = value.leaf
-            if isinstance(leaf, BatchLeaf) and leaf.batch.info is entry.info and leaf.path == entry.labelled:
+            if (
+                isinstance(leaf, BatchLeaf)
+                and leaf.batch.info is entry.info
+                and leaf.path == entry.labelled
+            ):
                 return True
     return False
 
@@ -70,7 +78,11 @@ def ordered_by(maker: type) -> Spot | None:
     walk, filename = method_of(maker, "__iter__")
     if walk is None:
         return None
-    sorts = [each for each in ast.walk(walk) if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)]
+    sorts = [
+        each
+        for each in ast.walk(walk)
+        if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)
+    ]
     if sorts:
         return Spot.of_node(filename, sorts[0])
     if (loop := stream_loop(maker)) is not None:
@@ -82,7 +94,11 @@ def ordered_by(maker: type) -> Spot | None:
 def ordered_within(entry: LoaderEntry) -> Spot | None:
     """What a sampler of the program's own goes through in order: what it gives as a whole, or one index after the other."""
     walk, filename = method_of(entry.info.sampler_kind, "__iter__")
-    given = [each for each in ast.walk(walk) if isinstance(each, ast.Yield | ast.YieldFrom)] if walk is not None else []
+    given = (
+        [each for each in ast.walk(walk) if isinstance(each, ast.Yield | ast.YieldFrom)]
+        if walk is not None
+        else []
+    )
     value = given[-1].value if given else None
     if value is None:
         return None
@@ -96,7 +112,9 @@ def _is_batch(node: ast.expr) -> bool:
     """`list(range(a, b))`, `order[a:b]`, `order[a:b].tolist()`: several indices at once."""
     if isinstance(node, ast.Call) and last_name(node.func) in ("list", "range", "arange", "tolist"):
         return True
-    return isinstance(node, ast.ListComp) or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice))
+    return isinstance(node, ast.ListComp) or (
+        isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
+    )
 
 
 def stream_loop(stream: type) -> Spot | None:
@@ -104,11 +122,19 @@ def stream_loop(stream: type) -> Spot | None:
     name, found, home = "__iter__", None, ""
     for _ in range(4):
         walk, filename = method_of(stream, name)
-        loop = next((each for each in ast.walk(walk) if isinstance(each, ast.For)), None) if walk is not None else None
+        loop = (
+            next((each for each in ast.walk(walk) if isinstance(each, ast.For)), None)
+            if walk is not None
+            else None
+        )
         source = loop.iter if loop is not None else None
         if walk is not None and loop is None:
-            source = next((each.value for each in ast.walk(walk) if isinstance(each, ast.YieldFrom)), None)
-            source = source or next((each.value for each in ast.walk(walk) if isinstance(each, ast.Return)), None)
+            source = next(
+                (each.value for each in ast.walk(walk) if isinstance(each, ast.YieldFrom)), None
+            )
+            source = source or next(
+                (each.value for each in ast.walk(walk) if isinstance(each, ast.Return)), None
+            )
         found, home = (loop, filename) if loop is not None else (found, home)
         own = [
             each.func.attr

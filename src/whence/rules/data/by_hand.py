@@ -62,7 +62,11 @@ def class_by_class(stream: Stream) -> int:
     classes = len({label for label, _ in runs})
     if len(labels) < ENOUGH_SAMPLES or not 2 <= classes <= min(MOST_CLASSES, len(labels) // 8):
         return 0
-    if len(runs) < classes + 2 or len({label for label, _ in runs[:classes]}) < classes or len(batches) < 2 * len(runs):
+    if (
+        len(runs) < classes + 2
+        or len({label for label, _ in runs[:classes]}) < classes
+        or len(batches) < 2 * len(runs)
+    ):
         return 0
     alone = sum(len(set(each)) == 1 for each in batches) / len(batches)
     samples = sum(length for _, length in runs[:classes])
@@ -70,5 +74,7 @@ def class_by_class(stream: Stream) -> int:
     if alone < 0.6 or samples not in ends:
         return 0
     marks, turn = stream.marks, ends.index(samples) + 1
-    again = [one == other for one, other in zip(marks, marks[turn:], strict=False) if one is not None]
+    again = [
+        one == other for one, other in zip(marks, marks[turn:], strict=False) if one is not None
+    ]
     return classes if len(again) > 1 and sum(again) > 0.8 * len(again) else 0

@@ -41,11 +41,19 @@ def sample_text(fetching: Fetching, position: int) -> str:
     number = fetching.indices[position]
     if not fetching.info.is_iterable:
         return f"sample {number}"
-    return f"record {number}" if fetching.worker is None else f"record {number} of worker {fetching.worker}"
+    return (
+        f"record {number}"
+        if fetching.worker is None
+        else f"record {number} of worker {fetching.worker}"
+    )
 
 
 def redrawn_text(fetching: Fetching) -> str:
-    return " (Fetched again with other random numbers: it may have been another sample.)" if fetching.redrawn else ""
+    return (
+        " (Fetched again with other random numbers: it may have been another sample.)"
+        if fetching.redrawn
+        else ""
+    )
 
 
 @rule("data/corrupt-sample")
@@ -77,7 +85,11 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
         position = len(fetching.samples)
         raised = f"{sample_text(fetching, position)} raised {type(failed.exception).__name__}"
         odd = _odd_at(failed, fetching)
-        return _told(failed, position, raised, None) if odd is None else _told_odd(failed, position, raised, odd)
+        return (
+            _told(failed, position, raised, None)
+            if odd is None
+            else _told_odd(failed, position, raised, odd)
+        )
     for position, sample in enumerate(fetching.samples):
         if sample is None or any(leaf is None for _, leaf in leaves_of(sample)):
             spot, forgets = _returned_none(fetching, position)
@@ -93,7 +105,9 @@ ALIKE = "Make this sample like the others before this line (convert, resize, pad
 RETURN = "Return what this function has made."
 
 
-def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, fix: str = MEND) -> Finding | None:
+def _told(
+    failed: FailedCall, position: int, verdict: str, spot: Spot | None, fix: str = MEND
+) -> Finding | None:
     fetching = failed.fetching
     assert fetching is not None
     sample = named(fetching, position)
@@ -113,18 +127,28 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, fi
         why=f"The batch was fetched again, one sample after the other; number {position} in it{which} is the one.{where}"
         + redrawn_text(fetching),
         fix=fix,
-        operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
-        counterfactual="fetched again alone, it fails in the same way" if fetching.failed_index is not None else None,
+        operands=(
+            Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),
+        ),
+        counterfactual="fetched again alone, it fails in the same way"
+        if fetching.failed_index is not None
+        else None,
     )
 
 
 def _odd_at(failed: FailedCall, fetching: Fetching) -> Oddity | None:
     """What the line that raised was given, if that was of another size than in the samples before."""
-    own = (each for each in frames_in(failed.exception.__traceback__) if not is_library(each.f_code.co_filename))
+    own = (
+        each
+        for each in frames_in(failed.exception.__traceback__)
+        if not is_library(each.f_code.co_filename)
+    )
     frame, made = next(own, None), len(fetching.samples)
     if frame is None or failed.site is None or made >= len(fetching.courses):
         return None
-    return oddity(fetching.courses[made], fetching.courses[:made], frame.f_code, failed.site.f_lineno)
+    return oddity(
+        fetching.courses[made], fetching.courses[:made], frame.f_code, failed.site.f_lineno
+    )
 
 
 def _told_odd(failed: FailedCall, position: int, raised: str, odd: Oddity) -> Finding | None:
@@ -146,7 +170,12 @@ def _without_a_part(failed: FailedCall, fetching: Fetching) -> Finding | None:
     position = sample_in_hand(failed, fetching)
     keys = [_keys(each) for each in fetching.samples]
     usual, times = Counter(keys).most_common(1)[0] if keys else (None, 0)
-    if position is None or usual is None or keys[position] in (usual, None) or 2 * times <= len(keys):
+    if (
+        position is None
+        or usual is None
+        or keys[position] in (usual, None)
+        or 2 * times <= len(keys)
+    ):
         return None
     missing = [each for each in usual if each not in (keys[position] or ())]
     has = f"has no {missing[0]!r}" if missing else f"has {len(keys[position] or ())} parts"
@@ -186,7 +215,12 @@ def _returned_none(fetching: Fetching, position: int) -> tuple[Spot | None, str]
     """
     made = fetching.returns[position]
     frame, path = next(
-        ((each, path) for each, returned in reversed(made) if (path := _path_to_none(returned)) is not None), (None, ())
+        (
+            (each, path)
+            for each, returned in reversed(made)
+            if (path := _path_to_none(returned)) is not None
+        ),
+        (None, ()),
     )
     if frame is None:
         return None, ""
@@ -214,7 +248,11 @@ def _giver(
     if not isinstance(part, ast.Name | ast.Call):
         return None
     nothing = [inner for inner, returned in made if returned is None and inner in callers]
-    given = [inner for inner in nothing if callers[inner][0] is frame and _is_given_by(part, callers[inner][1], frame)]
+    given = [
+        inner
+        for inner in nothing
+        if callers[inner][0] is frame and _is_given_by(part, callers[inner][1], frame)
+    ]
     return given[-1] if given else None
 
 
@@ -222,7 +260,10 @@ def _asked_for(statement: ast.Return) -> ast.expr | None:
     """`if image is None: return None`: it is None because of that."""
     match parent_of(statement):
         case (
-            ast.If(test=ast.Compare(left=name, ops=[ast.Is()], comparators=[ast.Constant(value=None)]), body=body)
+            ast.If(
+                test=ast.Compare(left=name, ops=[ast.Is()], comparators=[ast.Constant(value=None)]),
+                body=body,
+            )
             | ast.If(test=ast.UnaryOp(op=ast.Not(), operand=name), body=body)
         ) if statement in body:
             return name
@@ -234,7 +275,9 @@ def _is_given_by(part: ast.Name | ast.Call, line: int, frame: FrameType) -> bool
     if isinstance(part, ast.Call):
         return part.lineno <= line <= (part.end_lineno or part.lineno)
     statement = statement_at(frame.f_code.co_filename, line)
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call | ast.IfExp):
+    if not isinstance(statement, ast.Assign) or not isinstance(
+        statement.value, ast.Call | ast.IfExp
+    ):
         return False
     return any(isinstance(each, ast.Name) and each.id == part.id for each in statement.targets)
 
@@ -248,7 +291,13 @@ def _path_to_none(thing: Any) -> tuple[Any, ...] | None:
     """Where in a tree of tuples, lists and dicts the first None is."""
     if thing is None:
         return ()
-    parts = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, tuple | list) else ()
+    parts = (
+        thing.items()
+        if isinstance(thing, dict)
+        else enumerate(thing)
+        if isinstance(thing, tuple | list)
+        else ()
+    )
     for key, each in parts:
         below = _path_to_none(each)
         if below is not None:

@@ -26,7 +26,16 @@ from whence.source.seeds import MIXING, PICKING
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.statements import import_of, line_before, move_before, reached
-from whence.source.text import enclosing, function_node, last_name, parent_of, root_name, statement_of, text_of, tree_of
+from whence.source.text import (
+    enclosing,
+    function_node,
+    last_name,
+    parent_of,
+    root_name,
+    statement_of,
+    text_of,
+    tree_of,
+)
 
 ORDERING = frozenset({"sampler", "batch_sampler", "shuffle", None})
 LAZY = (ast.Call, ast.GeneratorExp)
@@ -39,7 +48,9 @@ def shuffled(built: Spot | None) -> str | None:
         return None
     said = {each.arg: each.value for each in node.keywords}
     is_off = isinstance(off := said.get("shuffle"), ast.Constant) and off.value is False
-    if len(node.args) > 2 or (ORDERING & said.keys() and not (is_off and len(ORDERING & said.keys()) == 1)):
+    if len(node.args) > 2 or (
+        ORDERING & said.keys() and not (is_off and len(ORDERING & said.keys()) == 1)
+    ):
         return None
     return diff_of(give_by_name(built.filename, node, "shuffle", "True"))
 
@@ -48,12 +59,14 @@ def draw_kept(spot: Spot | None) -> str | None:
     """`random.sample(rows, len(rows))` to `rows = random.sample(rows, len(rows))`."""
     node = spot.node() if spot is not None else None
     match node:
-        case ast.Call(func=ast.Attribute(attr="sample"), args=[ast.Name(id=name), ast.Call() as size]) if last_name(
-            size.func
-        ) == "len" and names_in(size) == {"len", name}:
+        case ast.Call(
+            func=ast.Attribute(attr="sample"), args=[ast.Name(id=name), ast.Call() as size]
+        ) if last_name(size.func) == "len" and names_in(size) == {"len", name}:
             pass
         case ast.Call(
-            func=ast.Attribute(value=ast.Name(id=name), attr="sample"), args=[], keywords=[ast.keyword(arg="frac")]
+            func=ast.Attribute(value=ast.Name(id=name), attr="sample"),
+            args=[],
+            keywords=[ast.keyword(arg="frac")],
         ):
             pass
         case ast.Subscript(value=ast.Name(id=name)):
@@ -68,7 +81,11 @@ def only_transformed(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.AST):
         return None
-    fits = [each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each.func) == "fit_transform"]
+    fits = [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.Call) and last_name(each.func) == "fit_transform"
+    ]
     func = fits[0].func if len(fits) == 1 else None
     scaler = dotted(func.value) if isinstance(func, ast.Attribute) else None
     scope, here = enclosing(node, *SCOPES), statement_of(node)
@@ -86,7 +103,13 @@ def only_transformed(spot: Spot | None) -> str | None:
 def kept_as_list(made: Spot | None, loop: Spot) -> str | None:
     """What a loop goes through by its name, and can be gone through once only: a list of it. What `iter` was made of can be gone through again."""
     node, head = (made.node() if made is not None else None), loop.node()
-    around = head if isinstance(head, ast.For) else enclosing(head, ast.For) if head is not None else None
+    around = (
+        head
+        if isinstance(head, ast.For)
+        else enclosing(head, ast.For)
+        if head is not None
+        else None
+    )
     if made is None or not isinstance(node, LAZY) or not isinstance(around, ast.For):
         return None
     if dotted(iterated(around.iter)) is None:
@@ -110,7 +133,11 @@ def _draws(node: ast.AST, filename: str) -> bool:
     """Whether random numbers are drawn in an expression, or in a function of the same file that it calls."""
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
     tree = tree_of(filename) or ast.Module([], [])
-    called = (find_function(last_name(each.func), tree) for each in calls if isinstance(each.func, ast.Name))
+    called = (
+        find_function(last_name(each.func), tree)
+        for each in calls
+        if isinstance(each.func, ast.Name)
+    )
     inside = (each for function in called if function is not None for each in ast.walk(function))
     names = {last_name(each.func) for each in (*calls, *inside) if isinstance(each, ast.Call)}
     return any(each in MIXING | PICKING or each.startswith("rand") for each in names)
@@ -135,7 +162,9 @@ def epoch_told(stack: tuple[Site, ...], part: str, frames: list[FrameType]) -> S
     return None
 
 
-def _loop_over(site: Site | None, frames: list[FrameType]) -> tuple[DataLoader[Any], ast.For, FrameType] | None:
+def _loop_over(
+    site: Site | None, frames: list[FrameType]
+) -> tuple[DataLoader[Any], ast.For, FrameType] | None:
     """A loader, the loop over it, and the variables there."""
     statement = site.statement() if site is not None else None
     frame = next((each for each in frames if site is not None and each.f_code is site.f_code), None)
@@ -158,9 +187,16 @@ def told_the_epoch(site: Site | None, part: str, frames: list[FrameType]) -> str
         return None
     _, statement, _ = over
     name, counting = dotted(iterated(statement.iter)), enclosing(statement, *LOOPS, *SCOPES)
-    if name is None or not isinstance(counting, ast.For) or not isinstance(counting.target, ast.Name):
+    if (
+        name is None
+        or not isinstance(counting, ast.For)
+        or not isinstance(counting.target, ast.Name)
+    ):
         return None
-    if not isinstance(counting.iter, ast.Call) or last_name(counting.iter.func) not in ("range", "trange"):
+    if not isinstance(counting.iter, ast.Call) or last_name(counting.iter.func) not in (
+        "range",
+        "trange",
+    ):
         return None
     told = epoch_told((site,), part, frames)
     call = told.node() if told is not None else None
@@ -168,7 +204,9 @@ def told_the_epoch(site: Site | None, part: str, frames: list[FrameType]) -> str
         if counting not in statements_around(call) or names_in(call.args[0]) & bound_by(counting):
             return None
         return diff_of(replace_node(site.filename, call.args[0], counting.target.id))
-    return diff_of(line_before(site.filename, statement, f"{name}.{part}.set_epoch({counting.target.id})"))
+    return diff_of(
+        line_before(site.filename, statement, f"{name}.{part}.set_epoch({counting.target.id})")
+    )
 
 
 def seeded_once(seeding: Spot | None) -> str | None:
@@ -182,7 +220,9 @@ def seeded_once(seeding: Spot | None) -> str | None:
         if not isinstance(each, BLOCKS) or names_in(statement) & bound_by(each):
             break
         outside = each if isinstance(each, LOOPS) else outside
-    return diff_of(*move_before(seeding.filename, statement, outside)) if outside is not None else None
+    return (
+        diff_of(*move_before(seeding.filename, statement, outside)) if outside is not None else None
+    )
 
 
 def changed_on_a_copy(changing: Spot | None) -> str | None:
@@ -199,13 +239,18 @@ def changed_on_a_copy(changing: Spot | None) -> str | None:
     if not isinstance(value, ast.Subscript | ast.Attribute) or root_name(value) != first:
         return None
     text = f"copy.deepcopy({text_of(changing.filename, value)})"
-    return diff_of(*import_of(changing.filename, "copy"), replace_node(changing.filename, value, text))
+    return diff_of(
+        *import_of(changing.filename, "copy"), replace_node(changing.filename, value, text)
+    )
 
 
 def _changed_in(statement: ast.stmt) -> str:
     """The variable that a statement writes into, or whose methods it calls for that alone."""
     match statement:
-        case ast.Assign(targets=[ast.Subscript() | ast.Attribute() as target]) | ast.AugAssign(target=target):
+        case (
+            ast.Assign(targets=[ast.Subscript() | ast.Attribute() as target])
+            | ast.AugAssign(target=target)
+        ):
             return root_name(target)
         case ast.Expr(value=ast.Call() as call):
             return root_name(call)
@@ -224,12 +269,18 @@ def shared_out(source: Spot | None) -> str | None:
         or not isinstance(method, ast.FunctionDef)
     ):
         return None
-    if not _turns_alone(loop, method) or _draws(method, source.filename) or "worker" in names_in(method):
+    if (
+        not _turns_alone(loop, method)
+        or _draws(method, source.filename)
+        or "worker" in names_in(method)
+    ):
         return None
     worker, first = reached(source.filename, "torch.utils.data", "get_worker_info")
     islice, second = reached(source.filename, "itertools", "islice")
     text = text_of(source.filename, loop.iter)
-    share = f"{islice}({text}, worker.id if worker else 0, None, worker.num_workers if worker else 1)"
+    share = (
+        f"{islice}({text}, worker.id if worker else 0, None, worker.num_workers if worker else 1)"
+    )
     asked = line_before(source.filename, loop, f"worker = {worker}()")
     return diff_of(*first, *second, asked, replace_node(source.filename, loop.iter, share))
 
@@ -239,11 +290,21 @@ def _turns_alone(loop: ast.For, method: ast.FunctionDef) -> bool:
     body = [node for each in loop.body for node in ast.walk(each)]
     made = {name for each in method.body for name in bound_by(each)} - bound_by(loop)
     written = [
-        each for each in body if isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store)
+        each
+        for each in body
+        if isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store)
     ]
-    carried = {each.target.id for each in body if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)}
+    carried = {
+        each.target.id
+        for each in body
+        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)
+    }
     used = {each.id for each in body if isinstance(each, ast.Name)}
-    kept = [each for each in body if isinstance(each, ast.Call) and root_name(each.func) == "self" and _fills(each)]
+    kept = [
+        each
+        for each in body
+        if isinstance(each, ast.Call) and root_name(each.func) == "self" and _fills(each)
+    ]
     return not used & made and not written and not carried and not kept
 
 

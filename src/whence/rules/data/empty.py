@@ -60,13 +60,21 @@ def _is_empty(thing: object) -> bool:
 def _never_met(dataset: object) -> Spot | None:
     """In the class: `if ...:` around what fills the container that its length is taken of."""
     length, _ = method_of(type(dataset), "__len__")
-    counted = {name for each in ast.walk(length) if (name := _own(each)) is not None} if length is not None else set()
+    counted = (
+        {name for each in ast.walk(length) if (name := _own(each)) is not None}
+        if length is not None
+        else set()
+    )
     for name in counted:
         if not _is_empty(getattr(dataset, "__dict__", {}).get(name)):
             continue
         for kind in type(dataset).__mro__:
             node, filename = class_node(kind)
-            choices = [each for each in ast.walk(node) if isinstance(each, ast.If)] if node is not None else []
+            choices = (
+                [each for each in ast.walk(node) if isinstance(each, ast.If)]
+                if node is not None
+                else []
+            )
             # The innermost comes last.
             for each in reversed(choices):
                 if any(_fills(part, name) for inner in each.body for part in ast.walk(inner)):
@@ -96,7 +104,10 @@ def _empty_name(site: Site | None, frame: FrameType | None) -> Spot | None:
     node = site.node() if site is not None else None
     if site is None or frame is None or not isinstance(node, ast.Call):
         return None
-    pending: list[ast.AST] = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "dataset")]
+    pending: list[ast.AST] = [
+        *node.args[:1],
+        *(each.value for each in node.keywords if each.arg == "dataset"),
+    ]
     found: Spot | None = None
     for _ in range(MOST_NAMES):
         names = [each for part in pending for each in ast.walk(part) if isinstance(each, ast.Name)]
@@ -107,7 +118,9 @@ def _empty_name(site: Site | None, frame: FrameType | None) -> Spot | None:
             except Unknown:
                 continue
             scope = function_node(site)
-            definition = find_definition(name.id, scope, name) if is_empty and scope is not None else None
+            definition = (
+                find_definition(name.id, scope, name) if is_empty and scope is not None else None
+            )
             if definition is not None and definition.value is not None:
                 found = Spot.of_node(site.filename, definition.value)
                 pending.append(definition.value)

@@ -28,11 +28,21 @@ def compared_on_tape(audit: Audit) -> Iterator[Paired]:
     """What a recorded step gives its model, and what it compares the prediction with, where one line says both."""
     for call in islice(reversed(audit.tape.calls), MOST_CALLS):
         first, second = call.operands if len(call.operands) == 2 else (None, None)
-        if first is None or second is None or first.requires_grad == second.requires_grad or call.site is None:
+        if (
+            first is None
+            or second is None
+            or first.requires_grad == second.requires_grad
+            or call.site is None
+        ):
             continue
         node, scope = call.site.node(), function_node(call.site)
         given = given_to(node, scope) if isinstance(node, ast.Call) and scope is not None else None
-        if given is not None and isinstance(node, ast.Call) and len(node.args) > 1 and scope is not None:
+        if (
+            given is not None
+            and isinstance(node, ast.Call)
+            and len(node.args) > 1
+            and scope is not None
+        ):
             yield *without_common_index(given, node.args[1]), scope, call.site.filename
 
 
@@ -41,7 +51,9 @@ def misaligned_keys(audit: Audit, paired: Iterable[Paired], symptom: Spot | None
     pairs = [each for each in (_courses(*each) for each in paired) if each is not None][:MOST_PAIRS]
     try:
         apart = (
-            run_in_child(lambda: orders_apart(pairs, audit.frames), PATIENCE, need=Need.PREPARATION) if pairs else None
+            run_in_child(lambda: orders_apart(pairs, audit.frames), PATIENCE, need=Need.PREPARATION)
+            if pairs
+            else None
         )
     except NotPossible:
         return None
@@ -67,7 +79,9 @@ def misaligned_keys(audit: Audit, paired: Iterable[Paired], symptom: Spot | None
     )
 
 
-def _courses(one: ast.expr, other: ast.expr, scope: ast.AST, filename: str) -> tuple[Course, Course] | None:
+def _courses(
+    one: ast.expr, other: ast.expr, scope: ast.AST, filename: str
+) -> tuple[Course, Course] | None:
     first, second = course_of(one, scope, filename), course_of(other, scope, filename)
     if first is None or second is None or not (first.has_groups or second.has_groups):
         return None

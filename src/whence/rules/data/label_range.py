@@ -99,7 +99,12 @@ def _table_of(failed: FailedCall, size: int) -> tuple[Hop, ...]:
 def _too_few(failed: FailedCall, labels: torch.Tensor, size: int) -> Finding | None:
     """The labels begin at 0 and go on without a gap; what was counted are the classes of something that does not have them all."""
     operands = loss_operands(failed)
-    if operands is None or failed.name not in CLASS_LOSSES or int(labels.min()) != 0 or int(labels.max()) != size:
+    if (
+        operands is None
+        or failed.name not in CLASS_LOSSES
+        or int(labels.min()) != 0
+        or int(labels.max()) != size
+    ):
         return None
     axis = 1 if operands[0].dim() > 1 else 0
     trail = trace(failed.value(operands[0]), HasAxis(axis - operands[0].dim(), size), failed)
@@ -131,7 +136,9 @@ def _counted_before(failed: FailedCall, index: torch.Tensor, size: int) -> Findi
         "data/label-range",
         verdict=f"index {int(index.max())} is out of range: {size} were counted for the table, and there are {now} now",
         spot=spot,
-        trail=_trail(failed, index, tuple((index == index.max()).nonzero()[0].tolist()), int(index.max())),
+        trail=_trail(
+            failed, index, tuple((index == index.max()).nonzero()[0].tolist()), int(index.max())
+        ),
         why=f"{failed.modules.path_of(layer)} has as many rows as there were when they were counted, {size}. "
         f"{now - size} more {'was' if now - size == 1 else 'were'} added after that.",
         fix="Count when everything has been added, just before the layer is built.",
@@ -143,7 +150,17 @@ def _counted(failed: FailedCall, index: torch.Tensor) -> bool:
     return any(call.name == "arange" for call in list(ancestors(failed.value(index)))[:6])
 
 
-NUMBERS = ("tensor", "as_tensor", "from_numpy", "LongTensor", "int", "long", "astype", "array", "asarray")
+NUMBERS = (
+    "tensor",
+    "as_tensor",
+    "from_numpy",
+    "LongTensor",
+    "int",
+    "long",
+    "astype",
+    "array",
+    "asarray",
+)
 
 
 def _from_zero(trail: Trail) -> str | None:
@@ -152,7 +169,11 @@ def _from_zero(trail: Trail) -> str | None:
     if isinstance(node, ast.ListComp):
         node = node.elt
     makes = isinstance(node, ast.Call) and last_name(node.func) in NUMBERS
-    if trail.spot is None or node is None or not (makes or isinstance(node, ast.Name | ast.Subscript)):
+    if (
+        trail.spot is None
+        or node is None
+        or not (makes or isinstance(node, ast.Name | ast.Subscript))
+    ):
         return None
     return diff_of(insert_after(trail.spot.filename, node, " - 1"))
 

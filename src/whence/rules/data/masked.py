@@ -54,7 +54,9 @@ FEWEST = 2
 @study_rule("data/labels-masked", Rank.CAUSE)
 def labels_masked(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
-        if call.name not in CLASS_LOSSES or (loss.number is not None and not math.isfinite(loss.number)):
+        if call.name not in CLASS_LOSSES or (
+            loss.number is not None and not math.isfinite(loss.number)
+        ):
             # A mean over nothing is NaN: that is told when it is born.
             continue
         target = argument(call, 1, "target")
@@ -81,7 +83,11 @@ def no_labels_mostly(trip: Trip) -> Finding | None:
     labels = Contents(trip.tape, trip.run).of(target) if target is not None else None
     if target is None or labels is None or labels.is_floating_point() or labels.numel() < ENOUGH:
         return None
-    return _told(trip, trip.step, call, target, labels) if bool((labels == _ignored(call)).all()) else None
+    return (
+        _told(trip, trip.step, call, target, labels)
+        if bool((labels == _ignored(call)).all())
+        else None
+    )
 
 
 @audit_rule("data/labels-masked", Rank.CALL)
@@ -141,12 +147,16 @@ def _is_class(loss: Call, number: int) -> bool:
     return bool(shape) and number < shape[1 if len(shape) > 1 else 0]
 
 
-def _told(scene: Scene, step: int, call: Call, target: Value, labels: torch.Tensor) -> Finding | None:
+def _told(
+    scene: Scene, step: int, call: Call, target: Value, labels: torch.Tensor
+) -> Finding | None:
     ignored = _ignored(call)
     trail = trace(target, Shows(partial(_is_all, ignored), scene.tape), scene)
     counted = _counted(trail.spot)
     if counted is not None and trail.spot is not None:
-        trail = replace(trail, spot=counted, op=None, hops=(trail.spot.hop("so many are masked"), *trail.hops))
+        trail = replace(
+            trail, spot=counted, op=None, hops=(trail.spot.hop("so many are masked"), *trail.hops)
+        )
     return tell_silent(
         scene,
         "data/labels-masked",
@@ -169,10 +179,17 @@ def _counted(spot: Spot | None) -> Spot | None:
     node = spot.node() if spot is not None else None
     statement = statement_of(node) if node is not None else None
     match statement:
-        case ast.Assign(targets=[ast.Subscript(slice=ast.Slice(lower=None, upper=ast.Name(id=name)))]):
+        case ast.Assign(
+            targets=[ast.Subscript(slice=ast.Slice(lower=None, upper=ast.Name(id=name)))]
+        ):
             scope = enclosing(statement, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
             made = find_definition(name, scope, statement) if scope is not None else None
-            if made is not None and made.kind is Kind.ASSIGNED and made.value is not None and spot is not None:
+            if (
+                made is not None
+                and made.kind is Kind.ASSIGNED
+                and made.value is not None
+                and spot is not None
+            ):
                 return Spot.of_node(spot.filename, made.value)
     return None
 

@@ -86,7 +86,12 @@ def misaligned(audit: Audit) -> Finding | None:
         inputs by a straight line.
     """
     for entry in audit.batches.trained():
-        found = _files(audit, entry) or _sheet(audit, entry) or _collated(audit, entry) or _within(audit, entry)
+        found = (
+            _files(audit, entry)
+            or _sheet(audit, entry)
+            or _collated(audit, entry)
+            or _within(audit, entry)
+        )
         if found is not None:
             return found
     return _in_memory(audit)
@@ -95,10 +100,18 @@ def misaligned(audit: Audit) -> Finding | None:
 def _files(audit: Audit, entry: LoaderEntry) -> Finding | None:
     habits = audit.habits_of(entry)
     pairs = [each[:2] for each in habits.files if len(each) >= 2] if habits is not None else []
-    if habits is None or len(pairs) < 2 or any(_folder(one) == _folder(other) for one, other in pairs):
+    if (
+        habits is None
+        or len(pairs) < 2
+        or any(_folder(one) == _folder(other) for one, other in pairs)
+    ):
         return None
     stems = [tuple(_number(path) for path in pair) for pair in pairs]
-    wrong = [(pair, stem) for pair, stem in zip(pairs, stems, strict=True) if None not in stem and stem[0] != stem[1]]
+    wrong = [
+        (pair, stem)
+        for pair, stem in zip(pairs, stems, strict=True)
+        if None not in stem and stem[0] != stem[1]
+    ]
     if len(wrong) < 2 or not _correspond(pairs[0]):
         return None
     one, other = wrong[0][0]
@@ -150,7 +163,11 @@ def _delivered(entry: LoaderEntry) -> dict[int, float]:
         labels = [each for batch in epoch.labels for each in batch.tolist()]
         if labels and len(labels) == len(epoch.marks):
             places = [list(places_of(entry.info.dataset, each))[-1] for each in epoch.marks]
-            return {place: label for place, label in zip(places, labels, strict=True) if isinstance(place, int)}
+            return {
+                place: label
+                for place, label in zip(places, labels, strict=True)
+                if isinstance(place, int)
+            }
     return {}
 
 
@@ -199,7 +216,9 @@ def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
 def _made(audit: Audit, within: Within) -> Spot | None:
     """Where the targets of a dataset were made that only hands them on."""
     try:
-        return run_in_child(lambda: line_that_makes(within, audit.frames), PATIENCE, need=Need.PREPARATION)
+        return run_in_child(
+            lambda: line_that_makes(within, audit.frames), PATIENCE, need=Need.PREPARATION
+        )
     except NotPossible:
         return None
 
@@ -242,7 +261,8 @@ def _listing(dataset: object, *paths: str) -> Spot | None:
     lists = {
         name: list(map(str, thing))
         for name, thing in (vars(dataset).items() if hasattr(dataset, "__dict__") else ())
-        if isinstance(thing, list | tuple) and any(_is_of(path, str(each)) for each in thing for path in paths)
+        if isinstance(thing, list | tuple)
+        and any(_is_of(path, str(each)) for each in thing for path in paths)
     }
     for name, thing in lists.items():
         numbers = [int(number) for each in thing if (number := _number(each)) is not None]
@@ -258,7 +278,11 @@ def _is_of(path: str, listed: str) -> bool:
 
 def _in_memory(audit: Audit) -> Finding | None:
     """The program's own lines: one of two sequences that are paired was put in another order alone."""
-    streams = [each for each in audit.labels.streams.values() if len({x for batch in each.batches for x in batch}) > 1]
+    streams = [
+        each
+        for each in audit.labels.streams.values()
+        if len({x for batch in each.batches for x in batch}) > 1
+    ]
     trained = list(audit.batches.trained())
     has_classes = bool(streams) or any(epoch.labels for each in trained for epoch in each.epochs)
     held = list(held_together(audit, _pairs_at(streams)))
@@ -271,22 +295,31 @@ def _in_memory(audit: Audit) -> Finding | None:
     known = dict.fromkeys(kind for each in trained for kind in _kinds(each.info.dataset))
     kinds = [each for each in known if class_node(each)[0] is not None]
     files = dict.fromkeys(
-        [site.filename for stack in stacks for site in stack] + [class_node(each)[1] for each in kinds]
+        [site.filename for stack in stacks for site in stack]
+        + [class_node(each)[1] for each in kinds]
     )
     together = {each.__name__: _parameters(each) for each in kinds}
     together |= dict(_trainers(streams))
     paired = chain(compared_on_tape(audit), _paired(streams, kinds, list(files), together))
-    if (by_keys := misaligned_keys(audit, paired, trained[0].info.built if trained else None)) is not None:
+    if (
+        by_keys := misaligned_keys(audit, paired, trained[0].info.built if trained else None)
+    ) is not None:
         return by_keys
-    for found, filename in (*_at_losses(streams), *_in_datasets(kinds), *_in_files(list(files), together, stacks)):
+    for found, filename in (
+        *_at_losses(streams),
+        *_in_datasets(kinds),
+        *_in_files(list(files), together, stacks),
+    ):
         if found is None or (found.change.manner is not Manner.FILTERED and not has_classes):
             # Of numbers it is not known that they are labels; but whoever is left out of one of two that go together is missed there.
             continue
         if _may_be_unpaired(found) and not _has_labels(found, filename, audit, stacks):
             continue
-        how = {Manner.RANDOM: "shuffled", Manner.SORTED: "put in order", Manner.FILTERED: "filtered"}[
-            found.change.manner
-        ]
+        how = {
+            Manner.RANDOM: "shuffled",
+            Manner.SORTED: "put in order",
+            Manner.FILTERED: "filtered",
+        }[found.change.manner]
         statement = statement_of(found.change.node) or found.change.node
         return tell_silent(
             audit,
@@ -306,7 +339,10 @@ def _in_memory(audit: Audit) -> Finding | None:
 
 
 def _paired(
-    streams: list[Stream], kinds: list[type], files: list[str], together: dict[str, tuple[int, int] | None]
+    streams: list[Stream],
+    kinds: list[type],
+    files: list[str],
+    together: dict[str, tuple[int, int] | None],
 ) -> Iterator[Paired]:
     """What goes side by side, as it is written: in a loss, in the elements of a dataset, in lines that pair."""
     for given, label, _, scope, stack in _pairs_at(streams):
@@ -318,7 +354,9 @@ def _paired(
             yield parts[0], parts[-1], setter, filename
     for filename in files:
         for scope in scopes_in(tree_of(filename) or ast.Module([], [])):
-            yield from ((one, other, scope, filename) for _, one, other in pairings_in(scope, together))
+            yield from (
+                (one, other, scope, filename) for _, one, other in pairings_in(scope, together)
+            )
 
 
 def _kinds(dataset: object) -> Iterator[type]:
@@ -333,14 +371,19 @@ def _kinds(dataset: object) -> Iterator[type]:
 def _may_be_unpaired(found: Apart) -> bool:
     """Two collections that have nothing to do with each other are zipped, too, and one of them shuffled: two domains, say."""
     pairing = found.pairing
-    may_be = isinstance(pairing, ast.Tuple) or (isinstance(pairing, ast.Call) and last_name(pairing.func) == "zip")
+    may_be = isinstance(pairing, ast.Tuple) or (
+        isinstance(pairing, ast.Call) and last_name(pairing.func) == "zip"
+    )
     return found.change.manner is Manner.RANDOM and may_be
 
 
 def _has_labels(found: Apart, filename: str, audit: Audit, stacks: list[tuple[Site, ...]]) -> bool:
     """Whether the other one is a variable of the program that has one number or word for each sample; or, of two that were both put in
     a random order, either is."""
-    known = [*(variables(each) for each in audit.frames), *(site.f_globals for stack in stacks for site in stack)]
+    known = [
+        *(variables(each) for each in audit.frames),
+        *(site.f_globals for stack in stacks for site in stack),
+    ]
     thing = next((each[found.kept] for each in known if found.kept in each), None)
     if _are_labels(thing) or not isinstance(found.pairing, ast.Tuple):
         return _are_labels(thing)
@@ -364,7 +407,9 @@ def _seen_again(pairing: ast.Tuple, filename: str, audit: Audit) -> list[object]
 
     def ask() -> list[object]:
         with suppress(Exception):
-            run_again([(filename, statement)] if statement is not None else [], seen, None, audit.frames)
+            run_again(
+                [(filename, statement)] if statement is not None else [], seen, None, audit.frames
+            )
         return [each[:MOST_SEEN] if hasattr(each, "__getitem__") else each for each in values]
 
     try:
@@ -413,7 +458,9 @@ def _outwards(
         yield from _inwards(one, other, Place(site.filename, scope, site.f_globals))
 
 
-def _inwards(one: ast.expr, other: ast.expr, place: Place, depth: int = 0) -> Iterator[tuple[Apart | None, str]]:
+def _inwards(
+    one: ast.expr, other: ast.expr, place: Place, depth: int = 0
+) -> Iterator[tuple[Apart | None, str]]:
     """Two parts of what a function of the program's gave are what it returns, and so on."""
     given = inside(one, other, place.scope) if depth < DEEPEST else None
     for function, filename, names in functions_of(given[0], place) if given is not None else ():
@@ -440,9 +487,18 @@ def _in_files(
             for pairing, one, other in pairings_in(scope, together):
                 yield apart(one, other, pairing, scope), filename
                 for stack in stacks:
-                    depth = next((number for number, site in enumerate(stack) if function_node(site) is scope), None)
+                    depth = next(
+                        (
+                            number
+                            for number, site in enumerate(stack)
+                            if function_node(site) is scope
+                        ),
+                        None,
+                    )
                     if depth is not None:
-                        yield from _inwards(one, other, Place(filename, scope, stack[depth].f_globals))
+                        yield from _inwards(
+                            one, other, Place(filename, scope, stack[depth].f_globals)
+                        )
                         yield from _outwards(one, other, scope, stack[depth + 1 :])
                 yield from _where_called(one, other, scope, _names_in(filename, stacks))
             yield from _handed_over(scope, together, _names_in(filename, stacks))
@@ -455,7 +511,9 @@ def _handed_over(
     for node in own_nodes(scope) if place is not None else ():
         match node:
             case ast.Call(func=func, args=[ast.Starred(value=ast.Call() as call)]):
-                places = (0, 1) if last_name(func) == "TensorDataset" else together.get(last_name(func))
+                places = (
+                    (0, 1) if last_name(func) == "TensorDataset" else together.get(last_name(func))
+                )
                 here = Place(place.filename, scope, place.names) if place is not None else None
                 for function, filename, _ in (
                     functions_of(call, here) if places is not None and here is not None else ()
@@ -469,7 +527,9 @@ def _names_in(filename: str, stacks: list[tuple[Site, ...]]) -> Place | None:
     """A file, with what it has defined."""
     sites = (site for stack in stacks for site in stack if site.filename == filename)
     tree, found = tree_of(filename), next(sites, None)
-    return Place(filename, tree, found.f_globals) if found is not None and tree is not None else None
+    return (
+        Place(filename, tree, found.f_globals) if found is not None and tree is not None else None
+    )
 
 
 def _where_called(
@@ -479,7 +539,9 @@ def _where_called(
     if place is None or not isinstance(scope, ast.FunctionDef) or not _yields(scope):
         return
     calls = [
-        each for each in ast.walk(place.scope) if isinstance(each, ast.Call) and last_name(each.func) == scope.name
+        each
+        for each in ast.walk(place.scope)
+        if isinstance(each, ast.Call) and last_name(each.func) == scope.name
     ]
     around = [enclosing(each, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module) for each in calls]
     given = outside(one, other, scope, calls[0]) if len(calls) == 1 else []
@@ -497,7 +559,11 @@ def _parameters(kind: type) -> tuple[int, int] | None:
     setter = method_of(kind, "__init__")[0]
     names = parameter_names(setter)[1:] if setter is not None else []
     values = [assignment_of(kind, each) for each in _indexed(kind)]
-    given = [each[0].value.id for each in values if each is not None and isinstance(each[0].value, ast.Name)]
+    given = [
+        each[0].value.id
+        for each in values
+        if each is not None and isinstance(each[0].value, ast.Name)
+    ]
     places = [names.index(each) for each in given if each in names]
     return (places[0], places[-1]) if len(places) > 1 else None
 

@@ -44,13 +44,17 @@ class Range:
     def fix(self) -> str:
         if self.largest > 1 and self.smallest >= 0:
             return f"Bring them to 0 to 1 where they are made: divide by {VOID} if they are pictures, or by the largest they can be."
-        return (
-            "Bring them to 0 to 1 where they are made: (y + 1) / 2 for -1 to 1. For what has no bounds take mse_loss."
-        )
+        return "Bring them to 0 to 1 where they are made: (y + 1) / 2 for -1 to 1. For what has no bounds take mse_loss."
 
 
 def _beyond(target: torch.Tensor | None, tolerated: float = 0.0) -> Range | None:
-    if target is None or target.is_meta or target.is_sparse or target.is_complex() or not target.numel():
+    if (
+        target is None
+        or target.is_meta
+        or target.is_sparse
+        or target.is_complex()
+        or not target.numel()
+    ):
         return None
     if not bool(torch.isfinite(target).all()):
         return None

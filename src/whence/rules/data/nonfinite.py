@@ -20,7 +20,13 @@ from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.nonfinite.forward import Scenario, scenario_of, tell_forward
 from whence.rules.nonfinite.reasons import Reason, bad_number
-from whence.rules.nonfinite.telling import loss_text, number_text, operand_hops, place_text, tell_trip
+from whence.rules.nonfinite.telling import (
+    loss_text,
+    number_text,
+    operand_hops,
+    place_text,
+    tell_trip,
+)
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.definitions import find_definition
@@ -58,7 +64,9 @@ def source_of(trip: Trip) -> Source | None:
     index = first_bad(tensor, born.trouble)
     column, columns = (index[-1], tensor.shape[-1]) if len(index) in ROWS_OR_WINDOWS else (-1, 0)
     trail = trace(
-        _of_this_step(value, trip), NotFinite(trip.tape, column, columns, infinite=born.trouble == "inf"), trip
+        _of_this_step(value, trip),
+        NotFinite(trip.tape, column, columns, infinite=born.trouble == "inf"),
+        trip,
     )
     trail = _where_numpy_warned(trail, trip)
     unseen = trip.now.late or (trip.tape.has_gaps and not _is_from_outside(value, trip))
@@ -78,19 +86,37 @@ def _where_numpy_warned(trail: Trail, trip: Trip) -> Trail:
         return trail
     if _is_arithmetic(end):
         earlier = _warned_before(end, trip)
-        return replace(trail, spot=earlier, hops=(end.hop("passed on"), *trail.hops)) if earlier is not None else trail
-    beneath = [stack for stack in trip.warned if any(Spot.of_site(site).is_within(end) for site in stack)]
-    found = [spot for stack in beneath or trip.warned if _is_arithmetic(spot := Spot.of_site(stack[0]))]
+        return (
+            replace(trail, spot=earlier, hops=(end.hop("passed on"), *trail.hops))
+            if earlier is not None
+            else trail
+        )
+    beneath = [
+        stack for stack in trip.warned if any(Spot.of_site(site).is_within(end) for site in stack)
+    ]
+    found = [
+        spot for stack in beneath or trip.warned if _is_arithmetic(spot := Spot.of_site(stack[0]))
+    ]
     if not found or (not beneath and (len(trip.warned) > 1 or _asks_a_library(end, trip))):
         return trail
     hops = (end.hop("passed on"), *trail.hops)
-    return replace(trail, birth=Birth.SOURCE, spot=found[0], hops=hops, op=None, module=None, is_certain=bool(beneath))
+    return replace(
+        trail,
+        birth=Birth.SOURCE,
+        spot=found[0],
+        hops=hops,
+        op=None,
+        module=None,
+        is_certain=bool(beneath),
+    )
 
 
 def _warned_before(end: Spot, trip: Trip) -> Spot | None:
     """A line of the same function that comes before, if numpy has warned about that one and not about this."""
     warned = [Spot.of_site(stack[0]) for stack in trip.warned if stack]
-    same = [each for each in warned if (each.filename, each.function) == (end.filename, end.function)]
+    same = [
+        each for each in warned if (each.filename, each.function) == (end.filename, end.function)
+    ]
     if any(each.line == end.line for each in same):
         return None
     return next((each for each in same if each.line < end.line and _is_arithmetic(each)), None)
@@ -99,16 +125,24 @@ def _warned_before(end: Spot, trip: Trip) -> Spot | None:
 def _is_arithmetic(spot: Spot) -> bool:
     """Whether a NaN can be made there, not only passed on."""
     node = spot.node()
-    return isinstance(node, ast.AugAssign) or (node is not None and operation_in(node) in ARITHMETIC)
+    return isinstance(node, ast.AugAssign) or (
+        node is not None and operation_in(node) in ARITHMETIC
+    )
 
 
 def _asks_a_library(spot: Spot, trip: Trip) -> bool:
     """`pandas.read_csv(path)`: it may have come from there, whatever else numpy has warned about."""
     node = spot.node()
-    calls = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
+    calls = (
+        [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
+        if node is not None
+        else []
+    )
     asked = [each for each in calls if last_name(each) not in PUTS_TOGETHER]
     names = {each.id for func in asked for each in ast.walk(func) if isinstance(each, ast.Name)}
-    return any(isinstance(frame.f_globals.get(name), ModuleType) for frame in trip.frames for name in names)
+    return any(
+        isinstance(frame.f_globals.get(name), ModuleType) for frame in trip.frames for name in names
+    )
 
 
 def _is_from_outside(value: Value, trip: Trip) -> bool:
@@ -124,9 +158,14 @@ def _of_this_step(value: Value, trip: Trip) -> Value:
     if value.leaf is None and value.call is None and trip.plan is not None and not trip.plan.own:
         with suppress(Unreplayable):
             return replace(value, ref=weakref.ref(trip.plan.resolve(value)))
-    if not isinstance(value.leaf, BatchLeaf) or trip.batch_now(value.leaf.batch) is value.leaf.batch:
+    if (
+        not isinstance(value.leaf, BatchLeaf)
+        or trip.batch_now(value.leaf.batch) is value.leaf.batch
+    ):
         return value
-    return replace(value, leaf=BatchLeaf(trip.batch_now(value.leaf.batch), value.leaf.path), call=None)
+    return replace(
+        value, leaf=BatchLeaf(trip.batch_now(value.leaf.batch), value.leaf.path), call=None
+    )
 
 
 def sample_of(source: Source) -> Sample | None:
@@ -139,7 +178,9 @@ def sample_of(source: Source) -> Sample | None:
     return traced
 
 
-def _tell(trip: Trip, rule: str, source: Source, verdict: str, why: str, fix: str) -> Finding | None:
+def _tell(
+    trip: Trip, rule: str, source: Source, verdict: str, why: str, fix: str
+) -> Finding | None:
     trail = source.trail
     spot = trail.spot
     hops: tuple[Hop, ...] = trail.hops
@@ -165,7 +206,12 @@ def _tell(trip: Trip, rule: str, source: Source, verdict: str, why: str, fix: st
         module=trail.module,
         sample=sample_of(source),
         chain=(*hops, *operand_hops(born.path if born is not None else (), spot)),
-        operands=(Operand("data", f"{describe(source.content)}  at {place_text(source.index)}: {_number(source)}"),),
+        operands=(
+            Operand(
+                "data",
+                f"{describe(source.content)}  at {place_text(source.index)}: {_number(source)}",
+            ),
+        ),
         counterfactual=counterfactual,
         confidence=confidence,
     )
@@ -175,8 +221,15 @@ def _phase(source: Source) -> str:
     """Data that were bad before the first fetch were made by the program, not by the dataset."""
     trail = source.trail
     leaf = source.value.leaf
-    collate = getattr(leaf.batch.info.collate, "__name__", "") if isinstance(leaf, BatchLeaf) else ""
-    in_dataset = trail.spot is not None and trail.spot.function in ("__getitem__", "__iter__", "__getitems__", collate)
+    collate = (
+        getattr(leaf.batch.info.collate, "__name__", "") if isinstance(leaf, BatchLeaf) else ""
+    )
+    in_dataset = trail.spot is not None and trail.spot.function in (
+        "__getitem__",
+        "__iter__",
+        "__getitems__",
+        collate,
+    )
     return "data" if trail.birth is Birth.SAMPLE or in_dataset else "program"
 
 
@@ -187,7 +240,11 @@ def operation_of(trail: Trail) -> str | None:
 
 
 def _number(source: Source) -> str:
-    return number_text(float(source.content.detach()[source.index].item())) if source.index else "NaN or Inf"
+    return (
+        number_text(float(source.content.detach()[source.index].item()))
+        if source.index
+        else "NaN or Inf"
+    )
 
 
 def _column(source: Source) -> str:
@@ -218,7 +275,9 @@ def _divides_by_spread(source: Source, trip: Trip) -> bool:
     centred = isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Sub)
     if not (centred or _is_spread(node.right)):
         return False
-    return _fills_a_part(torch.isnan(source.content), source.index) or _is_zero_there(node.right, source, trip)
+    return _fills_a_part(torch.isnan(source.content), source.index) or _is_zero_there(
+        node.right, source, trip
+    )
 
 
 def _is_zero_there(divisor: ast.expr, source: Source, trip: Trip) -> bool:
@@ -238,7 +297,11 @@ def _is_spread(node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
         scope = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
         made = find_definition(node.id, scope, statement_of(node)) if scope is not None else None
-        return made is not None and made.value is not None and _is_spread_itself(_part(made.value, made.path))
+        return (
+            made is not None
+            and made.value is not None
+            and _is_spread_itself(_part(made.value, made.path))
+        )
     return _is_spread_itself(node)
 
 
@@ -279,7 +342,10 @@ def _torch_spread(scenario: Scenario) -> bool:
             return True
         if call.name in ("sub", "__sub__") and len(call.operands) == 2:
             made = [each.call.name for each in call.operands if each.call is not None]
-            return all(name in ("max", "amax", "min", "amin", "values", "__getitem__", "aminmax") for name in made)
+            return all(
+                name in ("max", "amax", "min", "amin", "values", "__getitem__", "aminmax")
+                for name in made
+            )
         call = call.operands[0].call if call.operands else None
     return False
 
@@ -367,7 +433,11 @@ def nonfinite(trip: Trip) -> Finding | None:
     if source is None:
         return None
     sample = sample_of(source)
-    which = f" in sample {sample.dataset_index}" if sample is not None and sample.dataset_index is not None else ""
+    which = (
+        f" in sample {sample.dataset_index}"
+        if sample is not None and sample.dataset_index is not None
+        else ""
+    )
     path = source.value.leaf.path if isinstance(source.value.leaf, BatchLeaf) else ""
     leaf = f" {'of' if which else 'in'} {path}" if path else ""
     column = _column(source)

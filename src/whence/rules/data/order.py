@@ -59,14 +59,26 @@ def empty_epoch(audit: Audit) -> Finding | None:
             fix = "Make the iterator anew in __iter__, or open the file there."
         elif length == 0:
             site = info.stack[0] if info.stack else None
-            frame = next((each for each in audit.frames if site is not None and each.f_code is site.f_code), None)
+            frame = next(
+                (each for each in audit.frames if site is not None and each.f_code is site.f_code),
+                None,
+            )
             spot, why, fix = source_of_nothing(info.dataset, site, frame), WHY, FIX
-        elif info.drop_last and length is not None and info.batch_size is not None and length < info.batch_size:
+        elif (
+            info.drop_last
+            and length is not None
+            and info.batch_size is not None
+            and length < info.batch_size
+        ):
             spot = built
             why = f"{length} samples make no batch of {info.batch_size}, and drop_last throws an incomplete one away."
             fix = "Take a smaller batch, or drop_last=False."
         else:
-            spot, why, fix = built, "It ended before its first batch.", "Look at its sampler and its dataset."
+            spot, why, fix = (
+                built,
+                "It ended before its first batch.",
+                "Look at its sampler and its dataset.",
+            )
         return tell_silent(
             audit,
             "data/empty-epoch",
@@ -113,7 +125,10 @@ def _used_up(entry: LoaderEntry) -> Spot | None:
         info.dataset if info.is_iterable else None,
     ):
         for name, thing in vars(holder).items() if hasattr(holder, "__dict__") else ():
-            if hasattr(thing, "__next__") and (found := attribute_of(type(holder), name)) is not None:
+            if (
+                hasattr(thing, "__next__")
+                and (found := attribute_of(type(holder), name)) is not None
+            ):
                 return found
     return None
 
@@ -149,7 +164,11 @@ def sorted_labels(audit: Audit) -> Finding | None:
         classes, runs = _different(labels), runs_of(labels)
         whole = bool((labels == labels.round()).all())
         alone = sum(_different(each) == 1 for each in batches) / len(batches)
-        if len(labels) < ENOUGH_SAMPLES or not whole or not 2 <= classes <= min(MOST_CLASSES, len(labels) // 8):
+        if (
+            len(labels) < ENOUGH_SAMPLES
+            or not whole
+            or not 2 <= classes <= min(MOST_CLASSES, len(labels) // 8)
+        ):
             continue
         if alone < 0.6:
             continue
@@ -184,7 +203,9 @@ def _batches(epoch: Epoch) -> list[torch.Tensor]:
     first = torch.cat([each.reshape(-1).double() for each in epoch.labels])
     is_longer = epoch.batches > len(epoch.labels) and epoch.ended
     return (
-        [each for _, each in epoch.along] if is_longer and runs_of(first) <= 1.5 * _different(first) else epoch.labels
+        [each for _, each in epoch.along]
+        if is_longer and runs_of(first) <= 1.5 * _different(first)
+        else epoch.labels
     )
 
 

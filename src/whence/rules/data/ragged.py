@@ -60,12 +60,16 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     trail, alike = _trail(failed, fetching, position, path, shape, usual)
     axis = _differing_axis(shape, usual)
     frames = (
-        [frame for frame, _ in fetching.returns[position]] if axis is not None and shape[axis] < usual[axis] else []
+        [frame for frame, _ in fetching.returns[position]]
+        if axis is not None and shape[axis] < usual[axis]
+        else []
     )
     if axis is not None and trail.spot is not None:
         begin = late_start(trail.spot, axis, usual[axis], frames)
         trail = (
-            replace(trail, spot=begin, hops=(trail.spot.hop("cut here"), *trail.hops)) if begin is not None else trail
+            replace(trail, spot=begin, hops=(trail.spot.hop("cut here"), *trail.hops))
+            if begin is not None
+            else trail
         )
     return tell(
         failed,
@@ -73,7 +77,11 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
         verdict=f"{sample_text(fetching, position)} is {shape_text(shape)}, the others are {shape_text(usual)}",
         trail=replace(trail, sample=sample, phase="data"),
         why=f"A batch is one block, so all samples need one shape. {_axis_in_words(shape, usual, axis)}"
-        + (f" {alike.file}:{alike.line} had made them alike, and this comes after it." if alike is not None else "")
+        + (
+            f" {alike.file}:{alike.line} had made them alike, and this comes after it."
+            if alike is not None
+            else ""
+        )
         + redrawn_text(fetching),
         fix="Make this sample like the others in the dataset (convert, resize, pad), or give the loader a collate_fn for ragged samples."
         if alike is None
@@ -117,7 +125,12 @@ def _axis_in_words(shape: tuple[int, ...], usual: tuple[int, ...], axis: int | N
 
 
 def _trail(
-    failed: FailedCall, fetching: Fetching, position: int, path: str, shape: tuple[int, ...], usual: tuple[int, ...]
+    failed: FailedCall,
+    fetching: Fetching,
+    position: int,
+    path: str,
+    shape: tuple[int, ...],
+    usual: tuple[int, ...],
 ) -> tuple[Trail, Spot | None]:
     """The way back to where the sample departs from the others; also the line that had made all alike, if that is undone."""
     others = [
@@ -130,8 +143,12 @@ def _trail(
         return Trail(Birth.SAMPLE, found.spot, found.hops, phase="data"), found.alike
     leaf = dict(leaves_of(fetching.samples[position]))[path]
     axis = _differing_axis(shape, usual)
-    prop = HasAxis(axis if axis is not None else -1, shape[axis if axis is not None else -1] if shape else 0)
-    scene = replace(failed, frames=[frame for frame, _ in reversed(fetching.returns[position])] + failed.frames)
+    prop = HasAxis(
+        axis if axis is not None else -1, shape[axis if axis is not None else -1] if shape else 0
+    )
+    scene = replace(
+        failed, frames=[frame for frame, _ in reversed(fetching.returns[position])] + failed.frames
+    )
     if isinstance(leaf, torch.Tensor):
         trail = trace(failed.value(leaf), prop, scene)
         if trail.spot is not None and trail.birth is not Birth.UNKNOWN:

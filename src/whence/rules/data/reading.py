@@ -116,7 +116,9 @@ def _changed_by_hand(audit: Audit) -> Finding | None:
     return tell_silent(
         audit,
         "data/mutated-sample",
-        spot=Spot.of_node(site.filename, statement) if statement is not None else Spot.of_site(site),
+        spot=Spot.of_node(site.filename, statement)
+        if statement is not None
+        else Spot.of_site(site),
         step=audit.step,
         phase="data",
         severity=Severity.WARNING,
@@ -164,7 +166,11 @@ def repeated_randomness(audit: Audit) -> Finding | None:
                 "Draw from torch's stream (torch.rand), or give each worker its own seed in worker_init_fn.",
             )
             spot = habits.made or habits.draws
-            chain = (habits.draws.hop("drawn from it"),) if habits.made is not None and habits.draws is not None else ()
+            chain = (
+                (habits.draws.hop("drawn from it"),)
+                if habits.made is not None and habits.draws is not None
+                else ()
+            )
         elif habits.workers_seed is not None:
             told = (
                 f"{info.workers} workers draw the same random numbers: worker_init_fn gives them all the same seed",
@@ -186,7 +192,9 @@ def repeated_randomness(audit: Audit) -> Finding | None:
                 "Seed once, before the first epoch.",
             )
             spot = habits.draws_anew or habits.draws
-        elif entry.contents is not None and same_contents(entry) >= (2 if audit.final else ENOUGH_EPOCHS):
+        elif entry.contents is not None and same_contents(entry) >= (
+            2 if audit.final else ENOUGH_EPOCHS
+        ):
             told = (
                 "the samples of one epoch are those of the one before: the dataset is never told the epoch",
                 why_it_stays(entry.contents),
@@ -249,5 +257,7 @@ def wrapped_in_a_dataset(audit: Audit) -> Finding | None:
         habits = audit.habits_of(entry)
         if habits is None or habits.wraps is None:
             continue
-        return tell_wrapped(audit, habits.wraps, entry.info.built, f"in sample {habits.indices[0]}: {OTHER_END}")
+        return tell_wrapped(
+            audit, habits.wraps, entry.info.built, f"in sample {habits.indices[0]}: {OTHER_END}"
+        )
     return None

@@ -35,7 +35,12 @@ NOTHING = 1e-3
 def refitted(audit: Audit, trained: Given, evaluated: Given) -> Trail | None:
     """Where evaluation data come from that are standard by themselves, and are not those of training."""
     data = _whole(audit, evaluated)
-    if data is None or not is_standard(data) or not _is_scaled(trained, data) or trained.shares_rows(data):
+    if (
+        data is None
+        or not is_standard(data)
+        or not _is_scaled(trained, data)
+        or trained.shares_rows(data)
+    ):
         return None
     if any(_is_standard_in_parts(each) for each in (data, *_trained_on(audit, data))):
         return None
@@ -45,7 +50,9 @@ def refitted(audit: Audit, trained: Given, evaluated: Given) -> Trail | None:
     # The scaler itself is in order: where it is called on these data is what matters, not where it calls itself.
     scaler = _class_at(trail.spot)
     called = [Spot.of_hop(hop) for hop in trail.hops if hop.what == PASSED_ON]
-    outside = [each for each in called if each is not None and (not scaler or _class_at(each) != scaler)]
+    outside = [
+        each for each in called if each is not None and (not scaler or _class_at(each) != scaler)
+    ]
     return replace(trail, spot=outside[-1], op=None) if outside else trail
 
 
@@ -54,7 +61,10 @@ def _apart_from_training(audit: Audit, data: torch.Tensor) -> Site | None:
     value = audit.tape.known_value(data)
     for other in _trained_on(audit, data):
         like = audit.tape.known_value(other)
-        one, two = (each.call.stack if each is not None and each.call is not None else () for each in (value, like))
+        one, two = (
+            each.call.stack if each is not None and each.call is not None else ()
+            for each in (value, like)
+        )
         if one and two and one[0] == two[0]:
             return next((site for site in one if site not in two), None)
     return None
@@ -72,7 +82,14 @@ def _whole(audit: Audit, evaluated: Given) -> torch.Tensor | None:
     dataset = current.info.dataset if current is not None else None
     given = evaluated.inputs[0]() if evaluated.inputs else None
     if isinstance(dataset, TensorDataset):
-        return next((each for each in dataset.tensors if given is not None and each.shape[1:] == given.shape[1:]), None)
+        return next(
+            (
+                each
+                for each in dataset.tensors
+                if given is not None and each.shape[1:] == given.shape[1:]
+            ),
+            None,
+        )
     whole = _drawn_from(dataset, given) if dataset is not None and given is not None else None
     return whole if whole is not None else given
 
@@ -97,8 +114,16 @@ def _trained_on(audit: Audit, like: torch.Tensor) -> Iterator[torch.Tensor]:
     for entry in audit.batches.trained():
         dataset = entry.info.dataset
         dataset = dataset.dataset if isinstance(dataset, Subset) else dataset
-        held = dataset.tensors if isinstance(dataset, TensorDataset) else getattr(dataset, "__dict__", {}).values()
-        yield from (each for each in held if isinstance(each, torch.Tensor) and each.shape[1:] == like.shape[1:])
+        held = (
+            dataset.tensors
+            if isinstance(dataset, TensorDataset)
+            else getattr(dataset, "__dict__", {}).values()
+        )
+        yield from (
+            each
+            for each in held
+            if isinstance(each, torch.Tensor) and each.shape[1:] == like.shape[1:]
+        )
 
 
 def _is_standard_in_parts(data: torch.Tensor) -> bool:
@@ -118,9 +143,16 @@ def _is_scaled(trained: Given, like: torch.Tensor) -> bool:
     numbers = leaf.array.numbers if leaf is not None and leaf.array is not None else None
     facts = numbers.facts() if numbers is not None else []
     if len(facts) == like.shape[1]:
-        facts = [each for each, is_measured in zip(facts, _measured(like).tolist(), strict=True) if is_measured]
+        facts = [
+            each
+            for each, is_measured in zip(facts, _measured(like).tolist(), strict=True)
+            if is_measured
+        ]
     return bool(facts) and all(
-        each.mean is not None and each.std is not None and abs(each.mean) < ROUGHLY and abs(each.std - 1) < ROUGHLY
+        each.mean is not None
+        and each.std is not None
+        and abs(each.mean) < ROUGHLY
+        and abs(each.std - 1) < ROUGHLY
         for each in facts
     )
 
@@ -140,7 +172,8 @@ def is_standard(thing: Any) -> bool:
     # With Bessel's correction it is a little less.
     low = (1 - 1 / shape[0]) ** 0.5
     return bool(
-        (mean.abs() < EXACT).all() and ((spread - 1).abs() < EXACT).logical_or((spread - low).abs() < EXACT).all()
+        (mean.abs() < EXACT).all()
+        and ((spread - 1).abs() < EXACT).logical_or((spread - low).abs() < EXACT).all()
     )
 
 

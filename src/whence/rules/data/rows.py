@@ -40,7 +40,9 @@ def held_together(audit: Audit, compared: Iterable[Compared]) -> Iterator[tuple[
         frame = next((each for each in audit.frames if each.f_code is stack[0].f_code), None)
         known = {**stack[0].f_globals, **(variables(frame) if frame is not None else {})}
         names = [history_of(each, scope).names for each in (given, label)]
-        held = [[known[name] for name in each if hasattr(known.get(name), "__len__")] for each in names]
+        held = [
+            [known[name] for name in each if hasattr(known.get(name), "__len__")] for each in names
+        ]
         if all(held):
             one, other = (max(each, key=len) for each in held)
             yield one, other
@@ -69,17 +71,32 @@ def _cut_from(call: Call | None) -> torch.Tensor | None:
     return tensor if tensor is not None and not tensor.requires_grad and tensor.dim() else None
 
 
-def misaligned_rows(audit: Audit, trained: list[LoaderEntry], held: Iterable[tuple[object, object]]) -> Finding | None:
+def misaligned_rows(
+    audit: Audit, trained: list[LoaderEntry], held: Iterable[tuple[object, object]]
+) -> Finding | None:
     """Do again what was done before training, and find the rows of the inputs in what comes by."""
-    datasets = [innermost(each.info.dataset) for each in trained if each.info.dataset is not None][:MOST_PAIRS]
+    datasets = [innermost(each.info.dataset) for each in trained if each.info.dataset is not None][
+        :MOST_PAIRS
+    ]
     # Tensors are looked at here, where that costs least; what has to be asked for samples, in the child.
-    tables = [each.tensors for each in datasets if isinstance(each, TensorDataset) and len(each.tensors) > 1]
+    tables = [
+        each.tensors
+        for each in datasets
+        if isinstance(each, TensorDataset) and len(each.tensors) > 1
+    ]
     datasets = [each for each in datasets if not isinstance(each, TensorDataset)]
-    whole = (pair_of_tables(one, other) for one, other in chain(held, ((each[0], each[-1]) for each in tables)))
+    whole = (
+        pair_of_tables(one, other)
+        for one, other in chain(held, ((each[0], each[-1]) for each in tables))
+    )
     pairs = [each for each in islice(filter(None, whole), MOST_PAIRS) if not are_told(*each)]
 
     def ask() -> RowsApart | None:
-        found = (rows_apart(pair, audit.frames) for pair in (*pairs, *map(_delivered, datasets)) if pair is not None)
+        found = (
+            rows_apart(pair, audit.frames)
+            for pair in (*pairs, *map(_delivered, datasets))
+            if pair is not None
+        )
         return next((each for each in found if each is not None), None)
 
     try:

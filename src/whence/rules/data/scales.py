@@ -21,7 +21,12 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.inputs import Given
 from whence.lineage.ancestry import ancestors
-from whence.lineage.datasets.preparing import has_no_code, other_preparation, prepared_alone, where_they_part
+from whence.lineage.datasets.preparing import (
+    has_no_code,
+    other_preparation,
+    prepared_alone,
+    where_they_part,
+)
 from whence.lineage.datasets.samples import trace_into_batch
 from whence.lineage.preparation import first_shown
 from whence.lineage.properties import Shows
@@ -116,7 +121,9 @@ def _prepared(audit: Audit) -> Spot | None:
         return found
     for entry in audit.batches.trained():
         with suppress(NotPossible):
-            found = run_in_child(partial(where_they_part, entry.info.dataset, evaluated), PATIENCE, need=Need.SAMPLES)
+            found = run_in_child(
+                partial(where_they_part, entry.info.dataset, evaluated), PATIENCE, need=Need.SAMPLES
+            )
         if found is not None:
             return found
     return None
@@ -152,7 +159,9 @@ def _is_skew(found: Departure, trained: Given, evaluated: Given) -> bool:
         pairs = zip(_spreads(trained, found), _spreads(evaluated, found), strict=False)
         return any(one and other and not 1 / FACTOR < other / one < FACTOR for one, other in pairs)
     factors, moved = (_numbers(found.numbers.get(each)) for each in ("a", "moved"))
-    return any(not 1 / FACTOR < abs(each) < FACTOR for each in factors) or any(abs(each) > SPREADS for each in moved)
+    return any(not 1 / FACTOR < abs(each) < FACTOR for each in factors) or any(
+        abs(each) > SPREADS for each in moved
+    )
 
 
 def _spreads(given: Given, found: Departure) -> list[float | None]:
@@ -163,14 +172,18 @@ def _spreads(given: Given, found: Departure) -> list[float | None]:
         if leaf is not None and leaf.array is not None and leaf.array.numbers is not None
         else []
     )
-    return [facts[each].std for each in found.columns if isinstance(each, int) and each < len(facts)]
+    return [
+        facts[each].std for each in found.columns if isinstance(each, int) and each < len(facts)
+    ]
 
 
 def _is_drawn(audit: Audit, ref: weakref.ref[torch.Tensor]) -> bool:
     """Whether an input was made from random numbers of the step: noise is given on whatever scale a sampler needs."""
     tensor = ref()
     value = audit.tape.known_value(tensor) if tensor is not None else None
-    return value is not None and any(is_random(call) and call.phase != "data" for call in islice(ancestors(value), 40))
+    return value is not None and any(
+        is_random(call) and call.phase != "data" for call in islice(ancestors(value), 40)
+    )
 
 
 def _numbers(thing: Any) -> list[float]:
@@ -215,9 +228,13 @@ def _apart_from_training(audit: Audit, spot: Spot | None) -> Spot | None:
     for entry in audit.batches.trained():
         trained = entry.info.stack
         apart = (
-            next((each for each in evaluated if each not in trained), None) if trained[:1] == evaluated[:1] else None
+            next((each for each in evaluated if each not in trained), None)
+            if trained[:1] == evaluated[:1]
+            else None
         )
-        if apart is not None and (spot is None or (spot.filename, spot.function) != (apart.filename, apart.function)):
+        if apart is not None and (
+            spot is None or (spot.filename, spot.function) != (apart.filename, apart.function)
+        ):
             return Spot.of_site(apart)
     return spot
 
@@ -302,21 +319,30 @@ class _Source:
 
 def _sources(audit: Audit) -> list[_Source]:
     loaders = [
-        _Source(each.summary, each.pixels, each.sized, each.info.built, partial(_made_so, audit, each))
+        _Source(
+            each.summary, each.pixels, each.sized, each.info.built, partial(_made_so, audit, each)
+        )
         for each in audit.batches.trained()
     ]
-    given = [_Source(each.summary, {}, each.sized, None, partial(_on_tape, audit)) for each in audit.inputs.trained()]
+    given = [
+        _Source(each.summary, {}, each.sized, None, partial(_on_tape, audit))
+        for each in audit.inputs.trained()
+    ]
     return loaders or given
 
 
 def _first_written(audit: Audit, shows: Callable[[Any], bool]) -> Spot | None:
     """The line that wrote such a number: what comes before training is done again, in a child process."""
     try:
-        found = run_in_child(lambda: first_shown(audit.frames, shows), PATIENCE, need=Need.PREPARATION)
+        found = run_in_child(
+            lambda: first_shown(audit.frames, shows), PATIENCE, need=Need.PREPARATION
+        )
     except NotPossible:
         return None
     statement = statement_at(*found) if found is not None else None
-    return Spot.of_node(found[0], statement) if found is not None and statement is not None else None
+    return (
+        Spot.of_node(found[0], statement) if found is not None and statement is not None else None
+    )
 
 
 def _on_tape(audit: Audit, _path: str, shows: Callable[[Any], bool]) -> Spot | None:
@@ -328,11 +354,17 @@ def _on_tape(audit: Audit, _path: str, shows: Callable[[Any], bool]) -> Spot | N
     return None
 
 
-def _made_so(audit: Audit, entry: LoaderEntry, path: str, shows: Callable[[Any], bool]) -> Spot | None:
+def _made_so(
+    audit: Audit, entry: LoaderEntry, path: str, shows: Callable[[Any], bool]
+) -> Spot | None:
     """Where numbers of this size came in: some samples are fetched again and put together, in a child process."""
     indices = next((list(each.marks)[:8] for each in entry.epochs if each.marks), None)
     if indices is None:
         return None
     leaf = BatchLeaf(Batch(entry.info, 0, indices), path)
-    trail = trace_into_batch(leaf, audit.tape.value_of(torch.empty(0)), Shows(shows, audit.tape), audit)
-    return trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != entry.info.built else None
+    trail = trace_into_batch(
+        leaf, audit.tape.value_of(torch.empty(0)), Shows(shows, audit.tape), audit
+    )
+    return (
+        trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != entry.info.built else None
+    )

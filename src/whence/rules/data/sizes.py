@@ -39,21 +39,35 @@ def scale_of(path: str, leaf: ArraySummary, pixels: dict[str, bool]) -> Scale | 
     columns = [
         (each.low, each.high, each.mean, each.std)
         for each in facts
-        if each.low is not None and each.high is not None and each.mean is not None and each.std is not None
+        if each.low is not None
+        and each.high is not None
+        and each.mean is not None
+        and each.std is not None
     ]
     if not columns:
         return None
     low, high = min(each[0] for each in columns), max(each[1] for each in columns)
     if path in pixels and low >= 0:
         if pixels[path] and 100 < high <= 255:
-            return Scale(f"{name} are whole numbers from {low:g} to {high:g}: pictures that were not scaled", _is_large)
+            return Scale(
+                f"{name} are whole numbers from {low:g} to {high:g}: pictures that were not scaled",
+                _is_large,
+            )
         if 0 < high < FAINT:
             return Scale(f"{name} reach only {high:.2g}: pictures that were scaled twice", is_faint)
     if path not in pixels and len(columns) > 1 and (found := _marks_in(name, facts)) is not None:
         return found
     sizes = [abs(mean) + spread for _, _, mean, spread in columns if spread > 0]
-    if path not in pixels and len(sizes) > 1 and max(sizes) > LARGE and max(sizes) > APART * min(sizes):
-        return Scale(f"the columns of {name} differ in size: from {min(sizes):.2g} to {max(sizes):.2g}", _is_large)
+    if (
+        path not in pixels
+        and len(sizes) > 1
+        and max(sizes) > LARGE
+        and max(sizes) > APART * min(sizes)
+    ):
+        return Scale(
+            f"the columns of {name} differ in size: from {min(sizes):.2g} to {max(sizes):.2g}",
+            _is_large,
+        )
     return None
 
 
@@ -80,10 +94,16 @@ def _is_large(thing: Any) -> bool:
 
 def is_faint(thing: Any) -> bool:
     """A picture of which the brightest point is dark: it was scaled once more than it should be."""
-    is_picture = "float" in str(thing.dtype) and len(thing.shape) > 1 and 0 not in tuple(thing.shape)
+    is_picture = (
+        "float" in str(thing.dtype) and len(thing.shape) > 1 and 0 not in tuple(thing.shape)
+    )
     return is_picture and float(thing.min()) >= 0 and 0 < float(thing.max()) < FAINT
 
 
 def reaches_beyond(low: float, high: float, thing: Any) -> bool:
     shape = tuple(getattr(thing, "shape", ()))
-    return len(shape) > 0 and 0 not in shape and (float(thing.max()) > high or float(thing.min()) < low)
+    return (
+        len(shape) > 0
+        and 0 not in shape
+        and (float(thing.max()) > high or float(thing.min()) < low)
+    )

@@ -34,8 +34,14 @@ def ragged_by_hand(failed: FailedCall) -> Finding | None:
     odd = next(number for number, shape in enumerate(shapes) if shape != usual)
     node = failed.site.node() if failed.site is not None else None
     place = place_of_site(failed.call.stack)
-    given = node.args[0] if isinstance(node, ast.Call) and node.args and last_name(node.func) in STACKS else None
-    spot = ElementTrace().sample(given, place, 1) if given is not None and place is not None else None
+    given = (
+        node.args[0]
+        if isinstance(node, ast.Call) and node.args and last_name(node.func) in STACKS
+        else None
+    )
+    spot = (
+        ElementTrace().sample(given, place, 1) if given is not None and place is not None else None
+    )
     if spot is None and any(isinstance(each, torch.Tensor) for each in parts):
         # How tensors came to their shape is on the tape.
         return None
@@ -47,7 +53,10 @@ def ragged_by_hand(failed: FailedCall) -> Finding | None:
         why=f"A batch is one block, so all samples need one shape: {len(shapes) - times} of {len(shapes)} here have another.",
         fix="Make all samples alike where they are made (pad, resize, cut), or leave out those that are too short.",
         confidence=Confidence.LIKELY,
-        operands=(Operand(f"element {odd}", describe(parts[odd])), Operand("most", shape_text(usual))),
+        operands=(
+            Operand(f"element {odd}", describe(parts[odd])),
+            Operand("most", shape_text(usual)),
+        ),
     )
 
 

@@ -28,14 +28,22 @@ SHOWN = 3
 def broken_record(failed: FailedCall) -> Finding | None:
     """A generator of the program's raises, and the loop that goes over it has computed with what it gave before."""
     exception = failed.exception
-    if isinstance(exception, NOT_OF_DATA) or isinstance(exception.__cause__, StopIteration) or _is_of_tensors(failed):
+    if (
+        isinstance(exception, NOT_OF_DATA)
+        or isinstance(exception.__cause__, StopIteration)
+        or _is_of_tensors(failed)
+    ):
         return None
     sites = sites_in(exception.__traceback__)
     feeding = _feeding(sites, failed)
     if feeding is None:
         return None
     loop, given = feeding
-    readers = [frame for frame in failed.frames if any(frame.f_code is each.f_code for each in sites[:given])]
+    readers = [
+        frame
+        for frame in failed.frames
+        if any(frame.f_code is each.f_code for each in sites[:given])
+    ]
     path = file_of([(frame, None) for frame in readers])
     where = f" It reads {path}." if path else ""
     return tell(
@@ -43,7 +51,10 @@ def broken_record(failed: FailedCall) -> Finding | None:
         "data/corrupt-sample",
         verdict=f"a record in the middle of the data raised {type(exception).__name__}",
         trail=Trail(
-            Birth.SAMPLE, Spot.of_site(sites[0]), phase="data", hops=(loop.hop("the loop that it was read for"),)
+            Birth.SAMPLE,
+            Spot.of_site(sites[0]),
+            phase="data",
+            hops=(loop.hop("the loop that it was read for"),),
         ),
         why="This loop had records from the same reader before, and computed with them: this one is not like those."
         + where,
@@ -92,6 +103,8 @@ def shown(frames: list[FrameType]) -> tuple[Operand, ...]:
     found: dict[str, Any] = {}
     for frame in frames:
         for name, thing in variables(frame).items():
-            if isinstance(thing, str | bytes | int | float | list | tuple | dict) and not name.startswith((".", "_")):
+            if isinstance(
+                thing, str | bytes | int | float | list | tuple | dict
+            ) and not name.startswith((".", "_")):
                 found.setdefault(name, thing)
     return tuple(Operand(name, describe(thing)) for name, thing in list(found.items())[:SHOWN])

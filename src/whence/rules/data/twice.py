@@ -69,11 +69,21 @@ def _delivered_twice(study: Study) -> Finding | None:
         if ("data/unscaled", id(batch.info)) in study.asked:
             continue
         study.asked.add(("data/unscaled", id(batch.info)))
-        pictures = [each for _, each in leaves_of(data) if isinstance(each, torch.Tensor) and each.dim() in (3, 4)]
-        faint = [each for each in pictures if each.is_floating_point() and are_shares_of_bytes(each, times=2)]
+        pictures = [
+            each
+            for _, each in leaves_of(data)
+            if isinstance(each, torch.Tensor) and each.dim() in (3, 4)
+        ]
+        faint = [
+            each
+            for each in pictures
+            if each.is_floating_point() and are_shares_of_bytes(each, times=2)
+        ]
         try:
             found = (
-                run_in_child(lambda: divided_before(study.frames), PATIENCE, need=Need.PREPARATION) if faint else None
+                run_in_child(lambda: divided_before(study.frames), PATIENCE, need=Need.PREPARATION)
+                if faint
+                else None
             )
         except NotPossible:
             found = None
@@ -116,7 +126,9 @@ def _asked(entry: LoaderEntry) -> DividedAgain | None:
     if next(divisions_by_255(), None) is None:
         return None
     try:
-        return run_in_child(lambda: divided_again(entry.info, entry.indices), PATIENCE, need=Need.SAMPLES)
+        return run_in_child(
+            lambda: divided_again(entry.info, entry.indices), PATIENCE, need=Need.SAMPLES
+        )
     except NotPossible:
         return None
 
@@ -127,7 +139,9 @@ def _has_pictures(entry: LoaderEntry) -> bool:
 
 
 def _verdict(highest: float) -> str:
-    return f"pictures are divided by 255 that are shares of 255 already: they reach only {highest:.2g}"
+    return (
+        f"pictures are divided by 255 that are shares of 255 already: they reach only {highest:.2g}"
+    )
 
 
 def _divided(call: Call) -> Value | None:
@@ -137,7 +151,9 @@ def _divided(call: Call) -> Value | None:
     if not is_share(call.name, call.args[1]):
         return None
     value = call.operands[0]
-    is_picture = len(value.shape) in (3, 4) and value.dtype.is_floating_point and not value.requires_grad
+    is_picture = (
+        len(value.shape) in (3, 4) and value.dtype.is_floating_point and not value.requires_grad
+    )
     return value if is_picture and value not in call.changed else None
 
 

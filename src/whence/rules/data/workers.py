@@ -50,7 +50,11 @@ def _raised(failed: FailedCall, fetching: Fetching) -> Finding | None:
         kind, text, stage = raised.kind, raised.text, raised.stage
     else:
         spot = Spot.of_site(failed.site) if failed.site is not None else None
-        kind, text, stage = type(failed.exception).__name__, str(failed.exception).split("\n")[0], fetching.stage
+        kind, text, stage = (
+            type(failed.exception).__name__,
+            str(failed.exception).split("\n")[0],
+            fetching.stage,
+        )
     if spot is None:
         return None
     position = sample_in_hand(failed, fetching) if raised is None else None
@@ -87,9 +91,7 @@ def _lost(failed: FailedCall, fetching: Fetching, lost: Lost) -> Finding | None:
         if not isinstance(failed.exception, TimeoutError):
             why = f"The loader has waited for it for as long as its timeout says.{asked}"
         if raised:
-            why = (
-                f"It raised {raised}, which cannot be pickled: it never reaches the program, which waits for it.{asked}"
-            )
+            why = f"It raised {raised}, which cannot be pickled: it never reaches the program, which waits for it.{asked}"
     else:
         verdict = f"worker {lost.number} (pid {lost.pid}) {_how(lost.exit_code)}{of}"
         why = f"It raised nothing: the process ended.{asked}"
@@ -103,7 +105,12 @@ def _lost(failed: FailedCall, fetching: Fetching, lost: Lost) -> Finding | None:
         why=why,
         fix=_fix(lost, spot, raised, was_tried=ending is not None and ending.how != "unknown"),
         confidence=Confidence.PROVEN if spot is not None else Confidence.LIKELY,
-        operands=(Operand("worker", f"pid {lost.pid}, {'alive' if lost.is_alive else f'exit code {lost.exit_code}'}"),),
+        operands=(
+            Operand(
+                "worker",
+                f"pid {lost.pid}, {'alive' if lost.is_alive else f'exit code {lost.exit_code}'}",
+            ),
+        ),
         counterfactual=f"fetched again in a child process, {f'sample {index}' if index is not None else 'it'} {ending.how} at this line"
         if ending is not None and spot is not None
         else None,
@@ -115,7 +122,11 @@ def _fix(lost: Lost, spot: Spot | None, raised: str, *, was_tried: bool) -> str:
     if lost.is_alive and raised:
         return f"Mend what raises it; define {raised} in a module, with one text as its argument, or raise one of Python's own."
     if spot is not None:
-        return "Mend the line that ends or blocks the process." if not raised else "Mend the line that raises."
+        return (
+            "Mend the line that ends or blocks the process."
+            if not raised
+            else "Mend the line that raises."
+        )
     if not was_tried:
         return "Fetch its samples in this process, with num_workers=0, to see the line that ends or blocks it."
     if lost.is_alive:

@@ -34,7 +34,11 @@ def absent_device(failed: FailedCall) -> Finding | None:
         return None
 
     def names_it(value: object) -> bool:
-        return _named(value) == device if isinstance(value, str) else type(value) is int and value == given
+        return (
+            _named(value) == device
+            if isinstance(value, str)
+            else type(value) is int and value == given
+        )
 
     constants = list(_constants(names_it))
     only = constants[0] if len(constants) == 1 and not _is_read(failed) else None
@@ -44,7 +48,11 @@ def absent_device(failed: FailedCall) -> Finding | None:
         failed,
         "device/mismatch",
         verdict=f"{device} was asked for, and "
-        + (f"there are only {_count(device)} here" if is_one_of_several else f"there is no {device.type} device here"),
+        + (
+            f"there are only {_count(device)} here"
+            if is_one_of_several
+            else f"there is no {device.type} device here"
+        ),
         spot=spot,
         why=_reason(device),
         fix=f"Use a number below {_count(device)}."
@@ -61,7 +69,13 @@ def absent_device(failed: FailedCall) -> Finding | None:
 def _absent_ones(failed: FailedCall) -> Iterator[tuple[torch.device, Any]]:
     """What the call was given that names an absent device; else the device whose module of torch's refused."""
     for thing in flatten((failed.args, failed.kwargs)):
-        device = thing if isinstance(thing, torch.device) else _named(thing) if isinstance(thing, str) else None
+        device = (
+            thing
+            if isinstance(thing, torch.device)
+            else _named(thing)
+            if isinstance(thing, str)
+            else None
+        )
         if device is not None and not _is_there(device):
             yield device, thing
     for frame in frames_in(failed.exception.__traceback__):
@@ -89,13 +103,20 @@ def _goes_on_without(failed: FailedCall) -> bool:
     """Whether the program only tries: a handler names a device that is there, or what failed is all that its `try` was to do."""
     if failed.fate is Fate.UNCAUGHT:
         return False
-    return any(map(_has_another_ready, failed.frames)) or any(map(_was_to_do_no_more, failed.frames[:1]))
+    return any(map(_has_another_ready, failed.frames)) or any(
+        map(_was_to_do_no_more, failed.frames[:1])
+    )
 
 
 def _has_another_ready(frame: FrameType) -> bool:
     """Whether a handler around what is running names a device that is there."""
     for attempt, _ in _attempts_around(frame):
-        words = (each.value for one in attempt.handlers for each in ast.walk(one) if isinstance(each, ast.Constant))
+        words = (
+            each.value
+            for one in attempt.handlers
+            for each in ast.walk(one)
+            if isinstance(each, ast.Constant)
+        )
         devices = (_named(each) for each in words if isinstance(each, str))
         if any(each is not None and _is_there(each) for each in devices):
             return True
@@ -173,33 +194,49 @@ def _constants(names_it: Wanted) -> Iterator[Spot]:
     """All places where the program chooses the device by its name, without asking whether it is there."""
     for filename in program_files():
         for node in ast.walk(tree_of(filename) or ast.Module([], [])):
-            if isinstance(node, ast.Constant) and names_it(node.value) and not _is_question(parent_of(node)):
+            if (
+                isinstance(node, ast.Constant)
+                and names_it(node.value)
+                and not _is_question(parent_of(node))
+            ):
                 yield Spot.of_node(filename, node)
 
 
 def _is_question(parent: Any) -> bool:
     return isinstance(parent, ast.Compare | ast.IfExp | ast.List | ast.Tuple | ast.Set) or (
-        isinstance(parent, ast.Call) and last_name(parent.func) in ("startswith", "endswith", "autocast", "GradScaler")
+        isinstance(parent, ast.Call)
+        and last_name(parent.func) in ("startswith", "endswith", "autocast", "GradScaler")
     )
 
 
 def _patch(spot: Spot | None, device: torch.device, constants: list[Spot]) -> str | None:
     """Where this is the only line of the program that decides."""
     node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.Constant) or constants != [spot] or _is_moved_by_method(device):
+    if (
+        spot is None
+        or not isinstance(node, ast.Constant)
+        or constants != [spot]
+        or _is_moved_by_method(device)
+    ):
         return None
     torch_here = name_in(spot.filename, "torch", device.type)
     if torch_here is None:
         return None
     return diff_of(
-        replace_node(spot.filename, node, f'{text_of(spot.filename, node)} if {torch_here}.is_available() else "cpu"')
+        replace_node(
+            spot.filename,
+            node,
+            f'{text_of(spot.filename, node)} if {torch_here}.is_available() else "cpu"',
+        )
     )
 
 
 def _is_moved_by_method(device: torch.device) -> bool:
     """Whether `.cuda()` is called anywhere, which asks nobody."""
     return any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == device.type
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == device.type
         for filename in program_files()
         for node in ast.walk(tree_of(filename) or ast.Module([], []))
     )

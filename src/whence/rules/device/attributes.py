@@ -21,7 +21,9 @@ from whence.tape.failed import FailedCall
 def no_parameter(failed: FailedCall) -> Finding | None:
     """`layer.weight = tensor`, where weight is a parameter."""
     names = refusing(failed, nn.Module, "__setattr__")
-    module, name, value = (names["self"], names.get("name"), names.get("value")) if names is not None else (None,) * 3
+    module, name, value = (
+        (names["self"], names.get("name"), names.get("value")) if names is not None else (None,) * 3
+    )
     if module is None or not isinstance(name, str) or not isinstance(value, torch.Tensor):
         return None
     if isinstance(value, nn.Parameter) or name not in (module.__dict__.get("_parameters") or {}):
@@ -48,12 +50,18 @@ def _wrapped(failed: FailedCall) -> str | None:
     filename = failed.site.filename
     kind = name_in(filename, "torch.nn", "Parameter")
     value = statement.value
-    return diff_of(insert_before(filename, value, f"{kind}("), insert_after(filename, value, ")")) if kind else None
+    return (
+        diff_of(insert_before(filename, value, f"{kind}("), insert_after(filename, value, ")"))
+        if kind
+        else None
+    )
 
 
 def before_it_began(failed: FailedCall) -> Finding | None:
     """`self.layer = ...` in an __init__ that has not called its parent's."""
-    names = refusing(failed, nn.Module, "__setattr__", "register_buffer", "register_parameter", "register_module")
+    names = refusing(
+        failed, nn.Module, "__setattr__", "register_buffer", "register_parameter", "register_module"
+    )
     if names is None or "_parameters" in names["self"].__dict__:
         return None
     kind = type(names["self"])
@@ -76,10 +84,15 @@ def _beginning(kind: type) -> tuple[tuple[str, ast.stmt] | None, bool]:
     """The first statement of the __init__ that ran, and whether it calls its parent's at all."""
     code = getattr(vars(kind).get("__init__"), "__code__", None)
     tree = tree_of(code.co_filename) if code is not None else None
-    function = function_at(code.co_firstlineno, tree) if code is not None and tree is not None else None
+    function = (
+        function_at(code.co_firstlineno, tree) if code is not None and tree is not None else None
+    )
     if code is None or not isinstance(function, ast.FunctionDef):
         return None, False
-    later = any(isinstance(node, ast.Call) and last_name(node.func) == "__init__" for node in ast.walk(function))
+    later = any(
+        isinstance(node, ast.Call) and last_name(node.func) == "__init__"
+        for node in ast.walk(function)
+    )
     first, *rest = function.body
     is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and bool(rest)
     return (code.co_filename, rest[0] if is_text else first), later

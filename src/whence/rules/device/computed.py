@@ -28,16 +28,25 @@ LONGEST_WALK = 64
 def refused_by_optimizer(failed: FailedCall) -> Finding | None:
     names = refusing(failed, Optimizer, "add_param_group")
     group = names.get("param_group") if names is not None else None
-    tensor = next((each for each in _weights(group) if not (each.is_leaf or each.retains_grad)), None)
+    tensor = next(
+        (each for each in _weights(group) if not (each.is_leaf or each.retains_grad)), None
+    )
     if tensor is None or (names is not None and names["self"].defaults.get("differentiable")):
         return None
     made = _departure(failed.value(tensor))
-    spot = Spot.of_site(made.site) if made is not None and made.site is not None else _where_kept(tensor, failed)
+    spot = (
+        Spot.of_site(made.site)
+        if made is not None and made.site is not None
+        else _where_kept(tensor, failed)
+    )
     leaf = _leaf_of(tensor)
     owner = failed.modules.name_of(leaf) if leaf is not None else ""
     name = _name_of(tensor, failed)
     how = made.name.strip("_") if made is not None else "an operation"
-    source = owner or f"a {'parameter' if isinstance(leaf, nn.Parameter) else 'tensor'} {_shape(leaf)}that nobody has"
+    source = (
+        owner
+        or f"a {'parameter' if isinstance(leaf, nn.Parameter) else 'tensor'} {_shape(leaf)}that nobody has"
+    )
     return tell(
         failed,
         "device/parameter-copy",
@@ -55,14 +64,22 @@ def refused_by_optimizer(failed: FailedCall) -> Finding | None:
 
 def _weights(group: Any) -> list[torch.Tensor]:
     given = group.get("params") if isinstance(group, dict) else None
-    return [each for each in given if isinstance(each, torch.Tensor)] if isinstance(given, list) else []
+    return (
+        [each for each in given if isinstance(each, torch.Tensor)]
+        if isinstance(given, list)
+        else []
+    )
 
 
 def _departure(value: Value) -> Call | None:
     """The call that made a result of what was a leaf."""
     for _ in range(LONGEST_WALK):
         call = value.call
-        before = next((each for each in call.operands if each.requires_grad), None) if call is not None else None
+        before = (
+            next((each for each in call.operands if each.requires_grad), None)
+            if call is not None
+            else None
+        )
         if call is None or before is None:
             return None
         tensor = before.tensor
@@ -141,6 +158,9 @@ def _made_in(node: ast.AST) -> ast.Call | None:
             continue
         if last_name(part.func) == "Parameter" and len(part.args) == 1 and not part.keywords:
             return part
-        if any(each.arg == "requires_grad" and ast.unparse(each.value) == "True" for each in part.keywords):
+        if any(
+            each.arg == "requires_grad" and ast.unparse(each.value) == "True"
+            for each in part.keywords
+        ):
             return part
     return None

@@ -66,7 +66,9 @@ def _wholes(failed: FailedCall, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         value = value.call.operands[0] if value.call is not None and value.call.operands else None
 
 
-def _kept_by(failed: FailedCall, tensor: torch.Tensor) -> tuple[nn.Module, str, torch.Tensor] | None:
+def _kept_by(
+    failed: FailedCall, tensor: torch.Tensor
+) -> tuple[nn.Module, str, torch.Tensor] | None:
     """The module that keeps the tensor, or what it is a part of, as a plain attribute."""
     for whole in _wholes(failed, tensor):
         if (holder := failed.modules.holder_of(whole)) is not None:
@@ -76,7 +78,11 @@ def _kept_by(failed: FailedCall, tensor: torch.Tensor) -> tuple[nn.Module, str, 
 
 def _registered_by(failed: FailedCall, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
     """The module that has the tensor, or what it is a part of, as a parameter or buffer."""
-    owners = (failed.modules.owner_of(each) for each in _wholes(failed, tensor) if each.device == tensor.device)
+    owners = (
+        failed.modules.owner_of(each)
+        for each in _wholes(failed, tensor)
+        if each.device == tensor.device
+    )
     return next((each for each in owners if each is not None), None)
 
 
@@ -172,7 +178,9 @@ def _buffer_patch(spot: Spot | None, name: str) -> str | None:
     value = text_of(spot.filename, statement.value)
     return diff_of(
         replace_node(
-            spot.filename, statement, f'{text_of(spot.filename, target.value)}.register_buffer("{name}", {value})'
+            spot.filename,
+            statement,
+            f'{text_of(spot.filename, target.value)}.register_buffer("{name}", {value})',
         )
     )
 
@@ -261,11 +269,16 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
         fix=f"Assign the result, x = x.to({str(home)!r})."
         if discarded is not None
         else f"Make it with device={str(home)!r}, or move it before use: x = x.to(device).",
-        operands=tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())),
+        operands=tuple(
+            Operand(f"operand {number}", describe(each))
+            for number, each in enumerate(failed.tensors())
+        ),
     )
 
 
-def _without_memory(failed: FailedCall, module: nn.Module, name: str, home: torch.device) -> Finding | None:
+def _without_memory(
+    failed: FailedCall, module: nn.Module, name: str, home: torch.device
+) -> Finding | None:
     """A model that was built without memory, and was given some of it by a checkpoint that does not have everything."""
     is_left_out = name in module._non_persistent_buffers_set
     return tell(
@@ -276,8 +289,15 @@ def _without_memory(failed: FailedCall, module: nn.Module, name: str, home: torc
         why="The model was built on meta, and what it was given since does not have it."
         + (" With persistent=False it is in no checkpoint." if is_left_out else ""),
         fix="Make it again after loading, on the right device"
-        + (", or save it with the model: persistent=True." if is_left_out else ", or load a checkpoint that has it."),
-        operands=tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())),
+        + (
+            ", or save it with the model: persistent=True."
+            if is_left_out
+            else ", or load a checkpoint that has it."
+        ),
+        operands=tuple(
+            Operand(f"operand {number}", describe(each))
+            for number, each in enumerate(failed.tensors())
+        ),
     )
 
 

@@ -23,7 +23,9 @@ from whence.source.text import text_of
 from whence.tape.scopes import Scope
 from whence.tape.tape import Value
 
-FILLS = frozenset({"uniform_", "normal_", "zero_", "fill_", "trunc_normal_", "copy_", "kaiming_uniform_"})
+FILLS = frozenset(
+    {"uniform_", "normal_", "zero_", "fill_", "trunc_normal_", "copy_", "kaiming_uniform_"}
+)
 
 
 @audit_rule("device/unregistered-tensor", Rank.CAUSE)
@@ -93,12 +95,20 @@ def _as_parameter(spot: Spot | None) -> str | None:
     ):
         return None
     filename = spot.filename
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "requires_grad_" and not node.args:
-        return diff_of(replace_node(filename, node, f"{kind}({text_of(filename, node.func.value)})"))
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr == "requires_grad_"
+        and not node.args
+    ):
+        return diff_of(
+            replace_node(filename, node, f"{kind}({text_of(filename, node.func.value)})")
+        )
     switched = [each for each in node.keywords if each.arg == "requires_grad"]
     if not switched or ast.unparse(switched[0].value) != "True":
         return None
-    given = ", ".join(text_of(filename, each) for each in (*node.args, *node.keywords) if each is not switched[0])
+    given = ", ".join(
+        text_of(filename, each) for each in (*node.args, *node.keywords) if each is not switched[0]
+    )
     return diff_of(replace_node(filename, node, f"{kind}({text_of(filename, node.func)}({given}))"))
 
 
@@ -130,7 +140,11 @@ def parameter_copy(study: Study) -> Finding | None:
 
 
 def _weights(optimizer: Any) -> list[torch.Tensor]:
-    return [each for group in optimizer.param_groups for each in group["params"]] if optimizer is not None else []
+    return (
+        [each for group in optimizer.param_groups for each in group["params"]]
+        if optimizer is not None
+        else []
+    )
 
 
 def _orphan(tensor: torch.Tensor, owned: set[int], study: Study) -> torch.Tensor | None:
@@ -155,8 +169,17 @@ def module_in_forward(study: Study) -> Finding | None:
         return None
     for call in study.calls:
         scope = call.module if isinstance(call.module, Scope) else None
-        times = study.modules.times_built_inside(scope.built) if scope is not None and scope.built is not None else 0
-        if scope is None or scope.built is None or times < 2 or not any(_is_new_weight(each) for each in call.operands):
+        times = (
+            study.modules.times_built_inside(scope.built)
+            if scope is not None and scope.built is not None
+            else 0
+        )
+        if (
+            scope is None
+            or scope.built is None
+            or times < 2
+            or not any(_is_new_weight(each) for each in call.operands)
+        ):
             continue
         return tell_silent(
             study,

@@ -18,7 +18,11 @@ from whence.tape.tape import BLENDS, CASTS, Call, Value
 def blended_labels(study: Study) -> Finding | None:
     for _, call in study.loss_calls():
         target = call.operands[1] if call.name in CLASS_LOSSES and len(call.operands) > 1 else None
-        if target is None or target.dtype.is_floating_point or ("blended", call.stack) in study.asked:
+        if (
+            target is None
+            or target.dtype.is_floating_point
+            or ("blended", call.stack) in study.asked
+        ):
             continue
         study.asked.add(("blended", call.stack))
         for cast in ancestors(target):
@@ -52,7 +56,11 @@ def _blended_before(cast: Call, study: Study) -> Call | None:
     while value.call is not None and value.call.name in SAME_NUMBERS and value.call.operands:
         value = value.call.operands[0]
     call = value.call
-    return call if call is not None and call.name in BLENDS and call.stack in study.tape.blends else None
+    return (
+        call
+        if call is not None and call.name in BLENDS and call.stack in study.tape.blends
+        else None
+    )
 
 
 def _nearest(site: Site) -> str | None:

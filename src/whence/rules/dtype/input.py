@@ -23,7 +23,12 @@ DEEPEST = 20
 
 
 def _told(
-    failed: FailedCall, id: str, tensor: torch.Tensor, wanted: torch.dtype, why: str, trail: Trail | None = None
+    failed: FailedCall,
+    id: str,
+    tensor: torch.Tensor,
+    wanted: torch.dtype,
+    why: str,
+    trail: Trail | None = None,
 ) -> Finding | None:
     trail = trail or birth(failed, tensor)
     had, cured = dtype_name(tensor.dtype), cured_by_cast(failed, tensor, wanted)
@@ -40,7 +45,9 @@ def _told(
         fix=f"Make it {dtype_name(wanted)} where it is made, not in front of the layer: one cast at the origin serves all users.",
         patch=cast_patch(trail, wanted),
         operands=(Operand("input", describe(tensor)), Operand(_others(failed), dtype_name(wanted))),
-        counterfactual=f"the same call with the input cast to {dtype_name(wanted)} runs" if cured else None,
+        counterfactual=f"the same call with the input cast to {dtype_name(wanted)} runs"
+        if cured
+        else None,
     )
 
 
@@ -72,7 +79,10 @@ def float64_input(failed: FailedCall) -> Finding | None:
     if found is None or found[0].dtype != torch.float64:
         return None
     return _told(
-        failed, "dtype/float64-input", *found, "numpy, pandas and Python floats are float64 unless told otherwise."
+        failed,
+        "dtype/float64-input",
+        *found,
+        "numpy, pandas and Python floats are float64 unless told otherwise.",
     )
 
 
@@ -102,7 +112,11 @@ def integer_input(failed: FailedCall) -> Finding | None:
         # It went well with floats: these integers are right as they are stored, and were not converted where they enter.
         trail = replace(trail, spot=border(trail) or trail.spot)
     return _told(
-        failed, "dtype/integer-input", *found, "Integers have no place in a weighted sum until they are floats.", trail
+        failed,
+        "dtype/integer-input",
+        *found,
+        "Integers have no place in a weighted sum until they are floats.",
+        trail,
     )
 
 
@@ -131,14 +145,21 @@ def precision_boundary(failed: FailedCall) -> Finding | None:
     inside = _last_line_inside(made) if made is not None and made.autocast else None
     why = "What autocast computes in half precision stays so when the region ends."
     return _told(
-        failed, "dtype/precision-boundary", *found, why, replace(trail, spot=inside) if inside is not None else trail
+        failed,
+        "dtype/precision-boundary",
+        *found,
+        why,
+        replace(trail, spot=inside) if inside is not None else trail,
     )
 
 
 def _left_alone(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
     """The same where no weight takes part: an operand from a region that has ended, and the type of the others."""
     tensors = list(failed.tensors())
-    wider = next((each.dtype for each in tensors if each.is_floating_point() and each.dtype not in HALVES), None)
+    wider = next(
+        (each.dtype for each in tensors if each.is_floating_point() and each.dtype not in HALVES),
+        None,
+    )
     if wider is None or failed.call.autocast:
         return None
     for tensor in tensors:

@@ -38,10 +38,17 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
     tensor = _integers_to_train(failed)
     if tensor is None:
         return None
-    created = failed.kwargs.get("requires_grad") is True and failed.name not in ("requires_grad_", "Parameter")
+    created = failed.kwargs.get("requires_grad") is True and failed.name not in (
+        "requires_grad_",
+        "Parameter",
+    )
     trail = None if created else birth(failed, tensor)
     spot = (
-        Spot.of_site(failed.site) if created and failed.site is not None else trail.spot if trail is not None else None
+        Spot.of_site(failed.site)
+        if created and failed.site is not None
+        else trail.spot
+        if trail is not None
+        else None
     )
     return tell(
         failed,
@@ -51,7 +58,11 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
         spot=spot if created else None,
         why=f"Only floating point tensors can have gradients; this one holds {dtype_name(tensor.dtype)}.",
         fix="Make it float32 where it is made.",
-        patch=_creation_patch(spot) if created else cast_patch(trail, torch.float32) if trail is not None else None,
+        patch=_creation_patch(spot)
+        if created
+        else cast_patch(trail, torch.float32)
+        if trail is not None
+        else None,
         operands=(Operand("tensor", describe(tensor)),),
         counterfactual="the same call as float32 runs" if _cured(failed) else None,
     )
@@ -59,8 +70,15 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
 
 def _integers_to_train(failed: FailedCall) -> torch.Tensor | None:
     """The integer tensor that the failed call would have made or marked as trainable."""
-    asks = failed.kwargs.get("requires_grad") is True or failed.name in ("requires_grad_", "requires_grad.__set__")
-    if failed.func is make_subclass or failed.name in ("_make_subclass", "Parameter") or failed.func is nn.Parameter:
+    asks = failed.kwargs.get("requires_grad") is True or failed.name in (
+        "requires_grad_",
+        "requires_grad.__set__",
+    )
+    if (
+        failed.func is make_subclass
+        or failed.name in ("_make_subclass", "Parameter")
+        or failed.func is nn.Parameter
+    ):
         asks = True
     if not asks:
         return None

@@ -48,7 +48,10 @@ def mismatch(failed: FailedCall) -> Finding | None:
         why=f"{failed.name} does not take {_types(failed)} together.",
         fix=f"Make it {dtype_name(wanted)} where it is made.",
         patch=cast_patch(trail, wanted),
-        operands=tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())),
+        operands=tuple(
+            Operand(f"operand {number}", describe(each))
+            for number, each in enumerate(failed.tensors())
+        ),
         counterfactual=f"the same call with that operand as {dtype_name(wanted)} runs",
     )
 

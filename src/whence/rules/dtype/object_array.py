@@ -29,7 +29,16 @@ from whence.rules.telling import describe, tell
 from whence.tape.failed import FailedCall
 
 MAKERS = frozenset(
-    {"tensor", "as_tensor", "from_numpy", "asarray", "Tensor", "FloatTensor", "LongTensor", "_legacy_new"}
+    {
+        "tensor",
+        "as_tensor",
+        "from_numpy",
+        "asarray",
+        "Tensor",
+        "FloatTensor",
+        "LongTensor",
+        "_legacy_new",
+    }
 )
 
 
@@ -41,7 +50,9 @@ def object_array(failed: FailedCall) -> Finding | None:
         return None
     node = failed.site.node() if failed.site is not None else None
     found = (
-        SourceTrace(IsObject(), failed.frames).follow(node, ground_of(failed.call.stack, failed.frames))
+        SourceTrace(IsObject(), failed.frames).follow(
+            node, ground_of(failed.call.stack, failed.frames)
+        )
         if node
         else None
     )
@@ -64,9 +75,9 @@ def _trouble(given: Any) -> str | None:
             return None
         flat = given.reshape(-1)
         for number, element in enumerate(flat[:1_000_000]):
-            if (not isinstance(element, int | float) and type(element).__module__ != "numpy") or isinstance(
-                element, str
-            ):
+            if (
+                not isinstance(element, int | float) and type(element).__module__ != "numpy"
+            ) or isinstance(element, str):
                 row = number // (given.shape[-1] if given.ndim > 1 else 1)
                 column = f", column {number % given.shape[-1]}" if given.ndim > 1 else ""
                 return f"an array of {given.dtype} with {element!r} in row {row}{column}"

@@ -77,7 +77,11 @@ def _cast_edit(trail: Trail, dtype: torch.dtype) -> Edit | None:
         else f".{METHODS[dtype]}()"
     )
     if trail.birth is Birth.NUMBER:
-        return replace_node(filename, node, f"torch.tensor({text_of(filename, node)}, dtype=torch.{dtype_name(dtype)})")
+        return replace_node(
+            filename,
+            node,
+            f"torch.tensor({text_of(filename, node)}, dtype=torch.{dtype_name(dtype)})",
+        )
     if isinstance(node, ast.BinOp):
         return replace_node(filename, node, f"({text_of(filename, node)}){cast}")
     if isinstance(node, ast.Subscript) and _is_column(node):
@@ -87,9 +91,19 @@ def _cast_edit(trail: Trail, dtype: torch.dtype) -> Edit | None:
     for keyword in node.keywords:
         if keyword.arg == "dtype":
             return replace_node(filename, keyword.value, _named_like(keyword.value, dtype))
-    if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS.values() and not node.args:
-        return replace_node(filename, node, f"{in_parentheses(filename, node.func.value)}.{METHODS[dtype]}()")
-    if isinstance(node.func, ast.Attribute) and node.func.attr in ("astype", "to", "type") and len(node.args) == 1:
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr in METHODS.values()
+        and not node.args
+    ):
+        return replace_node(
+            filename, node, f"{in_parentheses(filename, node.func.value)}.{METHODS[dtype]}()"
+        )
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("astype", "to", "type")
+        and len(node.args) == 1
+    ):
         return replace_node(filename, node.args[0], _named_like(node.args[0], dtype))
     return insert_after(filename, node, cast)
 

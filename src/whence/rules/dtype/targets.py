@@ -118,7 +118,9 @@ def integer_target(failed: FailedCall) -> Finding | None:
 
 def _refused_by_backward(failed: FailedCall) -> Finding | None:
     """Some losses take whole numbers forwards, and only their derivative refuses them."""
-    found = next(filter(None, map(_refusing, islice(ancestors(*failed.call.operands[:1]), NEAREST))), None)
+    found = next(
+        filter(None, map(_refusing, islice(ancestors(*failed.call.operands[:1]), NEAREST))), None
+    )
     if found is None:
         return None
     call, target, wanted = found
@@ -138,9 +140,18 @@ def _refused_by_backward(failed: FailedCall) -> Finding | None:
 
 def _refusing(call: Call) -> tuple[Call, Value, torch.dtype] | None:
     """A call whose derivative refuses a whole-number operand, and the type that it takes: found by trying."""
-    whole = [each for each in call.operands if not each.dtype.is_floating_point and each.dtype is not torch.bool]
+    whole = [
+        each
+        for each in call.operands
+        if not each.dtype.is_floating_point and each.dtype is not torch.bool
+    ]
     real = [each for each in call.operands if each.dtype.is_floating_point and each.requires_grad]
-    if not whole or not real or call.has_foreign or any(each.numel > LARGEST for each in call.operands):
+    if (
+        not whole
+        or not real
+        or call.has_foreign
+        or any(each.numel > LARGEST for each in call.operands)
+    ):
         return None
     if _goes_back(call, whole[0].dtype, whole[0]) or not _goes_back(call, real[0].dtype, whole[0]):
         return None
@@ -162,7 +173,9 @@ def _goes_back(call: Call, dtype: torch.dtype, of: Value) -> bool:
 
     with leaving_no_trace():
         try:
-            result = run_native(call.func, map_leaves(stand_in, call.args), map_leaves(stand_in, call.kwargs))
+            result = run_native(
+                call.func, map_leaves(stand_in, call.args), map_leaves(stand_in, call.kwargs)
+            )
             torch.autograd.grad(result.sum(), given, allow_unused=True)
         except Exception:
             return False

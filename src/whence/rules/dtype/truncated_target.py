@@ -51,10 +51,16 @@ def truncated_target(study: Study) -> Finding | None:
             continue
         target = next((each for each in call.operands[:2] if not each.requires_grad), None)
         prediction = next((each for each in call.operands[:2] if each.requires_grad), None)
-        if target is None or prediction is None or ("dtype/truncated-target", call.stack) in study.asked:
+        if (
+            target is None
+            or prediction is None
+            or ("dtype/truncated-target", call.stack) in study.asked
+        ):
             continue
         study.asked.add(("dtype/truncated-target", call.stack))
-        if call.name in PRODUCTS and (target.dtype.is_floating_point or not _is_written_into(target, study)):
+        if call.name in PRODUCTS and (
+            target.dtype.is_floating_point or not _is_written_into(target, study)
+        ):
             # The probabilities of a loss that is written by hand. Who casts a factor by name means a step.
             continue
         found = _cut_behind(target, study, fewest=3 if "entropy" in call.name else 1)
@@ -97,21 +103,34 @@ def _cut_behind(target: Value, study: Study, fewest: int) -> tuple[Trail, Spot, 
     kind = "whole numbers" if value.dtype.is_floating_point else dtype_name(value.dtype)
     if (cut := _cut_at(trail.spot, study)) is not None:
         return trail, trail.spot, cut, kind
-    found = cut_seen(trail, study.tape.cuts) or cut_on(trail, leaf_behind(value, prop), study.frames)
+    found = cut_seen(trail, study.tape.cuts) or cut_on(
+        trail, leaf_behind(value, prop), study.frames
+    )
     if found is None:
         return None
     line, cut = found
     if line.made is not None:
         written = line.spot.hop("a number with a fraction is written into it")
         known = {(line.made.file, line.made.line), (written.file, written.line)}
-        last = max((number + 1 for number, each in enumerate(trail.hops) if (each.file, each.line) in known), default=0)
+        last = max(
+            (
+                number + 1
+                for number, each in enumerate(trail.hops)
+                if (each.file, each.line) in known
+            ),
+            default=0,
+        )
         return replace(trail, hops=(written, *trail.hops[last:])), line.made, cut, kind
     return trail, line.spot, cut, kind
 
 
 def _is_written_into(target: Value, study: Study) -> bool:
     """Whether numbers with fractions were written into whole ones on the way to it."""
-    seen = (study.tape.cuts.get(call.site) for call in ancestors(target) if call.name in WRITES and call.site)
+    seen = (
+        study.tape.cuts.get(call.site)
+        for call in ancestors(target)
+        if call.name in WRITES and call.site
+    )
     return any(cut is not None and cut.lost for cut in seen)
 
 
@@ -119,7 +138,12 @@ def _made_from(value: Value) -> Value:
     """The integers that a target was made from, or what it was before it was brought into shape."""
     for _ in range(20):
         call = value.call
-        if not value.dtype.is_floating_point or call is None or call.name not in SAME_NUMBERS or not call.operands:
+        if (
+            not value.dtype.is_floating_point
+            or call is None
+            or call.name not in SAME_NUMBERS
+            or not call.operands
+        ):
             break
         value = call.operands[0]
     return value

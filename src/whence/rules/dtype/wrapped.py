@@ -41,7 +41,11 @@ from whence.tape.tape import Call, Value
 
 SIGNS = {"add": 1, "__add__": 1, "sub": -1, "__sub__": -1, "subtract": -1}
 INVERTS = frozenset({"__invert__", "bitwise_not"})
-BITWISE = INVERTS | SAME_NUMBERS | {"__and__", "__or__", "__xor__", "bitwise_and", "bitwise_or", "bitwise_xor", "bool"}
+BITWISE = (
+    INVERTS
+    | SAME_NUMBERS
+    | {"__and__", "__or__", "__xor__", "bitwise_and", "bitwise_or", "bitwise_xor", "bool"}
+)
 NARROW = (torch.uint8, torch.int8)
 OTHER_END = "what is below 0 or above 255 comes out at the other end"
 ENOUGH = 0.01
@@ -67,7 +71,9 @@ def wrapped(call: Call) -> Finding | None:
     if isinstance(other, int) and sign * other == -1:
         # Classes that are counted from one: 0 becomes 255, which losses are told to ignore.
         return None
-    wide = one.to(torch.int32) + sign * (other.to(torch.int32) if isinstance(other, torch.Tensor) else other)
+    wide = one.to(torch.int32) + sign * (
+        other.to(torch.int32) if isinstance(other, torch.Tensor) else other
+    )
     wrong = wide != result
     share = float(wrong.float().mean())
     if share < ENOUGH:
@@ -81,7 +87,9 @@ def wrapped(call: Call) -> Finding | None:
         why=f"{dtype_name(result.dtype)} holds {'0 to 255' if result.dtype is torch.uint8 else '-128 to 127'}; what goes beyond begins again at the other end.",
         fix="Convert before the arithmetic: .float() or .to(torch.int16).",
         what=verdict,
-        patch=_widened(Spot.of_site(call.site), [isinstance(each, Value) for each in call.args], ".int()"),
+        patch=_widened(
+            Spot.of_site(call.site), [isinstance(each, Value) for each in call.args], ".int()"
+        ),
     )
 
 
@@ -95,8 +103,15 @@ def wrapped_before_training(study: Study) -> Finding | None:
     if question in study.asked or "dtype/uint8-wrap" in study.told or not study.now.deliveries:
         return None
     study.asked.add(question)
-    leaves = (each for _, data in study.now.deliveries for _, each in leaves_of(data) if isinstance(each, torch.Tensor))
-    samples = [sample for each in leaves if each.dim() > 1 and each.numel() for sample in _bytes_of(each)]
+    leaves = (
+        each
+        for _, data in study.now.deliveries
+        for _, each in leaves_of(data)
+        if isinstance(each, torch.Tensor)
+    )
+    samples = [
+        sample for each in leaves if each.dim() > 1 and each.numel() for sample in _bytes_of(each)
+    ]
     wanted = list(sums_of_program()) if samples else []
 
     def reaches(made: Any) -> bool:
@@ -105,7 +120,11 @@ def wrapped_before_training(study: Study) -> Finding | None:
 
     try:
         found = (
-            run_in_child(lambda: seen_before(wanted, study.frames, reaches).wraps, PATIENCE, need=Need.PREPARATION)
+            run_in_child(
+                lambda: seen_before(wanted, study.frames, reaches).wraps,
+                PATIENCE,
+                need=Need.PREPARATION,
+            )
             if wanted
             else None
         )
@@ -123,7 +142,11 @@ def _turned_around(study: Study) -> Finding | None:
             continue
         for value in call.operands:
             turned = _plain(value).call
-            if turned is None or turned.name not in INVERTS or turned.outputs[0].dtype is not torch.uint8:
+            if (
+                turned is None
+                or turned.name not in INVERTS
+                or turned.outputs[0].dtype is not torch.uint8
+            ):
                 continue
             bits = study.content(turned.operands[0])
             if bits is None or not bits.numel() or int(bits.max()) > 1 or turned.site is None:
@@ -132,7 +155,9 @@ def _turned_around(study: Study) -> Finding | None:
                 study,
                 "dtype/uint8-wrap",
                 spot=Spot.of_site(turned.site),
-                symptom=Spot.of_site(call.site) if call.site is not None else spot_at(loss.call.site),
+                symptom=Spot.of_site(call.site)
+                if call.site is not None
+                else spot_at(loss.call.site),
                 call=turned,
                 step=study.step,
                 verdict="~ of zeros and ones in uint8 gives 255 and 254, not 1 and 0",
@@ -148,7 +173,10 @@ def _turned_around(study: Study) -> Finding | None:
 def _plain(value: Value) -> Value:
     """What a value was before it was moved or cast."""
     while (
-        value.call is not None and value.call.name in SAME_NUMBERS and value.call.operands and not value.call.forgotten
+        value.call is not None
+        and value.call.name in SAME_NUMBERS
+        and value.call.operands
+        and not value.call.forgotten
     ):
         value = value.call.operands[0]
     return value
@@ -158,7 +186,9 @@ def _opposite(spot: Spot) -> str | None:
     node = spot.node()
     if not isinstance(node, ast.UnaryOp) or not isinstance(node.op, ast.Invert):
         return None
-    return diff_of(replace_node(spot.filename, node, f"(1 - {text_of(spot.filename, node.operand)})"))
+    return diff_of(
+        replace_node(spot.filename, node, f"(1 - {text_of(spot.filename, node.operand)})")
+    )
 
 
 def _bytes_of(leaf: torch.Tensor) -> Iterator[bytes]:
@@ -170,7 +200,9 @@ def _bytes_of(leaf: torch.Tensor) -> Iterator[bytes]:
         yield bytes((each.double() * scale).round().to(torch.uint8).flatten().tolist())
 
 
-def tell_wrapped(facts: Study | Audit, found: Wrap, symptom: Spot | None, what: str) -> Finding | None:
+def tell_wrapped(
+    facts: Study | Audit, found: Wrap, symptom: Spot | None, what: str
+) -> Finding | None:
     """Of arrays of numpy's, which no call of torch's shows."""
     return tell_silent(
         facts,
@@ -193,8 +225,14 @@ def tell_wrapped(facts: Study | Audit, found: Wrap, symptom: Spot | None, what: 
 def _widened(spot: Spot, are_arrays: Sequence[bool], cast: str) -> str | None:
     """`after - before` to `after.int() - before`: where one of two is widened the other one follows."""
     node = spot.node()
-    sides = zip((node.left, node.right), are_arrays, strict=False) if isinstance(node, ast.BinOp) else ()
+    sides = (
+        zip((node.left, node.right), are_arrays, strict=False)
+        if isinstance(node, ast.BinOp)
+        else ()
+    )
     first = next((each for each, is_one in sides if is_one), None)
     if first is None:
         return None
-    return diff_of(replace_node(spot.filename, first, f"{in_parentheses(spot.filename, first)}{cast}"))
+    return diff_of(
+        replace_node(spot.filename, first, f"{in_parentheses(spot.filename, first)}{cast}")
+    )

@@ -50,7 +50,12 @@ def narrowed(failed: FailedCall) -> Finding | None:
     spot = Spot.of_site(call.site) if call.site is not None else None
     narrow = dtype_name(call.outputs[0].dtype)
     return _told(
-        failed, found, original, narrow, Trail(Birth.CALL, spot), Operand("before", describe(call.operands[0]))
+        failed,
+        found,
+        original,
+        narrow,
+        Trail(Birth.CALL, spot),
+        Operand("before", describe(call.operands[0])),
     )
 
 
@@ -65,7 +70,11 @@ def _cast_elsewhere(failed: FailedCall, found: Beyond) -> Finding | None:
         # The way there is lost; but where the program has one such cast alone, nothing else can have made the number.
         casts = [each for each in casts_of_program() if prop.original(each[1]) is not None]
         filename, node = casts[0] if len(casts) == 1 else ("", None)
-        trail = Trail(Birth.SOURCE, Spot.of_node(filename, node), trail.hops) if node is not None else trail
+        trail = (
+            Trail(Birth.SOURCE, Spot.of_node(filename, node), trail.hops)
+            if node is not None
+            else trail
+        )
     original = prop.original(node) if node is not None else None
     if original is None or not isinstance(node, ast.Call):
         return None
@@ -73,7 +82,12 @@ def _cast_elsewhere(failed: FailedCall, found: Beyond) -> Finding | None:
 
 
 def _told(
-    failed: FailedCall, found: Beyond, original: int, narrow: str, trail: Trail, before: Operand | None = None
+    failed: FailedCall,
+    found: Beyond,
+    original: int,
+    narrow: str,
+    trail: Trail,
+    before: Operand | None = None,
 ) -> Finding | None:
     limits = torch.iinfo(getattr(torch, narrow))
     seen = before is not None
@@ -88,7 +102,10 @@ def _told(
         fix="Keep the numbers in int32 or int64 at the cast.",
         patch=cast_patch(trail, torch.int64),
         confidence=Confidence.PROVEN if seen else Confidence.LIKELY,
-        operands=(*([before] if before is not None else []), Operand("index", describe(found.index))),
+        operands=(
+            *([before] if before is not None else []),
+            Operand("index", describe(found.index)),
+        ),
     )
 
 
@@ -101,12 +118,19 @@ def _cast_of_torch(failed: FailedCall, index: torch.Tensor, value: int) -> tuple
         if call is None or not call.operands:
             return None
         source = call.operands[0]
-        narrower = not source.dtype.is_floating_point and source.dtype.itemsize > current.dtype.itemsize
+        narrower = (
+            not source.dtype.is_floating_point and source.dtype.itemsize > current.dtype.itemsize
+        )
         if call.name in ("to", "short", "char", "byte", "int", "type") and narrower:
             lost = 2 ** (8 * current.dtype.itemsize)
             tensor = source.tensor
             original = next(
-                (each for each in (value + lost, value - lost) if tensor is None or bool((tensor == each).any())), None
+                (
+                    each
+                    for each in (value + lost, value - lost)
+                    if tensor is None or bool((tensor == each).any())
+                ),
+                None,
             )
             contains = tensor is not None and bool((tensor == value).any())
             return (call, original) if original is not None and not contains else None

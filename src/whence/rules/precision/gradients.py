@@ -84,16 +84,22 @@ def _lost(run: Run, value: Value) -> tuple[int, int, float] | None:
         scaled = _gradients(loss, weights, scale)
         if all(bool(torch.isfinite(each).all()) for each in scaled if each is not None):
             pairs = [
-                (one, other) for one, other in zip(plain, scaled, strict=True) if one is not None and other is not None
+                (one, other)
+                for one, other in zip(plain, scaled, strict=True)
+                if one is not None and other is not None
             ]
             zero = sum(int(((one == 0) & (other != 0)).sum()) for one, other in pairs)
             return zero, max(sum(int((other != 0).sum()) for _, other in pairs), 1), scale
     return None
 
 
-def _gradients(loss: torch.Tensor, weights: list[torch.Tensor], scale: float) -> tuple[torch.Tensor | None, ...]:
+def _gradients(
+    loss: torch.Tensor, weights: list[torch.Tensor], scale: float
+) -> tuple[torch.Tensor | None, ...]:
     # Multiplied in the graph, as a scaler does it: in float32 where the loss is float16.
-    scaled = loss.float() * scale if loss.dtype is torch.float16 and scale <= 65504 else loss * scale
+    scaled = (
+        loss.float() * scale if loss.dtype is torch.float16 and scale <= 65504 else loss * scale
+    )
     return torch.autograd.grad(scaled, weights, retain_graph=True, allow_unused=True)
 
 
@@ -110,6 +116,11 @@ def _where_half_began(study: Study, half: Call) -> Spot | None:
                 node = parent_of(node)
     for value in half.operands:
         tensor = value.tensor
-        if tensor is not None and tensor.is_leaf and tensor.requires_grad and tensor.dtype is torch.float16:
+        if (
+            tensor is not None
+            and tensor.is_leaf
+            and tensor.requires_grad
+            and tensor.dtype is torch.float16
+        ):
             return where_narrowed(study, tensor)
     return None

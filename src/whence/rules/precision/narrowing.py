@@ -20,7 +20,9 @@ WIDE = (torch.float32, torch.float64)
 
 def where_narrowed(scene: Audit | Study, weight: torch.Tensor) -> Spot | None:
     """The cast of a module that has it, of the weight itself, or what it was made with; None where that cannot be known."""
-    casts = [each for each in scene.loop.of(Kind.CAST) if each.detail["types"].get(id(weight)) in WIDE]
+    casts = [
+        each for each in scene.loop.of(Kind.CAST) if each.detail["types"].get(id(weight)) in WIDE
+    ]
     if casts:
         return spot_at(casts[-1].site)
     return _set_by_hand(scene, weight) or _made_with(scene, weight)
@@ -46,7 +48,9 @@ def _made_with(scene: Audit | Study, weight: torch.Tensor) -> Spot | None:
         # Not by the constructor of the layer that has it: a state that was taken as it is, say.
         return Spot.of_site(put[0])
     node = made.node()
-    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
+    calls = (
+        [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
+    )
     if any(keyword.arg == "dtype" for each in calls for keyword in each.keywords):
         return made
     files = [made.filename, *(site.filename for site in stack)]
@@ -60,7 +64,8 @@ def _defaults(files: dict[str, None]) -> Iterator[Spot]:
         for node in ast.walk(tree_of(filename) or ast.Module([], [])):
             match node:
                 case ast.Call(
-                    func=ast.Attribute(attr="set_default_dtype") | ast.Name(id="set_default_dtype"), args=[given]
+                    func=ast.Attribute(attr="set_default_dtype") | ast.Name(id="set_default_dtype"),
+                    args=[given],
                 ):
                     if last_name(given) not in ("float32", "float64", "float", "double"):
                         yield Spot.of_node(filename, node)

@@ -96,7 +96,9 @@ def clip_before_unscale(audit: Audit) -> Finding | None:
             op="clip_grad_norm_",
             phase="backward",
             verdict=f"gradients are clipped while they are still multiplied by the loss scale ({scale:g})",
-            what=f"their norm is {norm:.4g}" if norm is not None else "the limit is compared with scaled gradients",
+            what=f"their norm is {norm:.4g}"
+            if norm is not None
+            else "the limit is compared with scaled gradients",
             why=f"The limit of {clip.detail['limit']} is compared with gradients that are {scale:g} times too large; unscaling then divides what is left by as much.",
             fix="Call scaler.unscale_(optimizer) before the clip.",
             patch=_unscaled_first(clip.site, found[-1][1].site),
@@ -106,11 +108,16 @@ def clip_before_unscale(audit: Audit) -> Finding | None:
 
 def _unscaled_first(clip: Site | None, step: Site | None) -> str | None:
     """`scaler.step(optimizer)` has the words for it."""
-    node, statement = step.node() if step is not None else None, clip.statement() if clip is not None else None
+    node, statement = (
+        step.node() if step is not None else None,
+        clip.statement() if clip is not None else None,
+    )
     if clip is None or step is None or clip.f_code is not step.f_code or statement is None:
         return None
     match node:
         case ast.Call(func=ast.Attribute(value=scaler, attr="step"), args=[optimizer, *_]):
-            words = f"{text_of(clip.filename, scaler)}.unscale_({text_of(clip.filename, optimizer)})"
+            words = (
+                f"{text_of(clip.filename, scaler)}.unscale_({text_of(clip.filename, optimizer)})"
+            )
             return diff_of(line_before(clip.filename, statement, words))
     return None

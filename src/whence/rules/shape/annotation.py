@@ -29,7 +29,9 @@ def broken_shape(failed: FailedCall) -> Finding | None:
         fix="Mend the shape at the origin; or the annotation, if that is what is wrong.",
         operands=_operands(found),
         table=table(failed),
-        counterfactual=f"with {found.wanted} on axis {found.axis} the annotations hold" if found.wanted else None,
+        counterfactual=f"with {found.wanted} on axis {found.axis} the annotations hold"
+        if found.wanted
+        else None,
     )
 
 
@@ -76,5 +78,6 @@ def _why(found: Broken) -> str:
 
 def _operands(found: Broken) -> tuple[Operand, ...]:
     return tuple(
-        Operand(each.label, f"{describe(each.value)}  for {each.text()}") for each in (*found.before, found.place)
+        Operand(each.label, f"{describe(each.value)}  for {each.text()}")
+        for each in (*found.before, found.place)
     )

@@ -40,8 +40,12 @@ class Claim:
 
 
 def asserted_size(failed: FailedCall) -> Finding | None:
-    frame = failed.frames[0] if failed.frames and isinstance(failed.exception, AssertionError) else None
-    statement = statement_at(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+    frame = (
+        failed.frames[0] if failed.frames and isinstance(failed.exception, AssertionError) else None
+    )
+    statement = (
+        statement_at(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+    )
     if frame is None or not isinstance(statement, ast.Assert):
         return None
     claim = next(_broken_claims(statement.test, frame), None)
@@ -56,7 +60,9 @@ def asserted_size(failed: FailedCall) -> Finding | None:
         spot=spot,
         patch=flatten_patch(spot, start) if start is not None else None,
         verdict=f"{claim.text} is to have {claim.wanted} on axis {claim.axis} and is {shape_text(shape)}",
-        trail=trace(failed.value(claim.tensor), GotAxis(claim.axis - len(shape), claim.got), failed),
+        trail=trace(
+            failed.value(claim.tensor), GotAxis(claim.axis - len(shape), claim.got), failed
+        ),
         why="The program asserts it: what follows is written for that size."
         if start is None
         else f"{' * '.join(map(str, shape[start:]))} = {claim.wanted}: the numbers are all there, in {len(shape) - start} axes instead of one.",
@@ -80,7 +86,9 @@ def _flattened_from(claim: Claim) -> int | None:
     shape = claim.tensor.shape
     if claim.axis != len(shape) - 1:
         return None
-    return next((each for each in range(1, len(shape) - 1) if prod(shape[each:]) == claim.wanted), None)
+    return next(
+        (each for each in range(1, len(shape) - 1) if prod(shape[each:]) == claim.wanted), None
+    )
 
 
 def _broken_claims(test: ast.expr, frame: FrameType) -> Iterator[Claim]:
@@ -106,7 +114,11 @@ def _claim(measured: ast.expr, other: ast.expr, frame: FrameType) -> Claim | Non
         tensor, place, wanted = look(of, frame), look(axis, frame), look(other, frame)
     except Unknown:
         return None
-    if not isinstance(tensor, torch.Tensor) or not isinstance(place, int) or not isinstance(wanted, int):
+    if (
+        not isinstance(tensor, torch.Tensor)
+        or not isinstance(place, int)
+        or not isinstance(wanted, int)
+    ):
         return None
     if not -tensor.dim() <= place < tensor.dim():
         return None

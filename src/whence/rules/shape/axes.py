@@ -47,6 +47,10 @@ def source_of(value: Value, axis: int) -> tuple[Source, Call | None, int]:
         if sources is None or len(sources) > 1:
             break
         if not sources:
-            return (Source.WEIGHT, call, axis) if call.name in WEIGHTED else (Source.UNKNOWN, None, axis)
+            return (
+                (Source.WEIGHT, call, axis)
+                if call.name in WEIGHTED
+                else (Source.UNKNOWN, None, axis)
+            )
         value, axis = sources[0]
     return Source.UNKNOWN, None, axis

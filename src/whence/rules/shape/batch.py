@@ -88,8 +88,13 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
                 why=f"The input is {shape_text(given.shape)}; the first size asked for is the number {literal}, which fitted "
                 f"only batches of {literal}.{_leftover(failed)}",
                 fix="Write x.size(0) instead of the number, or -1 if the other sizes are known.",
-                patch=size_taken(spot, call) if rows == given.shape[0] else _exchange_patch(failed, spot, call),
-                operands=(Operand("input", describe(given)), Operand("asked for", shape_text(_asked(call)))),
+                patch=size_taken(spot, call)
+                if rows == given.shape[0]
+                else _exchange_patch(failed, spot, call),
+                operands=(
+                    Operand("input", describe(given)),
+                    Operand("asked for", shape_text(_asked(call))),
+                ),
                 counterfactual=f"{prod(given.shape)} elements make {rows} rows of {prod(given.shape) // rows}",
             )
     fixed = fixed_rows(failed)
@@ -109,7 +114,9 @@ def _told_rows(failed: FailedCall, fixed: FixedRows) -> Finding | None:
         fix="Take the number of rows from the batch, x.size(0).",
         patch=fixed.patch(),
         operands=(Operand("made", describe(fixed.value)), Operand("batch", describe(fixed.other))),
-        counterfactual=f"{failed.name} runs with {shape_text((rows, *fixed.value.shape[1:]))}" if mended.ran else None,
+        counterfactual=f"{failed.name} runs with {shape_text((rows, *fixed.value.shape[1:]))}"
+        if mended.ran
+        else None,
     )
 
 
@@ -151,7 +158,9 @@ def _sizes(node: ast.Call) -> tuple[ast.expr, list[ast.expr]]:
     )
     subject = node.func.value if method and isinstance(node.func, ast.Attribute) else node.args[0]
     sizes: list[ast.expr] = node.args if method else node.args[1:]
-    return subject, sizes[0].elts if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List) else sizes
+    return subject, sizes[0].elts if len(sizes) == 1 and isinstance(
+        sizes[0], ast.Tuple | ast.List
+    ) else sizes
 
 
 def _exchange_patch(failed: FailedCall, spot: Spot | None, call: Call) -> str | None:
@@ -164,7 +173,9 @@ def _exchange_patch(failed: FailedCall, spot: Spot | None, call: Call) -> str | 
         return None
     at = asked.index(-1)
     known = str(earlier.outputs[0].shape[at])
-    return diff_of(replace_node(spot.filename, sizes[0], "-1"), replace_node(spot.filename, sizes[at], known))
+    return diff_of(
+        replace_node(spot.filename, sizes[0], "-1"), replace_node(spot.filename, sizes[at], known)
+    )
 
 
 def size_taken(spot: Spot | None, call: Call) -> str | None:
@@ -233,7 +244,12 @@ def _is_batch_axis(failed: FailedCall, call: Call, given: Value) -> bool:
 def axis_named(spot: Spot | None, given: Value) -> str | None:
     node = spot.node() if spot is not None else None
     axes = [at - len(given.shape) for at, size in enumerate(given.shape) if size == 1 and at > 0]
-    if spot is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(axes) != 1:
+    if (
+        spot is None
+        or not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or len(axes) != 1
+    ):
         return None
     if isinstance(node.func.value, ast.Name) and node.func.value.id == "torch":
         return diff_of(replace_node(spot.filename, node, f"{ast.unparse(node)[:-1]}, {axes[0]})"))

@@ -55,13 +55,16 @@ def channels(failed: FailedCall) -> Finding | None:
     trail = trace(failed.value(given), HasAxis(axis, got), failed)
     last = given.shape[-1] == wanted
     spot, patch = _place(failed, trail, got, channels_last=last, spatial=spatial)
-    mended = tuple(wanted if at == given.dim() + axis else size for at, size in enumerate(given.shape))
+    mended = tuple(
+        wanted if at == given.dim() + axis else size for at, size in enumerate(given.shape)
+    )
     floats = {each: torch.float32 for each in failed.call.operands if each.dtype.is_floating_point}
     ran = try_shapes(failed.call, {failed.value(given): mended}, floats).ran
     return tell(
         failed,
         "shape/channels",
-        verdict=f"{path} expects {wanted} channels, got {got}" + (": channels are last, not first" if last else ""),
+        verdict=f"{path} expects {wanted} channels, got {got}"
+        + (": channels are last, not first" if last else ""),
         trail=trail,
         spot=spot,
         why=_why(failed, given, wanted, got, last=last),
@@ -121,4 +124,6 @@ def _place(
         else None
     )
     target = named or (node.args[0] if isinstance(node, ast.Call) and node.args else None)
-    return spot, diff_of(replace_node(constructor.filename, target, str(got))) if target is not None else None
+    return spot, diff_of(
+        replace_node(constructor.filename, target, str(got))
+    ) if target is not None else None

@@ -21,12 +21,18 @@ def swapped_for_ctc(failed: FailedCall) -> Finding | None:
     given = failed.argument(0, "log_probs")
     if failed.name != "ctc_loss" or not isinstance(given, torch.Tensor) or given.dim() != 3:
         return None
-    counts = {_count(failed.argument(at, name)) for at, name in ((2, "input_lengths"), (3, "target_lengths"))}
+    counts = {
+        _count(failed.argument(at, name))
+        for at, name in ((2, "input_lengths"), (3, "target_lengths"))
+    }
     samples = counts.pop() if len(counts) == 1 else None
     if samples is None or given.shape[1] == samples or given.shape[0] != samples:
         return None
     value = failed.value(given)
-    ordered = next((each for each in ancestors(value) if each.name in EXCHANGES and each.site is not None), None)
+    ordered = next(
+        (each for each in ancestors(value) if each.name in EXCHANGES and each.site is not None),
+        None,
+    )
     return tell(
         failed,
         "shape/batch-first",

@@ -22,17 +22,33 @@ from whence.tape.failed import FailedCall
 
 def declared_features(failed: FailedCall) -> Finding | None:
     frames = frames_in(failed.exception.__traceback__)
-    if not frames or not isinstance(failed.exception, ValueError) or not is_foreign(frames[0].f_code.co_filename):
+    if (
+        not frames
+        or not isinstance(failed.exception, ValueError)
+        or not is_foreign(frames[0].f_code.co_filename)
+    ):
         return None
     names = variables(frames[0])
     given = next((each for each in names.values() if isinstance(each, torch.Tensor)), None)
     wanted = next(
-        (axes[-1] for each in names.values() if isinstance(axes := getattr(each, "axes", None), dict) and -1 in axes),
+        (
+            axes[-1]
+            for each in names.values()
+            if isinstance(axes := getattr(each, "axes", None), dict) and -1 in axes
+        ),
         None,
     )
-    if given is None or given.dim() == 0 or not isinstance(wanted, int) or given.shape[-1] == wanted:
+    if (
+        given is None
+        or given.dim() == 0
+        or not isinstance(wanted, int)
+        or given.shape[-1] == wanted
+    ):
         return None
-    layer = next((each for name, each in names.items() if name.endswith("name") and isinstance(each, str)), "a layer")
+    layer = next(
+        (each for name, each in names.items() if name.endswith("name") and isinstance(each, str)),
+        "a layer",
+    )
     got = given.shape[-1]
     return tell(
         failed,
@@ -55,14 +71,18 @@ def _origin(failed: FailedCall, given: torch.Tensor) -> Spot | None:
     found = next((each for each in node.args if _last_size(each, ground) == given.shape[-1]), None)
     if found is None:
         return None
-    definition = find_definition(found.id, ground.scope, found) if isinstance(found, ast.Name) else None
+    definition = (
+        find_definition(found.id, ground.scope, found) if isinstance(found, ast.Name) else None
+    )
     made = definition.value if definition is not None else None
     return Spot.of_node(site.filename, made if made is not None else found)
 
 
 def _last_size(node: ast.expr, ground: Ground) -> int | None:
     try:
-        shape: Any = getattr(look(node, ground.frame), "shape", None) if ground.frame is not None else None
+        shape: Any = (
+            getattr(look(node, ground.frame), "shape", None) if ground.frame is not None else None
+        )
         return int(shape[-1]) if shape is not None and len(shape) else None
     except (Unknown, TypeError, ValueError):
         return None

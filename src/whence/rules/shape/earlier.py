@@ -24,7 +24,11 @@ class ChangedLeaf:
 def changed_leaf(failed: FailedCall, value: Value) -> ChangedLeaf | None:
     """From an operand of the call that failed, and of the same call when it went well, back side by side to a batch's tensor."""
     earlier = failed.tape.earlier_at(failed.call)
-    if earlier is None or len(earlier.operands) != len(failed.call.operands) or value not in failed.call.operands:
+    if (
+        earlier is None
+        or len(earlier.operands) != len(failed.call.operands)
+        or value not in failed.call.operands
+    ):
         return None
     before = earlier.operands[failed.call.operands.index(value)]
     for _ in range(LONGEST_WALK):
@@ -35,10 +39,17 @@ def changed_leaf(failed: FailedCall, value: Value) -> ChangedLeaf | None:
             break
         value, before = pairs[0]
     leaf, known = value.leaf, before.leaf
-    if not (isinstance(leaf, BatchLeaf) and isinstance(known, BatchLeaf)) or leaf.path != known.path:
+    if (
+        not (isinstance(leaf, BatchLeaf) and isinstance(known, BatchLeaf))
+        or leaf.path != known.path
+    ):
         return None
     axis = _changed_axis(value.shape, before.shape)
-    return ChangedLeaf(value, leaf, axis, before.shape) if axis is not None and leaf.batch is not known.batch else None
+    return (
+        ChangedLeaf(value, leaf, axis, before.shape)
+        if axis is not None and leaf.batch is not known.batch
+        else None
+    )
 
 
 def _changed_operands(value: Value, before: Value) -> list[tuple[Value, Value]]:

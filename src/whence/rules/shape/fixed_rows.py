@@ -36,7 +36,12 @@ class FixedRows:
         site, name = self.call.site, self._name_of_other()
         node = site.node() if site is not None else None
         sizes = _size_nodes(node, self.call) if isinstance(node, ast.Call) else []
-        if site is None or name is None or not sizes or _numbers(self.call)[0] != self.value.shape[0]:
+        if (
+            site is None
+            or name is None
+            or not sizes
+            or _numbers(self.call)[0] != self.value.shape[0]
+        ):
             return None
         return diff_of(replace_node(site.filename, sizes[0], f"{name}.size(0)"))
 
@@ -44,7 +49,13 @@ class FixedRows:
         here, there = self.failed.site, self.call.site
         made = there.node() if there is not None else None
         scope = function_node(there) if there is not None else None
-        if here is None or there is None or made is None or scope is None or here.f_code is not there.f_code:
+        if (
+            here is None
+            or there is None
+            or made is None
+            or scope is None
+            or here.f_code is not there.f_code
+        ):
             return None
         nodes = [each for node in operands_of(here.node()) for each in _elements(node)]
         at = self.failed.operands.index(self.other)
@@ -77,10 +88,17 @@ def fixed_rows(failed: FailedCall) -> FixedRows | None:
         return None
     before = dict(zip(map(id, operands), earlier.operands, strict=True))
     for value, other in permutations(operands, 2):
-        if not value.shape or len(value.shape) != len(other.shape) or value.shape[0] == other.shape[0]:
+        if (
+            not value.shape
+            or len(value.shape) != len(other.shape)
+            or value.shape[0] == other.shape[0]
+        ):
             continue
         rows = value.shape[:1]
-        if not before[id(value)].shape[:1] == before[id(other)].shape[:1] == rows or other.shape[0] == 1:
+        if (
+            not before[id(value)].shape[:1] == before[id(other)].shape[:1] == rows
+            or other.shape[0] == 1
+        ):
             continue
         for call in _deciding(value):
             if call.step == failed.call.step and call.phase != "data" and rows[0] in _numbers(call):

@@ -31,7 +31,12 @@ from whence.lineage.properties import HasShape
 from whence.lineage.trail import trace
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
-from whence.rules.custom_functions import caller_of, is_librarys, parameter_names, returned_by_backward
+from whence.rules.custom_functions import (
+    caller_of,
+    is_librarys,
+    parameter_names,
+    returned_by_backward,
+)
 from whence.rules.operations import PRODUCTS
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
@@ -49,7 +54,11 @@ def gradient(failed: FailedCall) -> Finding | None:
         return None
     subject = failed.argument(0, "self")
     given = failed.argument(1, "gradient")
-    if not isinstance(subject, torch.Tensor) or not isinstance(given, torch.Tensor) or subject.shape == given.shape:
+    if (
+        not isinstance(subject, torch.Tensor)
+        or not isinstance(given, torch.Tensor)
+        or subject.shape == given.shape
+    ):
         return _returned(failed) if failed.name == "backward" else None
     trail = trace(failed.value(given), HasShape(tuple(given.shape)), failed)
     turned = tuple(given.shape) == tuple(reversed(subject.shape))
@@ -63,7 +72,9 @@ def gradient(failed: FailedCall) -> Finding | None:
         fix="Make it with the parameter's shape"
         + (": exchange the factors, or transpose it, where it is made." if turned else "."),
         operands=(Operand("gradient", describe(given)), Operand("parameter", describe(subject))),
-        patch=_turned_back(failed, given, trail.op) if turned and failed.name == "grad.__set__" else None,
+        patch=_turned_back(failed, given, trail.op)
+        if turned and failed.name == "grad.__set__"
+        else None,
     )
 
 
@@ -71,9 +82,18 @@ def _turned_back(failed: FailedCall, given: torch.Tensor, maker: str | None) -> 
     """`weight.grad = a.T @ b` to its transpose, which is b.T @ a. Of numbers that were not multiplied so it is not known to be right."""
     site = failed.site
     statement = site.statement() if site is not None else None
-    if site is None or given.dim() != 2 or maker not in PRODUCTS or not isinstance(statement, ast.Assign):
+    if (
+        site is None
+        or given.dim() != 2
+        or maker not in PRODUCTS
+        or not isinstance(statement, ast.Assign)
+    ):
         return None
-    return diff_of(replace_node(site.filename, statement.value, f"{in_parentheses(site.filename, statement.value)}.T"))
+    return diff_of(
+        replace_node(
+            site.filename, statement.value, f"{in_parentheses(site.filename, statement.value)}.T"
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +121,18 @@ def _returned(failed: FailedCall) -> Finding | None:
 def _misfit(call: Call, kind: Any) -> Misfit | None:
     """What its backward returns for tensors of these shapes."""
     leaves = [
-        torch.ones(each.shape, dtype=each.dtype, requires_grad=each.dtype.is_floating_point) for each in call.operands
+        torch.ones(each.shape, dtype=each.dtype, requires_grad=each.dtype.is_floating_point)
+        for each in call.operands
     ]
     result = caller_of(call)(leaves)
     gradients = kind.backward(result.grad_fn, torch.ones_like(result))
     for number, gradient in enumerate(gradients if isinstance(gradients, tuple) else (gradients,)):
         given = call.args[number] if number < len(call.args) else None
-        if not isinstance(given, Value) or not isinstance(gradient, torch.Tensor) or not given.requires_grad:
+        if (
+            not isinstance(given, Value)
+            or not isinstance(gradient, torch.Tensor)
+            or not given.requires_grad
+        ):
             continue
         if not _sums_to(tuple(gradient.shape), tuple(given.shape)):
             return Misfit(number, tuple(gradient.shape), tuple(given.shape))
@@ -117,7 +142,11 @@ def _misfit(call: Call, kind: Any) -> Misfit | None:
 def _made(returned: ast.expr) -> ast.AST:
     """The expression that a returned name stands for."""
     scope = enclosing(returned, ast.FunctionDef)
-    known = find_definition(returned.id, scope, returned) if isinstance(returned, ast.Name) and scope else None
+    known = (
+        find_definition(returned.id, scope, returned)
+        if isinstance(returned, ast.Name) and scope
+        else None
+    )
     return known.value if known is not None and known.value is not None else returned
 
 
@@ -135,7 +164,11 @@ def _told(failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit) 
     found = returned_by_backward(func.kind)
     node: ast.AST | None = found[0] if found is not None else None
     patch = None
-    if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and misfit.number < len(node.value.elts):
+    if (
+        isinstance(node, ast.Return)
+        and isinstance(node.value, ast.Tuple)
+        and misfit.number < len(node.value.elts)
+    ):
         node = _made(node.value.elts[misfit.number])
         if turned and len(misfit.wanted) == 2 and found is not None:
             patch = diff_of(replace_node(found[1], node, f"({text_of(found[1], node)}).T"))
@@ -150,6 +183,8 @@ def _told(failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit) 
         if turned
         else f"Bring it into the shape of {name}: sum over the axes along which {name} was broadcast.",
         patch=patch,
-        chain=() if call.site is None else (Spot.of_site(call.site).hop(f"{func.__name__} is applied"),),
+        chain=()
+        if call.site is None
+        else (Spot.of_site(call.site).hop(f"{func.__name__} is applied"),),
         counterfactual=f"its backward alone, on tensors of these shapes, returns {shape_text(misfit.given)}",
     )

@@ -63,7 +63,10 @@ def linear_features(failed: FailedCall) -> Finding | None:
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     common: dict[str, Any] = {
-        "operands": (Operand("input", describe(given)), Operand("weight", shape_text(weight.shape))),
+        "operands": (
+            Operand("input", describe(given)),
+            Operand("weight", shape_text(weight.shape)),
+        ),
         "table": table(failed),
     }
     verdict = f"{path} expects {wanted} features, got {got}"
@@ -83,9 +86,7 @@ def linear_features(failed: FailedCall) -> Finding | None:
         built_for = _built_for(failed, needs) if spot is not None else None
         if built_for is not None:
             spot, patch = built_for, _number_patch(built_for, needs)
-            fix = (
-                f"The layer is built for pictures of {spot.code} px, and these have {needs.had}: make the two the same."
-            )
+            fix = f"The layer is built for pictures of {spot.code} px, and these have {needs.had}: make the two the same."
     return tell(
         failed,
         "shape/linear-features",
@@ -104,18 +105,31 @@ def _operands(failed: FailedCall) -> tuple[torch.Tensor, torch.Tensor, int] | No
     """Input, weight and the size the weight wants."""
     if failed.name == "linear":
         given, weight = failed.argument(0, "input"), failed.argument(1, "weight")
-        if isinstance(given, torch.Tensor) and isinstance(weight, torch.Tensor) and weight.dim() > 0:
+        if (
+            isinstance(given, torch.Tensor)
+            and isinstance(weight, torch.Tensor)
+            and weight.dim() > 0
+        ):
             return given, weight, weight.shape[-1]
     layer = failed.layer
     names = refusing(failed, nn.RNNBase, "check_input")
     given = names.get("input") if names is not None else failed.argument(0, "input")
     if (names is not None and isinstance(layer, nn.RNNBase)) or isinstance(layer, nn.RNNCellBase):
         weight = next(nn.Module.parameters(layer), None)
-        if isinstance(given, torch.Tensor) and isinstance(weight, torch.Tensor) and given.dtype == weight.dtype:
+        if (
+            isinstance(given, torch.Tensor)
+            and isinstance(weight, torch.Tensor)
+            and given.dtype == weight.dtype
+        ):
             return given, weight, int(layer.input_size)
     if failed.name in PRODUCTS - {"einsum", "bilinear", "dot", "baddbmm"}:
         tensors = list(failed.tensors())[-2:]
-        if len(tensors) == 2 and _is_trained(tensors[1]) and tensors[1].dim() == 2 and not _is_trained(tensors[0]):
+        if (
+            len(tensors) == 2
+            and _is_trained(tensors[1])
+            and tensors[1].dim() == 2
+            and not _is_trained(tensors[0])
+        ):
             return tensors[0], tensors[1], tensors[1].shape[0]
     return None
 
@@ -133,11 +147,18 @@ def _moved(failed: FailedCall, given: torch.Tensor, wanted: int) -> Call | None:
     made = origin_call(failed.value(given))
     if made is None or made.name not in EXCHANGES or made.site is None or not made.operands:
         return None
-    return made if wanted in given.shape[:-1] and made.operands[0].shape.count(wanted) == 1 else None
+    return (
+        made if wanted in given.shape[:-1] and made.operands[0].shape.count(wanted) == 1 else None
+    )
 
 
 def _told_moved(
-    failed: FailedCall, moved: Call, given: torch.Tensor, wanted: int, verdict: str, common: dict[str, Any]
+    failed: FailedCall,
+    moved: Call,
+    given: torch.Tensor,
+    wanted: int,
+    verdict: str,
+    common: dict[str, Any],
 ) -> Finding | None:
     assert moved.site is not None
     return tell(
@@ -170,7 +191,9 @@ def _missing_flatten(
     )
 
 
-def _flattened_too_much(failed: FailedCall, trail: Trail, verdict: str, common: dict[str, Any]) -> Finding | None:
+def _flattened_too_much(
+    failed: FailedCall, trail: Trail, verdict: str, common: dict[str, Any]
+) -> Finding | None:
     node = trail.spot.node() if trail.spot is not None else None
     patch = None
     if (
@@ -185,7 +208,9 @@ def _flattened_too_much(failed: FailedCall, trail: Trail, verdict: str, common: 
             and node.func.value.id == "torch"
         )
         given = f"{ast.unparse(node.args[0])}, " if is_function and node.args else ""
-        patch = diff_of(replace_node(trail.spot.filename, node, f"{ast.unparse(node.func)}({given}1)"))
+        patch = diff_of(
+            replace_node(trail.spot.filename, node, f"{ast.unparse(node.func)}({given}1)")
+        )
     return tell(
         failed,
         "shape/linear-features",
@@ -215,18 +240,34 @@ def flatten_patch(spot: Spot | None, start: int) -> str | None:
         return None
     if _is_constructor(node):
         return diff_of(
-            replace_node(spot.filename, node, f"nn.Flatten({'' if start == 1 else start}), {ast.unparse(node)}")
+            replace_node(
+                spot.filename,
+                node,
+                f"nn.Flatten({'' if start == 1 else start}), {ast.unparse(node)}",
+            )
         )
-    if len(node.args) == 1 and isinstance(node.args[0], ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        return diff_of(replace_node(spot.filename, node.args[0], f"{ast.unparse(node.args[0])}.flatten({start})"))
+    if len(node.args) == 1 and isinstance(
+        node.args[0], ast.Name | ast.Attribute | ast.Call | ast.Subscript
+    ):
+        return diff_of(
+            replace_node(
+                spot.filename, node.args[0], f"{ast.unparse(node.args[0])}.flatten({start})"
+            )
+        )
     return None
 
 
 def _is_constructor(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == "nn"
+    return (
+        isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "nn"
+    )
 
 
-def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> tuple[Spot | None, str | None]:
+def _place(
+    failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int
+) -> tuple[Spot | None, str | None]:
     """The layer's constructor, if the size was made inside the model; the trail's end, if the data brought it."""
     weighted = trail.birth is Birth.CALL and trail.op in STRICT
     from_data = trail.birth is Birth.CALL and trail.phase in ("program", "data") and not weighted
@@ -240,7 +281,9 @@ def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> 
         return _creation_of(failed, weight), None
     constructor = Spot.of_site(stack[0])
     spot = argument_origin(stack, 0, _size_name(layer))
-    return spot, _features_patch(constructor, got, _size_name(layer)) if spot == constructor else None
+    return spot, _features_patch(
+        constructor, got, _size_name(layer)
+    ) if spot == constructor else None
 
 
 def _built_for(failed: FailedCall, needs: Fitting) -> Spot | None:
@@ -256,7 +299,11 @@ def _built_for(failed: FailedCall, needs: Fitting) -> Spot | None:
 
 def _number_patch(spot: Spot, needs: Fitting) -> str | None:
     node = spot.node()
-    return diff_of(replace_node(spot.filename, node, str(needs.had))) if isinstance(node, ast.Constant) else None
+    return (
+        diff_of(replace_node(spot.filename, node, str(needs.had)))
+        if isinstance(node, ast.Constant)
+        else None
+    )
 
 
 def _worked_before(failed: FailedCall) -> bool:
@@ -295,9 +342,7 @@ def _story(trail: Trail, got: int) -> str:
 def _fix(trail: Trail, wanted: int, got: int, name: str) -> str:
     if trail.birth is Birth.LAYER or trail.parts:
         return f"Let the layer take what arrives, {name}={got}, or change what comes before it so that {wanted} arrive."
-    return (
-        f"Give the data {wanted} features, or build the layer for {got}; which of the two is meant only you can know."
-    )
+    return f"Give the data {wanted} features, or build the layer for {got}; which of the two is meant only you can know."
 
 
 def _counterfactual(
@@ -307,4 +352,8 @@ def _counterfactual(
     keep = given.shape[:-1] if flatten_from is None else given.shape[:flatten_from]
     floats = {each: torch.float32 for each in failed.call.operands if each.dtype.is_floating_point}
     outcome = try_shapes(failed.call, {value: (*keep, wanted)}, floats)
-    return f"the same call with an input of {shape_text((*keep, wanted))} runs" if outcome.ran else None
+    return (
+        f"the same call with an input of {shape_text((*keep, wanted))} runs"
+        if outcome.ran
+        else None
+    )

@@ -20,7 +20,13 @@ def loop_over_samples(study: Study) -> Finding | None:
     """What was computed for one sample after the other is put together again, and each depends on those before it."""
     for loss, call in study.loss_calls():
         rows = len(call.operands)
-        if call.name not in ("stack", "cat") or call.inner or rows < 3 or not call.outputs or call.site is None:
+        if (
+            call.name not in ("stack", "cat")
+            or call.inner
+            or rows < 3
+            or not call.outputs
+            or call.site is None
+        ):
             continue
         made = call.outputs[0]
         if made.shape[:1] != (rows,) or len(made.shape) < 3 or not made.requires_grad:
@@ -53,11 +59,22 @@ def added_up_over_samples(study: Study) -> Finding | None:
     """`cumprod(..., dim=0)` of samples in no order, each of which has an axis of its own that could be meant."""
     for loss, call in study.loss_calls():
         given = call.operands[0] if call.operands else None
-        if call.name not in CUMULATES or call.inner or given is None or len(given.shape) < 2 or call.site is None:
+        if (
+            call.name not in CUMULATES
+            or call.inner
+            or given is None
+            or len(given.shape) < 2
+            or call.site is None
+        ):
             continue
         axis = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
         others = [place for place, size in enumerate(given.shape) if place and size > 1]
-        if axis not in (0, -len(given.shape)) or given.shape[0] < 3 or not others or not comes_in_no_order(given):
+        if (
+            axis not in (0, -len(given.shape))
+            or given.shape[0] < 3
+            or not others
+            or not comes_in_no_order(given)
+        ):
             continue
         if any(each.name in SORTS for each in study.path(given)) or not is_chain(
             study, given.shape[0], call.results[0]
@@ -89,7 +106,12 @@ def _taken_apart(joined: Call, rows: int) -> Call | None:
     """The nearest tensor of samples, each with steps of its own, that parts of what is joined were taken from."""
     for call in ancestors(joined.outputs[0]):
         given = call.operands[0] if call.operands else None
-        if call.name not in TAKES_APART or given is None or len(given.shape) < 3 or given.shape[0] != rows:
+        if (
+            call.name not in TAKES_APART
+            or given is None
+            or len(given.shape) < 3
+            or given.shape[0] != rows
+        ):
             continue
         is_one = call.outputs and len(call.outputs[0].shape) == len(given.shape) - 1
         if is_one and given.shape[1] > 1 and comes_in_no_order(given):

@@ -14,7 +14,12 @@ from whence.rules.operations import CLASS_LOSSES, ELEMENTWISE, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, rule, study_rule
 from whence.rules.shape.axes import Source, source_of
 from whence.rules.shape.batch import batch_size
-from whence.rules.shape.single_samples import first_argument, loss_runs, taken_without_batch, without_batch
+from whence.rules.shape.single_samples import (
+    first_argument,
+    loss_runs,
+    taken_without_batch,
+    without_batch,
+)
 from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silent
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
@@ -73,7 +78,8 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
         return None
     sides = {"prediction": prediction, "target": target}
     trails = {
-        name: trace(failed.value(each), HasAxis(-each.dim(), each.shape[0]), failed) for name, each in sides.items()
+        name: trace(failed.value(each), HasAxis(-each.dim(), each.shape[0]), failed)
+        for name, each in sides.items()
     }
     guilty = _guilty(failed, sides, trails)
     trail = trails[guilty] if guilty is not None else None
@@ -90,20 +96,31 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
     )
 
 
-def _guilty(failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, Trail]) -> str | None:
+def _guilty(
+    failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, Trail]
+) -> str | None:
     """The side whose rows were made by a call on the way, or do not agree with the batch; None if both look right."""
     batch = batch_size(failed)
     for name, tensor in sides.items():
         other = sides["target" if name == "prediction" else "prediction"]
-        if batch is not None and tensor.shape[0] != batch and other.shape[0] == batch and trails[name].spot is not None:
+        if (
+            batch is not None
+            and tensor.shape[0] != batch
+            and other.shape[0] == batch
+            and trails[name].spot is not None
+        ):
             return name
     earlier = failed.tape.earlier_at(failed.call)
     if earlier is not None and len(earlier.operands) >= 2:
         before = dict(zip(("prediction", "target"), earlier.operands, strict=False))
-        departed = [name for name, tensor in sides.items() if before[name].shape[:1] != tensor.shape[:1]]
+        departed = [
+            name for name, tensor in sides.items() if before[name].shape[:1] != tensor.shape[:1]
+        ]
         if len(departed) == 1 and trails[departed[0]].spot is not None:
             return departed[0]
-    changed = [name for name, trail in trails.items() if trail.birth is Birth.CALL and not _creates(trail)]
+    changed = [
+        name for name, trail in trails.items() if trail.birth is Birth.CALL and not _creates(trail)
+    ]
     return changed[0] if len(changed) == 1 else None
 
 
@@ -131,11 +148,15 @@ def _creates(trail: Trail) -> bool:
 
 def _births(trails: dict[str, Trail]) -> tuple[Hop, ...]:
     return tuple(
-        trail.spot.hop(f"the {name}'s rows are made here") for name, trail in trails.items() if trail.spot is not None
+        trail.spot.hop(f"the {name}'s rows are made here")
+        for name, trail in trails.items()
+        if trail.spot is not None
     )
 
 
-def _why(failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, Trail], guilty: str | None) -> str:
+def _why(
+    failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, Trail], guilty: str | None
+) -> str:
     batch = batch_size(failed)
     if guilty is None:
         places = " and ".join(
@@ -143,7 +164,9 @@ def _why(failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, T
             for name, trail in trails.items()
             if trail.spot is not None
         )
-        return f"Every prediction needs its target. {places[:1].upper()}{places[1:]}.".replace(" .", "")
+        return f"Every prediction needs its target. {places[:1].upper()}{places[1:]}.".replace(
+            " .", ""
+        )
     made = trails[guilty]
     where = f"{made.spot.file}:{made.spot.line}" if made.spot is not None else "an unknown place"
     delivered = f" The loader delivered {batch} samples." if batch is not None else ""
@@ -156,7 +179,9 @@ def _fix(guilty: str | None) -> str:
     return f"Keep the number of rows of the {guilty} at that line: the first axis belongs to the samples."
 
 
-def _with_equal_rows(failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor) -> str | None:
+def _with_equal_rows(
+    failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor
+) -> str | None:
     rows = min(prediction.shape[0], target.shape[0])
 
     def mend(each: torch.Tensor) -> torch.Tensor:
@@ -199,7 +224,10 @@ def class_axis(failed: FailedCall) -> Finding | None:
 
 
 def _extra_axis(
-    failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor, operands: tuple[Operand, ...]
+    failed: FailedCall,
+    prediction: torch.Tensor,
+    target: torch.Tensor,
+    operands: tuple[Operand, ...],
 ) -> Finding | None:
     if target.shape[1] == 1:
         trail = trace(failed.value(target), HasAxis(1 - target.dim(), 1), failed)
@@ -211,7 +239,10 @@ def _extra_axis(
     elif target.shape == prediction.shape:
         trail = trace(failed.value(target), HasAxis(1 - target.dim(), target.shape[1]), failed)
         mended = target.long().argmax(1)
-        how, fix = "argmax(1)", "Give class numbers instead of one-hot rows, argmax(1), or make the one-hot rows float."
+        how, fix = (
+            "argmax(1)",
+            "Give class numbers instead of one-hot rows, argmax(1), or make the one-hot rows float.",
+        )
     else:
         return None
     return tell(
@@ -223,7 +254,9 @@ def _extra_axis(
         f"{shape_text((prediction.shape[0], *prediction.shape[2:]))}.",
         fix=fix,
         operands=operands,
-        counterfactual=loss_runs(failed, prediction, prediction, target, mended, f"the target's {how}"),
+        counterfactual=loss_runs(
+            failed, prediction, prediction, target, mended, f"the target's {how}"
+        ),
         patch=_without_unsqueeze(trail.spot)
         if trail.birth is not Birth.UNKNOWN and target.shape != prediction.shape
         else None,
@@ -231,7 +264,10 @@ def _extra_axis(
 
 
 def _classes_last(
-    failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor, operands: tuple[Operand, ...]
+    failed: FailedCall,
+    prediction: torch.Tensor,
+    target: torch.Tensor,
+    operands: tuple[Operand, ...],
 ) -> Finding | None:
     moved = prediction.movedim(-1, 1)
     proof = loss_runs(failed, prediction, moved, target, target, "the classes moved to axis 1")
@@ -259,7 +295,9 @@ def _without_unsqueeze(spot: Spot | None) -> str | None:
         return None
     if node.func.attr != "unsqueeze":
         return None
-    return diff_of(replace_node(spot.filename, node, in_parentheses(spot.filename, node.func.value)))
+    return diff_of(
+        replace_node(spot.filename, node, in_parentheses(spot.filename, node.func.value))
+    )
 
 
 @rule("shape/target")
@@ -283,7 +321,11 @@ def target_shape(failed: FailedCall) -> Finding | None:
     if operands is None or failed.name not in SAME_SHAPE_LOSSES:
         return None
     prediction, target = operands
-    if prediction.shape == target.shape or not prediction.dim() or prediction.shape[:1] != target.shape[:1]:
+    if (
+        prediction.shape == target.shape
+        or not prediction.dim()
+        or prediction.shape[:1] != target.shape[:1]
+    ):
         return None
     earlier = failed.tape.earlier_like(failed.call)
     if (
@@ -292,12 +334,21 @@ def target_shape(failed: FailedCall) -> Finding | None:
         and len(earlier.operands[1].shape) != target.dim() == prediction.dim() - 1
     ):
         return _departed_target(failed, prediction, target, earlier)
-    if prediction.shape[:-1] == target.shape[:-1] and 1 not in (prediction.shape[-1], target.shape[-1]):
+    if prediction.shape[:-1] == target.shape[:-1] and 1 not in (
+        prediction.shape[-1],
+        target.shape[-1],
+    ):
         return _other_size(failed, prediction, target)
     spot = Spot.of_site(failed.site) if failed.site is not None else None
     extra = _single_axis(prediction, target)
     lacks_axis = target.dim() == prediction.dim() + 1 and target.shape[-1] == 1
-    new = prediction.squeeze(extra) if extra is not None else prediction.unsqueeze(-1) if lacks_axis else prediction
+    new = (
+        prediction.squeeze(extra)
+        if extra is not None
+        else prediction.unsqueeze(-1)
+        if lacks_axis
+        else prediction
+    )
     how = f".squeeze({extra})" if extra is not None else ".unsqueeze(-1)" if lacks_axis else ""
     return tell(
         failed,
@@ -310,7 +361,9 @@ def target_shape(failed: FailedCall) -> Finding | None:
         else "Give prediction and target the same shape.",
         patch=first_argument(spot, how) if how else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
-        counterfactual=loss_runs(failed, prediction, new, target, target, f"prediction{how}") if how else None,
+        counterfactual=loss_runs(failed, prediction, new, target, target, f"prediction{how}")
+        if how
+        else None,
     )
 
 
@@ -322,11 +375,18 @@ def _single_axis(prediction: torch.Tensor, target: torch.Tensor) -> int | None:
         return -1
     axes = range(1, prediction.dim())
     return next(
-        (each for each in axes if prediction.shape[each] == 1 and prediction.squeeze(each).shape == target.shape), None
+        (
+            each
+            for each in axes
+            if prediction.shape[each] == 1 and prediction.squeeze(each).shape == target.shape
+        ),
+        None,
     )
 
 
-def _other_size(failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor) -> Finding | None:
+def _other_size(
+    failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor
+) -> Finding | None:
     """A layer makes another number of outputs than the targets have."""
     made, wanted = prediction.shape[-1], target.shape[-1]
     trail = trace(failed.value(prediction), HasAxis(-1, made), failed)
@@ -336,9 +396,15 @@ def _other_size(failed: FailedCall, prediction: torch.Tensor, target: torch.Tens
         "shape/target",
         verdict=f"{failed.name} got {made} outputs for each sample and {wanted} targets",
         trail=trail if layer else None,
-        spot=trail.counted if layer else Spot.of_site(failed.site) if failed.site is not None else None,
+        spot=trail.counted
+        if layer
+        else Spot.of_site(failed.site)
+        if failed.site is not None
+        else None,
         why=f"The prediction is {shape_text(prediction.shape)}, the target {shape_text(target.shape)}: this loss compares them one by one.",
-        fix=f"Give the last layer {wanted} outputs, if the targets are right." if layer else "Give both the same size.",
+        fix=f"Give the last layer {wanted} outputs, if the targets are right."
+        if layer
+        else "Give both the same size.",
         patch=_more(trail.counted, wanted - made) if layer and wanted > made else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
     )
@@ -348,7 +414,11 @@ def _more(counted: Spot | None, more: int) -> str | None:
     """As many as were counted, and these."""
     node = counted.node() if counted is not None else None
     node = node.value if isinstance(node, ast.Assign) else node
-    return diff_of(insert_after(counted.filename, node, f" + {more}")) if counted is not None and node else None
+    return (
+        diff_of(insert_after(counted.filename, node, f" + {more}"))
+        if counted is not None and node
+        else None
+    )
 
 
 def _departed_target(
@@ -366,7 +436,12 @@ def _departed_target(
         fix="Make these targets as the others are made.",
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=loss_runs(
-            failed, prediction, prediction, target, target.unsqueeze(-1), "the target's axis put back"
+            failed,
+            prediction,
+            prediction,
+            target,
+            target.unsqueeze(-1),
+            "the target's axis put back",
         ),
     )
 
@@ -376,7 +451,12 @@ def silent_class_axis(study: Study) -> Finding | None:
     """The classes are at the last axis, which is as long as axis 1: nothing raises, and the loss reads time as classes."""
     for loss, call in study.loss_calls():
         given = next(iter(call.operands), None)
-        if call.name not in CLASS_LOSSES or given is None or len(given.shape) < 3 or call.site is None:
+        if (
+            call.name not in CLASS_LOSSES
+            or given is None
+            or len(given.shape) < 3
+            or call.site is None
+        ):
             continue
         if given.shape[1] != given.shape[-1] or source_of(given, -1)[0] is not Source.WEIGHT:
             continue
@@ -393,7 +473,9 @@ def silent_class_axis(study: Study) -> Finding | None:
             what="both axes have the same size, so nothing raises: the loss compares the wrong numbers",
             why=f"The size of the last axis is that of a layer's output, the classes; axis 1 comes with the input, and {call.name} takes it for the classes.",
             fix="Move the classes to axis 1 (`.transpose(1, 2)`), or flatten both: `logits.flatten(0, 1), target.flatten()`.",
-            patch=first_argument(Spot.of_site(call.site), ".transpose(1, 2)") if len(given.shape) == 3 else None,
+            patch=first_argument(Spot.of_site(call.site), ".transpose(1, 2)")
+            if len(given.shape) == 3
+            else None,
             operands=(Operand("prediction", describe(given)),),
         )
     return None

@@ -22,7 +22,11 @@ def mapped(failed: FailedCall) -> Finding | None:
         return None
     names = variables(frames[0])
     pairs = zip(names.get("flat_args", ()), names.get("flat_in_dims", ()), strict=False)
-    given = [(each, axis) for each, axis in pairs if isinstance(each, torch.Tensor) and isinstance(axis, int)]
+    given = [
+        (each, axis)
+        for each, axis in pairs
+        if isinstance(each, torch.Tensor) and isinstance(axis, int)
+    ]
     sizes = Counter(each.shape[axis] for each, axis in given)
     if len(sizes) < 2:
         return None

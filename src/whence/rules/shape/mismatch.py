@@ -135,7 +135,9 @@ def mismatch(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    told = broken_shape(failed) or asserted_size(failed) or mapped(failed) or of_distribution(failed)
+    told = (
+        broken_shape(failed) or asserted_size(failed) or mapped(failed) or of_distribution(failed)
+    )
     if told is not None or (told := _not_in_order(failed)) is not None:
         return told
     if not _shapes_alone(failed):
@@ -181,7 +183,9 @@ def _indexed_number(failed: FailedCall) -> Finding | None:
 
 
 def _operands(failed: FailedCall) -> tuple[Operand, ...]:
-    return tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors()))
+    return tuple(
+        Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())
+    )
 
 
 def _shapes_alone(failed: FailedCall) -> bool:
@@ -198,14 +202,21 @@ def _shapes_alone(failed: FailedCall) -> bool:
         if each.dtype.is_floating_point or (strict and each.dtype != torch.bool)
     }
     # A rate that is Inf, or a complex one, is refused with any shape.
-    call = replace(call, args=map_leaves(_ordinary, call.args), kwargs=map_leaves(_ordinary, call.kwargs))
+    call = replace(
+        call, args=map_leaves(_ordinary, call.args), kwargs=map_leaves(_ordinary, call.kwargs)
+    )
     refusal = try_shapes(call, dtypes=floats).exception
-    return isinstance(refusal, ABOUT_SIZES) and not isinstance(refusal, CannotTry | NotImplementedError)
+    return isinstance(refusal, ABOUT_SIZES) and not isinstance(
+        refusal, CannotTry | NotImplementedError
+    )
 
 
 def _ordinary(thing: Any) -> Any:
     return (
-        1.0 if isinstance(thing, float | complex) and not (isinstance(thing, float) and math.isfinite(thing)) else thing
+        1.0
+        if isinstance(thing, float | complex)
+        and not (isinstance(thing, float) and math.isfinite(thing))
+        else thing
     )
 
 
@@ -222,10 +233,14 @@ def _change(failed: FailedCall) -> Change | None:
 def _kept(failed: FailedCall, change: Change) -> Call | None:
     """The call of an earlier forward pass whose result is used again, and has the size that the other operand had then."""
     earlier = failed.tape.earlier_at(failed.call)
-    for before, value in zip(earlier.operands, failed.call.operands, strict=True) if earlier is not None else ():
+    for before, value in (
+        zip(earlier.operands, failed.call.operands, strict=True) if earlier is not None else ()
+    ):
         if value is change.value or value.requires_grad or value.shape != before.shape:
             continue
-        made = [call for call in _made_by(before, change.axis) if call in _made_by(value, change.axis)]
+        made = [
+            call for call in _made_by(before, change.axis) if call in _made_by(value, change.axis)
+        ]
         if made and made[0].phase == "forward" and made[0].step < failed.call.step:
             return made[0]
     return None
@@ -266,11 +281,18 @@ def _bare_weight(failed: FailedCall) -> Trail | None:
     """Where a parameter that a module of the program's keeps itself was made, if one takes part."""
     weight = weight_of(failed)
     values = (
-        [failed.value(weight)] if weight is not None else [each for each in failed.call.operands if each.requires_grad]
+        [failed.value(weight)]
+        if weight is not None
+        else [each for each in failed.call.operands if each.requires_grad]
     )
     for value in values:
         trail = trace(value, HasAxis(-1, value.shape[-1]), failed) if value.shape else None
-        if trail is not None and trail.birth is Birth.LAYER and trail.op is None and trail.spot is not None:
+        if (
+            trail is not None
+            and trail.birth is Birth.LAYER
+            and trail.op is None
+            and trail.spot is not None
+        ):
             return trail
     return None
 
@@ -294,7 +316,11 @@ def _not_in_order(failed: FailedCall) -> Finding | None:
     is_exchange = crossed_axis(before, after) is not None
     moved = _out_of_order(failed.value(given))
     node = failed.site.node() if failed.site is not None else None
-    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "view"
+    is_method = (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "view"
+    )
     return tell(
         failed,
         "shape/mismatch",
@@ -311,10 +337,15 @@ def _not_in_order(failed: FailedCall) -> Finding | None:
         if is_exchange and failed.site is not None
         else diff_of(
             replace_node(
-                failed.site.filename, node.func, f"{in_parentheses(failed.site.filename, node.func.value)}.reshape"
+                failed.site.filename,
+                node.func,
+                f"{in_parentheses(failed.site.filename, node.func.value)}.reshape",
             )
         )
-        if is_method and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and failed.site is not None
+        if is_method
+        and isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and failed.site is not None
         else None,
         operands=_operands(failed),
         counterfactual="the same view of a contiguous copy runs",
@@ -323,4 +354,8 @@ def _not_in_order(failed: FailedCall) -> Finding | None:
 
 def _out_of_order(value: Value) -> Call | None:
     """The call that gave a part, or another order, of something that lay in order."""
-    return value.call if value.call is not None and value.call.name not in ("view", "contiguous") else None
+    return (
+        value.call
+        if value.call is not None and value.call.name not in ("view", "contiguous")
+        else None
+    )

@@ -25,7 +25,11 @@ MOST_NAMES = 8
 
 def missing_key(failed: FailedCall) -> Finding | None:
     """`holder[key]`, where what was meant is told by the other dicts in sight, and by names that are spelled nearly so."""
-    if failed.name != "getitem" or len(failed.args) != 2 or not isinstance(failed.exception, KeyError):
+    if (
+        failed.name != "getitem"
+        or len(failed.args) != 2
+        or not isinstance(failed.exception, KeyError)
+    ):
         return None
     holder, key = failed.args
     if not isinstance(holder, dict) or not isinstance(key, str) or dict.__contains__(holder, key):
@@ -69,10 +73,15 @@ def _others_with(failed: FailedCall, holder: Any, key: str) -> list[str]:
     return [
         name
         for name, each in seen.items()
-        if isinstance(each, dict) and each is not holder and not name.startswith("_") and dict.__contains__(each, key)
+        if isinstance(each, dict)
+        and each is not holder
+        and not name.startswith("_")
+        and dict.__contains__(each, key)
     ]
 
 
 def _some(names: list[str]) -> str:
     shown = ", ".join(map(repr, names[:MOST_NAMES]))
-    return (shown or "no names at all") + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    return (shown or "no names at all") + (
+        f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    )

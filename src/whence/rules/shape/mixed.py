@@ -23,11 +23,22 @@ from whence.tape.tape import Call, Value
 def samples_mixed(study: Study) -> Finding | None:
     """Samples stand on another axis than the first, and as many rows are made that are none."""
     for loss, call in study.loss_calls():
-        if call.name not in RESHAPES or call.inner or call.site is None or not is_written(call) or not call.outputs:
+        if (
+            call.name not in RESHAPES
+            or call.inner
+            or call.site is None
+            or not is_written(call)
+            or not call.outputs
+        ):
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         rows = after[0] if after else 0
-        if rows < 2 or before[:1] == (rows,) or before[1:2] != (rows,) or not call.outputs[0].requires_grad:
+        if (
+            rows < 2
+            or before[:1] == (rows,)
+            or before[1:2] != (rows,)
+            or not call.outputs[0].requires_grad
+        ):
             continue
         source = _source(study, call.operands[0], rows)
         others = _others(study, call, source) if source is not None else None
@@ -57,7 +68,13 @@ def samples_mixed(study: Study) -> Finding | None:
 def joined_samples_mixed(study: Study) -> Finding | None:
     """Samples were joined one below the other, nine nodes each, and (288, 16) -> (9, 32, 16) is to take them apart again."""
     for loss, call in study.loss_calls():
-        if call.name not in RESHAPES or call.inner or call.site is None or not is_written(call) or not call.outputs:
+        if (
+            call.name not in RESHAPES
+            or call.inner
+            or call.site is None
+            or not is_written(call)
+            or not call.outputs
+        ):
             continue
         given, made = call.operands[0], call.outputs[0]
         if (
@@ -73,7 +90,11 @@ def joined_samples_mixed(study: Study) -> Finding | None:
         rows = end.shape[0]
         last = [[rows - 1], [0]]
         found = places_of(study, rows, end)
-        if not found or found == last or places_of(study, rows, end, partial(_taken_apart, call)) != last:
+        if (
+            not found
+            or found == last
+            or places_of(study, rows, end, partial(_taken_apart, call)) != last
+        ):
             continue
         others = found[0]
         return tell_silent(
@@ -101,7 +122,12 @@ def _compared(study: Study, loss: Loss, sizes: tuple[int, ...]) -> Value | None:
     batches = {len(batch.indices) for batch, _ in study.now.deliveries if batch.indices is not None}
     for call in reversed(study.path(loss.value)):
         learnt = next((each for each in call.operands[:2] if each.requires_grad), None)
-        if call.name in LOSSES | DISTANCES and learnt is not None and learnt.shape[:1] and not call.inner:
+        if (
+            call.name in LOSSES | DISTANCES
+            and learnt is not None
+            and learnt.shape[:1]
+            and not call.inner
+        ):
             return learnt if learnt.shape[0] in batches.intersection(sizes) else None
     return None
 
@@ -118,12 +144,19 @@ def _taken_apart(reshape: Call, call: Call, run: Run) -> None:
 def _source(study: Study, value: Value, rows: int) -> Value | None:
     """The samples themselves, one after the other, or what was looked up for them."""
     for call in study.path(value):
-        data = [each for each in call.operands if not each.requires_grad and each.shape[:1] == (rows,)]
+        data = [
+            each for each in call.operands if not each.requires_grad and each.shape[:1] == (rows,)
+        ]
         known = next((each for each in data if first_is_batch(each)), None)
         made = call.outputs[0] if call.outputs else None
         if known is not None and known.dtype.is_floating_point:
             return known
-        if known is not None and made is not None and made.requires_grad and made.shape[:1] == (rows,):
+        if (
+            known is not None
+            and made is not None
+            and made.requires_grad
+            and made.shape[:1] == (rows,)
+        ):
             return made
     return None
 
@@ -136,7 +169,11 @@ def _others(study: Study, call: Call, source: Value) -> list[int] | None:
         return None
     last = made.shape[0] - 1
     after = _samples(run, made, {0: last}, source)
-    return after if after not in ([last], []) and _samples(run, given, {1: last}, source) == [last] else None
+    return (
+        after
+        if after not in ([last], []) and _samples(run, given, {1: last}, source) == [last]
+        else None
+    )
 
 
 def _samples(run: Run, value: Value, place: dict[int, int], source: Value) -> list[int]:

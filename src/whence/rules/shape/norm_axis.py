@@ -33,14 +33,23 @@ def norm_axis(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         axis = AXES.get(call.name)
         given = next(iter(call.operands), None)
-        if axis is None or given is None or len(given.shape) < 3 or len(call.operands) < 2 or not _is_for_one(call):
+        if (
+            axis is None
+            or given is None
+            or len(given.shape) < 3
+            or len(call.operands) < 2
+            or not _is_for_one(call)
+        ):
             continue
         axis %= len(given.shape)
         found = _made_elsewhere(study, call, axis) or _taken_elsewhere(study, call, axis)
         if found is None:
             continue
         elsewhere, what = found
-        spot, swapped = place_of(call, study), f"transpose({min(axis, elsewhere)}, {max(axis, elsewhere)})"
+        spot, swapped = (
+            place_of(call, study),
+            f"transpose({min(axis, elsewhere)}, {max(axis, elsewhere)})",
+        )
         kind = {"batch_norm": "batch normalisation", "group_norm": "group normalisation"}.get(
             call.name, "layer normalisation"
         )
@@ -58,7 +67,9 @@ def norm_axis(study: Study) -> Finding | None:
             why="Batch and group normalisation count features at axis 1, layer normalisation at the last. Both axes have the same size here, "
             "so that nothing raises.",
             fix=f"Transpose before and after: norm(x.{swapped}).{swapped}; "
-            + ("or use a norm that counts features at axis 1." if axis > 1 else "or use LayerNorm."),
+            + (
+                "or use a norm that counts features at axis 1." if axis > 1 else "or use LayerNorm."
+            ),
             patch=_transposed(call.site, swapped),
         )
     return normalised_over_samples(study)
@@ -70,7 +81,9 @@ def _transposed(site: Site | None, swapped: str) -> str | None:
         return None
     inside = f"{in_parentheses(site.filename, node.args[0])}.{swapped}"
     return diff_of(
-        replace_node(site.filename, node, f"{text_of(site.filename, node.func)}({inside}).{swapped}"),
+        replace_node(
+            site.filename, node, f"{text_of(site.filename, node.func)}({inside}).{swapped}"
+        ),
     )
 
 
@@ -105,7 +118,11 @@ def _taken_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | N
         return None
     reached = {id(each) for each in norm.outputs}
     for call in study.calls:
-        if call.number <= norm.number or call.inner or not any(id(each) in reached for each in call.operands[:1]):
+        if (
+            call.number <= norm.number
+            or call.inner
+            or not any(id(each) in reached for each in call.operands[:1])
+        ):
             continue
         if call.name in READERS:
             names = _names_of_size(study, norm, SIZES) & _names_of_size(study, call, INPUTS)
@@ -121,7 +138,11 @@ def _taken_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | N
 
 def _like(given: Value, axis: int) -> list[int]:
     """Other axes of the same size, but for the samples."""
-    return [each for each in range(1, len(given.shape)) if each != axis and given.shape[each] == given.shape[axis]]
+    return [
+        each
+        for each in range(1, len(given.shape))
+        if each != axis and given.shape[each] == given.shape[axis]
+    ]
 
 
 def _is_meant(study: Study, norm: Call, maker: Call) -> bool:
@@ -133,4 +154,8 @@ def _is_meant(study: Study, norm: Call, maker: Call) -> bool:
 def _names_of_size(study: Study, call: Call, places: dict[str, int]) -> set[str]:
     layer = study.layer_of(call)
     name = next((each for each in places if layer is not None and each in vars(layer)), None)
-    return argument_names(study.modules.built_at(layer), places[name], name) if layer is not None and name else set()
+    return (
+        argument_names(study.modules.built_at(layer), places[name], name)
+        if layer is not None and name
+        else set()
+    )

@@ -42,16 +42,32 @@ def single_value_norm(failed: FailedCall) -> Finding | None:
         None until a call raises.
     """
     given = failed.argument(0, "input")
-    if failed.name not in ("batch_norm", "instance_norm") or not isinstance(given, torch.Tensor) or given.dim() < 2:
+    if (
+        failed.name not in ("batch_norm", "instance_norm")
+        or not isinstance(given, torch.Tensor)
+        or given.dim() < 2
+    ):
         return None
-    per_channel = given.numel() // max(given.shape[1], 1) if failed.name == "batch_norm" else given[0, 0].numel()
+    per_channel = (
+        given.numel() // max(given.shape[1], 1)
+        if failed.name == "batch_norm"
+        else given[0, 0].numel()
+    )
     if per_channel != 1:
         return None
     current = failed.loaders.current
     leftover = failed.name == "batch_norm" and current is not None and batch_size(failed) == 1
-    trail = None if leftover else trace(failed.value(given), HasAxis(-given.dim(), given.shape[0]), failed)
+    trail = (
+        None
+        if leftover
+        else trace(failed.value(given), HasAxis(-given.dim(), given.shape[0]), failed)
+    )
     own = _batches_made(current.info.batch_sampler()) if leftover and current is not None else None
-    built = Spot.of_site(current.info.stack[0]) if leftover and current is not None and current.info.stack else None
+    built = (
+        Spot.of_site(current.info.stack[0])
+        if leftover and current is not None and current.info.stack
+        else None
+    )
     spot = own or built
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
@@ -79,7 +95,11 @@ def _batches_made(sampler: object) -> Spot | None:
     method, filename = method_of(type(sampler), "__iter__")
     nodes = list(ast.walk(method)) if method is not None else []
     given = [each for each in nodes if isinstance(each, ast.Yield)]
-    listed = [each for each in nodes if isinstance(each, ast.Call) and last_name(each.func) == "append" and each.args]
+    listed = [
+        each
+        for each in nodes
+        if isinstance(each, ast.Call) and last_name(each.func) == "append" and each.args
+    ]
     last = max(given or listed, key=lambda each: each.lineno, default=None)
     return Spot.of_node(filename, last) if last is not None else None
 

@@ -29,7 +29,9 @@ def permuted(site: Site, before: Shape, after: Shape) -> str | None:
         text = f"{given}.{_moving(order)}.reshape({', '.join(sizes)})"
     elif (order := _order(after, before)) is not None:
         back = tuple(order.index(axis) for axis in range(len(order)))
-        text = f"{given}.{node.func.attr}({', '.join(sizes[axis] for axis in order)}).{_moving(back)}"
+        text = (
+            f"{given}.{node.func.attr}({', '.join(sizes[axis] for axis in order)}).{_moving(back)}"
+        )
     else:
         return None
     return diff_of(replace_node(filename, node, text))
@@ -60,7 +62,11 @@ def _order(axes: Shape, joined: Shape) -> tuple[int, ...] | None:
     if len(axes) > MOST_AXES or len(axes) < len(joined) or 1 in axes:
         return None
     own = tuple(range(len(axes)))
-    found = [each for each in permutations(own) if each != own and _joins([axes[axis] for axis in each], joined)]
+    found = [
+        each
+        for each in permutations(own)
+        if each != own and _joins([axes[axis] for axis in each], joined)
+    ]
     nearest = min(map(_crossings, found), default=0)
     best = [each for each in found if _crossings(each) == nearest]
     return best[0] if len(best) == 1 else None
@@ -69,7 +75,10 @@ def _order(axes: Shape, joined: Shape) -> tuple[int, ...] | None:
 def _joins(axes: list[int], joined: Shape) -> bool:
     place = 0
     for size in joined:
-        end = next((end for end in range(place + 1, len(axes) + 1) if math.prod(axes[place:end]) == size), None)
+        end = next(
+            (end for end in range(place + 1, len(axes) + 1) if math.prod(axes[place:end]) == size),
+            None,
+        )
         if end is None:
             return False
         place = end

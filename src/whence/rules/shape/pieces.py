@@ -21,14 +21,24 @@ PASSES = NORMS | {"contiguous", "dropout", "to", "float"}
 def pieces_across_rows(study: Study) -> Finding | None:
     """(8, 3, 24, 24) -> (8, 16, 108) for patches of 6 by 6: each row of it is four and a half rows of the picture."""
     for loss, call in study.loss_calls():
-        if call.name not in RESHAPES or call.inner or call.site is None or not is_written(call) or not call.operands:
+        if (
+            call.name not in RESHAPES
+            or call.inner
+            or call.site is None
+            or not is_written(call)
+            or not call.operands
+        ):
             continue
         given, made = call.operands[0], call.outputs[0]
         before, after = given.shape, made.shape
         if given.requires_grad or len(before) != 4 or len(after) != 3 or before[0] != after[0]:
             continue
         side = _side(before[1:], after[1:])
-        if side is None or _are_nested(before[1:], after[1:]) or not _is_read_as_features(study, made):
+        if (
+            side is None
+            or _are_nested(before[1:], after[1:])
+            or not _is_read_as_features(study, made)
+        ):
             continue
         return tell_silent(
             study,

@@ -42,14 +42,22 @@ class Given:
     @property
     def time(self) -> int | None:
         """None where the input is packed: each sample has its own."""
-        return self.input.shape[1 if self.layer.batch_first else 0] if self.input.dim() == 3 else None
+        return (
+            self.input.shape[1 if self.layer.batch_first else 0] if self.input.dim() == 3 else None
+        )
 
 
 def _state(failed: FailedCall) -> Given | None:
     names = refusing(failed, nn.RNNBase, "check_hidden_size")
     given = failed.argument(0, "input")
-    state, expected = (names.get("hx"), names.get("expected_hidden_size")) if names is not None else (None, None)
-    if not isinstance(given, torch.Tensor) or not isinstance(state, torch.Tensor) or not isinstance(expected, tuple):
+    state, expected = (
+        (names.get("hx"), names.get("expected_hidden_size")) if names is not None else (None, None)
+    )
+    if (
+        not isinstance(given, torch.Tensor)
+        or not isinstance(state, torch.Tensor)
+        or not isinstance(expected, tuple)
+    ):
         return None
     return (
         Given(failed.layer, given, state, expected)
@@ -80,7 +88,11 @@ def hidden_state(failed: FailedCall) -> Finding | None:
     if found is None:
         return None
     layer, given, state, batch = found.layer, found.input, found.state, found.batch
-    if state.shape[1] == batch or tuple(state.shape) == (batch, found.expected[0], found.expected[2]):
+    if state.shape[1] == batch or tuple(state.shape) == (
+        batch,
+        found.expected[0],
+        found.expected[2],
+    ):
         return _other_axes(failed, found)
     if state.shape[1] == found.time and not _is_time_first(failed, layer, given):
         return None
@@ -93,7 +105,11 @@ def hidden_state(failed: FailedCall) -> Finding | None:
         "shape/hidden-state",
         verdict=f"the hidden state of {path} is for a batch of {state.shape[1]}, the input has {batch}",
         trail=trail,
-        spot=_where_passed(failed) if carried else _where_sized(made, trail) if has_worked(failed) else None,
+        spot=_where_passed(failed)
+        if carried
+        else _where_sized(made, trail)
+        if has_worked(failed)
+        else None,
         why=f"{layer_text(layer, path)} keeps one state per sample. {_what_changed(failed, batch)}".rstrip(),
         fix="Size the state from the input (x.size(0)) where it is made, or pass none and let the layer begin with zeros.",
         operands=(Operand("input", describe(given)), Operand("state", describe(state))),
@@ -110,18 +126,22 @@ def _other_axes(failed: FailedCall, found: Given) -> Finding | None:
     both = " with two directions" if layer.bidirectional else ""
     if state.shape[1] != found.batch:
         trail, what = None, "has the batch in front"
-        why = f"A state is (layers, batch, size), also with batch_first: here {shape_text(expected)}."
+        why = (
+            f"A state is (layers, batch, size), also with batch_first: here {shape_text(expected)}."
+        )
         fix = f"Put the layers in front: {shape_text(expected)}."
     elif state.shape[0] != expected[0]:
         trail = trace(failed.value(state), HasAxis(-3, state.shape[0]), failed)
         what = f"is for {_layers(state.shape[0])}, it keeps {expected[0]}"
-        why = (
-            f"{layer_text(layer, path)} keeps a state for each layer and direction: {_layers(layer.num_layers)}{both}."
-        )
+        why = f"{layer_text(layer, path)} keeps a state for each layer and direction: {_layers(layer.num_layers)}{both}."
         fix = f"Make it for {expected[0]} (num_layers{' * 2' if both else ''}), or pass none and let the layer begin with zeros."
     else:
         # A tensor that is made anew says its size itself, whatever else has the same.
-        trail = trace(failed.value(state), HasAxis(-1, state.shape[2]), failed) if made and made.operands else None
+        trail = (
+            trace(failed.value(state), HasAxis(-1, state.shape[2]), failed)
+            if made and made.operands
+            else None
+        )
         what = f"has {state.shape[2]} numbers for each sample, it keeps {expected[2]}"
         why = f"{layer_text(layer, path)} has {expected[2]} units, and its state as many numbers."
         fix = f"Make it of {expected[2]} numbers, the layer's hidden_size."

@@ -72,7 +72,9 @@ def reshape_as_permute(study: Study) -> Finding | None:
             study,
             "shape/reshape-as-permute",
             spot=_in_numpy(study, call, crossed) if is_array else Spot.of_site(call.site),
-            symptom=Spot.of_site(study.losses[0].call.site) if study.losses[0].call.site is not None else None,
+            symptom=Spot.of_site(study.losses[0].call.site)
+            if study.losses[0].call.site is not None
+            else None,
             call=call,
             step=study.step,
             severity=Severity.WARNING,
@@ -89,7 +91,12 @@ def reshape_as_permute(study: Study) -> Finding | None:
             if straddling is None
             else moved_first(call.site, "permute(0, 2, 3, 1)"),
         )
-    return samples_mixed(study) or joined_samples_mixed(study) or pieces_across_rows(study) or _before_training(study)
+    return (
+        samples_mixed(study)
+        or joined_samples_mixed(study)
+        or pieces_across_rows(study)
+        or _before_training(study)
+    )
 
 
 def _before_training(study: Study) -> Finding | None:
@@ -97,18 +104,30 @@ def _before_training(study: Study) -> Finding | None:
     if study.asked & {RULE} or not study.losses:
         return None
     study.asked.add(RULE)
-    known = {(each.site.filename, each.site.f_lineno) for each in study.tape.calls if each.site is not None}
-    wanted = [(file, each) for file, each in reshapes_of_program() if not known & set(_lines(file, each))]
+    known = {
+        (each.site.filename, each.site.f_lineno)
+        for each in study.tape.calls
+        if each.site is not None
+    }
+    wanted = [
+        (file, each) for file, each in reshapes_of_program() if not known & set(_lines(file, each))
+    ]
     try:
         found = (
-            run_in_child(lambda: seen_before(wanted, study.frames).reshapes, PATIENCE, need=Need.PREPARATION)
+            run_in_child(
+                lambda: seen_before(wanted, study.frames).reshapes, PATIENCE, need=Need.PREPARATION
+            )
             if wanted
             else []
         )
     except NotPossible:
         return None
     given = {_sizes(each.shape[1:]) for each in _given(study)}
-    used = [each for each in found if any(size and size == _sizes(each.after)[-len(size) :] for size in given)]
+    used = [
+        each
+        for each in found
+        if any(size and size == _sizes(each.after)[-len(size) :] for size in given)
+    ]
     return _tell_of_arrays(study, used, spot_at(study.losses[0].call.site))
 
 
@@ -133,17 +152,27 @@ def reshaped_in_samples(audit: Audit) -> Finding | None:
     """In numpy, where a sample is made, in this process or in workers."""
     for entry in audit.batches.trained() if RULE not in audit.told else ():
         habits = audit.habits_of(entry)
-        found = _tell_of_arrays(audit, habits.reshapes, entry.info.built) if habits is not None else None
+        found = (
+            _tell_of_arrays(audit, habits.reshapes, entry.info.built)
+            if habits is not None
+            else None
+        )
         if found is not None:
             return found
     return None
 
 
-def _tell_of_arrays(facts: Study | Audit, reshapes: list[Reshape], symptom: Spot | None) -> Finding | None:
+def _tell_of_arrays(
+    facts: Study | Audit, reshapes: list[Reshape], symptom: Spot | None
+) -> Finding | None:
     for number, each in enumerate(reshapes):
         crossed = crossed_axis(each.before, each.after)
         is_undone = any(later.after == each.before for later in reshapes[number + 1 :])
-        if crossed is None or is_undone or any(earlier.before == each.after for earlier in reshapes[:number]):
+        if (
+            crossed is None
+            or is_undone
+            or any(earlier.before == each.after for earlier in reshapes[:number])
+        ):
             continue
         return tell_silent(
             facts,
@@ -172,7 +201,9 @@ def _candidates(study: Study) -> Iterator[Call]:
     losses = (each for loss in study.losses for each in ancestors(loss.value))
     samples = (each for each in study.calls if each.phase == "data") if study.losses else ()
     kept = (study.tape.known_value(each) for each in _kept(study)) if study.losses else ()
-    return chain(losses, samples, (each for value in kept if value is not None for each in ancestors(value)))
+    return chain(
+        losses, samples, (each for value in kept if value is not None for each in ancestors(value))
+    )
 
 
 def _kept(study: Study) -> Iterator[torch.Tensor]:
@@ -191,16 +222,27 @@ def _reshaped(call: Call) -> tuple[Shape, Shape] | None:
         return None
     if call.name not in RESHAPES:
         arrays = [each for each in flatten(call.args) if isinstance(each, Foreign) and each.base]
-        return (arrays[0].base, call.outputs[0].shape) if len(arrays) == 1 and not call.operands else None
+        return (
+            (arrays[0].base, call.outputs[0].shape)
+            if len(arrays) == 1 and not call.operands
+            else None
+        )
     value: Value | None = call.operands[0] if call.operands else None
-    while value is not None and value.call is not None and value.call.name in RESHAPES and value.call.operands:
+    while (
+        value is not None
+        and value.call is not None
+        and value.call.name in RESHAPES
+        and value.call.operands
+    ):
         value = value.call.operands[0]
     if value is None or not _has_structure(value):
         return None
     made = _reshaped(value.call) if value.call is not None and not value.call.operands else None
     before, after = made[0] if made is not None else value.shape, call.outputs[0].shape
     # What the last one of several does must be wrong by itself, too.
-    is_wrong = crossed_axis(call.operands[0].shape, after) is not None or _straddling(call) is not None
+    is_wrong = (
+        crossed_axis(call.operands[0].shape, after) is not None or _straddling(call) is not None
+    )
     return (before, after) if is_wrong else None
 
 
@@ -222,8 +264,12 @@ def crossed_axis(before: Shape, after: Shape) -> int | None:
         if len(left) > 1 and len(right) > 1 and not _shears(left, right):
             # Of two that have its size afterwards, neither may stand where it stood.
             shared = [size for size in left if size in right and left.count(size) == 1]
-            moved = [size for size in shared if not set(_places(left, size)) & set(_places(right, size))]
-            if moved and (len(shared) >= min(len(left), len(right)) - 1 or sorted(left) == sorted(right)):
+            moved = [
+                size for size in shared if not set(_places(left, size)) & set(_places(right, size))
+            ]
+            if moved and (
+                len(shared) >= min(len(left), len(right)) - 1 or sorted(left) == sorted(right)
+            ):
                 return moved[0]
     return None
 
@@ -239,7 +285,12 @@ def _straddling(call: Call) -> int | None:
     """
     value = call.operands[0]
     before, after = value.shape, call.outputs[0].shape
-    if value.call is None or value.call.name not in CONVOLUTIONS or len(before) != 4 or len(after) < 3:
+    if (
+        value.call is None
+        or value.call.name not in CONVOLUTIONS
+        or len(before) != 4
+        or len(after) < 3
+    ):
         return None
     last, row = after[-1], before[-1]
     if after[0] != before[0] or last < 2 or row < 2 or before[1] % last:

@@ -47,15 +47,24 @@ def fitting_resolution(failed: FailedCall, given: torch.Tensor, wanted: int) -> 
     needed = as_product(wanted, channels) or str(wanted)
     had = as_product(given.shape[-1], channels) or str(given.shape[-1])
     before = picture.shape[-1]
-    return Fitting(before, tuple(fitting), f"{needed} needs {fitting[0]} px, {before} px gives {had}.")
+    return Fitting(
+        before, tuple(fitting), f"{needed} needs {fitting[0]} px, {before} px gives {had}."
+    )
 
 
-def fitting_pictures(calls: list[Call], one: Value, other: Value, picture: Value, axes: list[int]) -> list[int]:
+def fitting_pictures(
+    calls: list[Call], one: Value, other: Value, picture: Value, axes: list[int]
+) -> list[int]:
     """The nearest smaller and larger size of square pictures with which two results would agree, and no row would be lost on the way."""
 
     def fits(size: int) -> bool:
         known = forward_shapes(calls, {picture: (*picture.shape[:-2], size, size)})
-        if known is None or one not in known or other not in known or any(_drops(call, known) for call in calls):
+        if (
+            known is None
+            or one not in known
+            or other not in known
+            or any(_drops(call, known) for call in calls)
+        ):
             return False
         return all(known[one][at] == known[other][at] for at in axes)
 
@@ -75,7 +84,11 @@ def picture_of(calls: list[Call]) -> Value | None:
 
 
 def _channels(calls: list[Call]) -> int:
-    pictures = (call.results[0] for call in reversed(calls) if call.outputs and len(call.results[0].shape) == 4)
+    pictures = (
+        call.results[0]
+        for call in reversed(calls)
+        if call.outputs and len(call.results[0].shape) == 4
+    )
     return next((picture.shape[1] for picture in pictures), 1)
 
 
@@ -83,16 +96,24 @@ def _drops(call: Call, known: dict[Value, tuple[int, ...]]) -> bool:
     """Whether a call that divides a size would have something left over."""
     before = known.get(call.operands[0], ()) if call.operands else ()
     after = known.get(call.results[0], ()) if call.results else ()
-    return len(before) == len(after) > 2 and bool(after[-1]) and before[-1] % max(1, before[-1] // after[-1]) > 0
+    return (
+        len(before) == len(after) > 2
+        and bool(after[-1])
+        and before[-1] % max(1, before[-1] // after[-1]) > 0
+    )
 
 
-def forward_shape(calls: list[Call], value: Value, shapes: dict[Value, tuple[int, ...]]) -> tuple[int, ...] | None:
+def forward_shape(
+    calls: list[Call], value: Value, shapes: dict[Value, tuple[int, ...]]
+) -> tuple[int, ...] | None:
     """The shape that a value would have if some inputs had other shapes."""
     known = forward_shapes(calls, shapes)
     return known.get(value) if known is not None else None
 
 
-def forward_shapes(calls: list[Call], shapes: dict[Value, tuple[int, ...]]) -> dict[Value, tuple[int, ...]] | None:
+def forward_shapes(
+    calls: list[Call], shapes: dict[Value, tuple[int, ...]]
+) -> dict[Value, tuple[int, ...]] | None:
     """The shapes of all that depends on some inputs, if these had other shapes; None where a call would refuse them."""
     known = dict(shapes)
     for call in calls:

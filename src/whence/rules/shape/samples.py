@@ -27,7 +27,9 @@ def first_is_batch(value: Value) -> bool:
             return True
         if call.name in CONVOLUTIONS and len(each.shape) == len(call.operands[1].shape):
             return True
-        if call.name in ("__getitem__", "index_select") and (_is_drawn(call, rows) or _is_mixed(call, rows)):
+        if call.name in ("__getitem__", "index_select") and (
+            _is_drawn(call, rows) or _is_mixed(call, rows)
+        ):
             return True
         for operand in call.operands:
             if call.name in ELEMENTWISE and len(operand.shape) < len(each.shape):
@@ -48,7 +50,11 @@ def comes_in_no_order(value: Value) -> bool:
     indices = leaf.batch.indices if leaf is not None else None
     if leaf is None:
         return True
-    return indices is not None and all(type(each) is int for each in indices) and [*indices] != sorted(indices)
+    return (
+        indices is not None
+        and all(type(each) is int for each in indices)
+        and [*indices] != sorted(indices)
+    )
 
 
 def _is_drawn(call: Call, rows: int) -> bool:
@@ -65,6 +71,10 @@ def _is_mixed(call: Call, rows: int) -> bool:
         index = index.numbers
     elif isinstance(index, Value) and index.shape == (rows,) and index.tensor is not None:
         index = index.tensor.tolist() if rows <= MOST_NUMBERS and not index.tensor.is_meta else None
-    if not isinstance(index, list | tuple) or len(index) != rows or not all(type(each) is int for each in index):
+    if (
+        not isinstance(index, list | tuple)
+        or len(index) != rows
+        or not all(type(each) is int for each in index)
+    ):
         return False
     return len({*index}) == rows and [*index] not in (sorted(index), sorted(index, reverse=True))

@@ -25,7 +25,13 @@ def normalised_over_samples(study: Study) -> Finding | None:
     """`normalize(z, dim=0)` of (32, 16), whose rows are then compared with each other."""
     for loss, call in study.loss_calls():
         given = call.operands[0] if call.operands else None
-        if call.name != "normalize" or call.inner or given is None or len(given.shape) != 2 or not given.requires_grad:
+        if (
+            call.name != "normalize"
+            or call.inner
+            or given is None
+            or len(given.shape) != 2
+            or not given.requires_grad
+        ):
             continue
         if _axis(call) != 0 or given.shape[0] < 2 or ("normalize", call.stack) in study.asked:
             continue
@@ -84,7 +90,11 @@ def _compares_rows(study: Study, normalised: Call) -> Call | None:
 
 def _along_features(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
-    words = [each.value for each in node.keywords if each.arg == "dim"] if isinstance(node, ast.Call) else []
+    words = (
+        [each.value for each in node.keywords if each.arg == "dim"]
+        if isinstance(node, ast.Call)
+        else []
+    )
     if spot is None or len(words) != 1 or ast.unparse(words[0]) != "0":
         return None
     return diff_of(replace_node(spot.filename, words[0], "-1"))

@@ -107,7 +107,11 @@ def _counted(failed: FailedCall, length: int) -> Value | None:
     """The sequence whose positions are counted: the last whole numbers of that length that a call of this step was given."""
     for call in islice(reversed(failed.tape.calls), MOST_CALLS):
         for value in call.operands:
-            if value.dtype in (torch.int64, torch.int32) and len(value.shape) > 1 and value.shape[-1] == length:
+            if (
+                value.dtype in (torch.int64, torch.int32)
+                and len(value.shape) > 1
+                and value.shape[-1] == length
+            ):
                 return value if call.step == failed.call.step else None
     return None
 
@@ -133,9 +137,12 @@ def _is_kept(failed: FailedCall, tensor: torch.Tensor) -> bool:
 
 def _comes_from_kept(failed: FailedCall, mask: torch.Tensor) -> bool:
     """The same also where a layer has made another type of it."""
-    made = [operand for call in islice(ancestors(failed.value(mask)), 8) for operand in call.operands]
+    made = [
+        operand for call in islice(ancestors(failed.value(mask)), 8) for operand in call.operands
+    ]
     return _is_kept(failed, mask) or any(
-        each.tensor is not None and (failed.modules.owner_of(each.tensor) or failed.modules.holder_of(each.tensor))
+        each.tensor is not None
+        and (failed.modules.owner_of(each.tensor) or failed.modules.holder_of(each.tensor))
         for each in made
     )
 
@@ -185,7 +192,11 @@ MASKS = (
 
 def _mask(failed: FailedCall) -> Finding | None:
     """The mask without which attention runs."""
-    masks = {name: each for name, each in failed.kwargs.items() if name in MASKS and isinstance(each, torch.Tensor)}
+    masks = {
+        name: each
+        for name, each in failed.kwargs.items()
+        if name in MASKS and isinstance(each, torch.Tensor)
+    }
     if (
         failed.name == "scaled_dot_product_attention"
         and len(failed.args) > 3
@@ -213,7 +224,11 @@ def _mask(failed: FailedCall) -> Finding | None:
         needed = length if length != mask.shape[-1] else sizes[0] if sizes else length
         proof = "the same attention without the mask runs"
         # A mask that is kept was made for a length; one that came with the data had theirs.
-        made = None if _comes_from_kept(failed, mask) else _lengthened(failed.value(query), mask.shape[-1], needed)
+        made = (
+            None
+            if _comes_from_kept(failed, mask)
+            else _lengthened(failed.value(query), mask.shape[-1], needed)
+        )
         return _told(failed, mask, -1, needed, Operand("query", describe(query)), proof, made)
     return None
 
@@ -223,8 +238,16 @@ def _lengthened(value: Value, had: int, has: int) -> Call | None:
     for call in islice(ancestors(value), MOST_CALLS):
         for made in call.results:
             for given in call.operands:
-                changes = [(one, other) for one, other in zip(given.shape, made.shape, strict=False) if one != other]
-                if len(given.shape) == len(made.shape) > 1 and changes == [(had, has)] and call.name not in WEIGHTED:
+                changes = [
+                    (one, other)
+                    for one, other in zip(given.shape, made.shape, strict=False)
+                    if one != other
+                ]
+                if (
+                    len(given.shape) == len(made.shape) > 1
+                    and changes == [(had, has)]
+                    and call.name not in WEIGHTED
+                ):
                     return call
     return None
 
@@ -258,6 +281,13 @@ def _positions(failed: FailedCall) -> Finding | None:
     counted = any(call is not None and call.name == "arange" for call in made_by[:6])
     if not counted or int(index.max()) < weight.shape[0]:
         return None
-    operand, sequence = Operand("positions", describe(index)), _counted(failed, int(index.max()) + 1)
-    found = _overrun(failed, weight, 0 - weight.dim(), (sequence, -1), operand) if sequence is not None else None
+    operand, sequence = (
+        Operand("positions", describe(index)),
+        _counted(failed, int(index.max()) + 1),
+    )
+    found = (
+        _overrun(failed, weight, 0 - weight.dim(), (sequence, -1), operand)
+        if sequence is not None
+        else None
+    )
     return found or _told(failed, weight, 0 - weight.dim(), int(index.max()) + 1, operand)

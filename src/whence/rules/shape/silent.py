@@ -30,7 +30,13 @@ def hardcoded_batch(study: Study) -> Finding | None:
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         earlier = study.tape.earlier_at(call)
-        if not before or not after or earlier is None or not earlier.operands or before[0] == after[0]:
+        if (
+            not before
+            or not after
+            or earlier is None
+            or not earlier.operands
+            or before[0] == after[0]
+        ):
             continue
         if _takes_many_sizes(study, call):
             continue
@@ -56,7 +62,10 @@ def _takes_many_sizes(study: Study, call: Call) -> bool:
     """Whether one step brings tensors of several sizes there, as a file of weights does: none of them is the batch."""
     sizes: dict[int, tuple[int, ...]] = {call.step: call.operands[0].shape}
     for each in study.tape.all_earlier_at(call):
-        if each.operands and sizes.setdefault(each.step, each.operands[0].shape) != each.operands[0].shape:
+        if (
+            each.operands
+            and sizes.setdefault(each.step, each.operands[0].shape) != each.operands[0].shape
+        ):
             return True
     return False
 
@@ -74,7 +83,12 @@ def squeezed_batch(study: Study) -> Finding | None:
         if earlier is None or not earlier.operands or before[:1] != (1,) or len(before) < 2:
             continue
         used, gave = earlier.operands[0].shape, earlier.outputs[0].shape
-        if used[:1] != (1,) and gave[:1] == used[:1] and len(after) < len(gave) and used[1:] == before[1:]:
+        if (
+            used[:1] != (1,)
+            and gave[:1] == used[:1]
+            and len(after) < len(gave)
+            and used[1:] == before[1:]
+        ):
             return tell_silent(
                 study,
                 "shape/squeezed-batch",
@@ -145,7 +159,9 @@ def batch_first(study: Study) -> Finding | None:
 
 
 def _kind(call: Call) -> str:
-    return {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}.get(call.name, "attention")
+    return {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}.get(
+        call.name, "attention"
+    )
 
 
 def _mixing(study: Study, axes: int) -> tuple[Call, Value] | None:
@@ -156,7 +172,12 @@ def _mixing(study: Study, axes: int) -> tuple[Call, Value] | None:
         given = call.operands[0]
         written = _written(given)
         rows = written.shape[0] if written.shape else 0
-        if len(written.shape) != axes or rows < 2 or rows not in given.shape or not first_is_batch(written):
+        if (
+            len(written.shape) != axes
+            or rows < 2
+            or rows not in given.shape
+            or not first_is_batch(written)
+        ):
             continue
         if _runs_along(study, call, given.shape.index(rows)):
             return call, written
@@ -166,14 +187,23 @@ def _mixing(study: Study, axes: int) -> tuple[Call, Value] | None:
 def _written(given: Value) -> Value:
     """What the program gave: a recurrent layer adds the axis that a single sequence lacks."""
     call = given.call
-    return call.operands[0] if call is not None and call.name == "unsqueeze" and len(given.shape) == 3 else given
+    return (
+        call.operands[0]
+        if call is not None and call.name == "unsqueeze" and len(given.shape) == 3
+        else given
+    )
 
 
 def _runs_along(study: Study, call: Call, axis: int) -> bool:
     """Run the call again on an input with a gradient of its own: does the last place on an axis depend on the others?"""
     given = call.operands[0]
     made = next(
-        (each for each in call.outputs if len(each.shape) > axis and each.shape[axis] == given.shape[axis]), None
+        (
+            each
+            for each in call.outputs
+            if len(each.shape) > axis and each.shape[axis] == given.shape[axis]
+        ),
+        None,
     )
     again = study.again(made, given, gradients=True, towards={given}) if made is not None else None
     if again is None or made is None:

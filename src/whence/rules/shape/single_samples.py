@@ -20,7 +20,9 @@ from whence.tape.trial import try_values
 LONGEST_WALK = 64
 
 
-def without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor) -> Finding | None:
+def without_batch(
+    failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor
+) -> Finding | None:
     """One of the two is a single sample by itself, and the other a batch of one."""
     lacks = "target" if not target.dim() else "prediction"
     lacking, other = (target, prediction) if lacks == "target" else (prediction, target)
@@ -43,9 +45,18 @@ def without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Te
 def taken_without_batch(failed: FailedCall) -> Finding | None:
     """Forward takes one prediction with a row of one label, and only backward refuses it."""
     root = next(iter(failed.call.operands), None)
-    loss = next((each for each in ancestors(root) if each.name in CLASS_LOSSES), None) if root is not None else None
+    loss = (
+        next((each for each in ancestors(root) if each.name in CLASS_LOSSES), None)
+        if root is not None
+        else None
+    )
     shapes = [each.shape for each in loss.operands[:2]] if loss is not None else []
-    if loss is None or loss.site is None or [len(each) for each in shapes] != [1, 1] or shapes[1][0] != 1:
+    if (
+        loss is None
+        or loss.site is None
+        or [len(each) for each in shapes] != [1, 1]
+        or shapes[1][0] != 1
+    ):
         return None
     prediction, target = loss.operands[:2]
     return tell(

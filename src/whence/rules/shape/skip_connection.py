@@ -62,7 +62,9 @@ def skip_connection(failed: FailedCall) -> Finding | None:
         spot=spot,
         why=_why(one, other, axes, floored),
         fix=_fix(floored, sizes),
-        chain=(sizes.written.hop(f"the size of the pictures, {sizes.had}"),) if sizes and sizes.written else (),
+        chain=(sizes.written.hop(f"the size of the pictures, {sizes.had}"),)
+        if sizes and sizes.written
+        else (),
         operands=(Operand("one path", describe(one)), Operand("other path", describe(other))),
         table=table(failed),
     )
@@ -82,7 +84,12 @@ def _floored(failed: FailedCall, axis: int) -> Call | None:
         if not call.outputs or not call.operands or call.phase != "forward":
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
-        if len(before) == len(after) and len(before) >= -axis and after[axis] and before[axis] // after[axis] >= 2:
+        if (
+            len(before) == len(after)
+            and len(before) >= -axis
+            and after[axis]
+            and before[axis] // after[axis] >= 2
+        ):
             stride = before[axis] // after[axis]
             if before[axis] % stride:
                 found = call
@@ -106,7 +113,9 @@ class Sizes:
     written: Spot | None
 
 
-def _sizes(failed: FailedCall, one: torch.Tensor, other: torch.Tensor, axes: list[int]) -> Sizes | None:
+def _sizes(
+    failed: FailedCall, one: torch.Tensor, other: torch.Tensor, axes: list[int]
+) -> Sizes | None:
     values = failed.value(one), failed.value(other)
     calls = [call for call in ancestors(*values) if call.phase == "forward"][::-1]
     picture = picture_of(calls)
@@ -115,7 +124,11 @@ def _sizes(failed: FailedCall, one: torch.Tensor, other: torch.Tensor, axes: lis
     had = picture.shape[-1]
     trail = trace(picture, HasAxis(-1, had), failed)
     written = written_size(trail.spot, had) or trail.spot if trail.spot is not None else None
-    return Sizes(had, fitting_pictures(calls, *values, picture, axes), _line(written) if written is not None else None)
+    return Sizes(
+        had,
+        fitting_pictures(calls, *values, picture, axes),
+        _line(written) if written is not None else None,
+    )
 
 
 def _line(spot: Spot) -> Spot:
@@ -131,5 +144,9 @@ def _fix(floored: Call | None, sizes: Sizes | None) -> str:
     fitting = " or ".join(map(str, sizes.fitting)) if sizes is not None else ""
     return (
         "Pad the input so that every pooling halves an even size (a multiple of 2**depth), or interpolate to the skip's size before joining."
-        + (f" Pictures of {fitting} px would fit in place of {sizes.had}." if sizes is not None and fitting else "")
+        + (
+            f" Pictures of {fitting} px would fit in place of {sizes.had}."
+            if sizes is not None and fitting
+            else ""
+        )
     )

@@ -39,7 +39,11 @@ def unbatched(failed: FailedCall) -> Finding | None:
         return None
     given, weight, groups = operands
     wanted = weight.shape[1] * groups
-    if given.dim() != weight.dim() - 1 or given.shape[0] == wanted or given.shape[-1] == wanted != 1:
+    if (
+        given.dim() != weight.dim() - 1
+        or given.shape[0] == wanted
+        or given.shape[-1] == wanted != 1
+    ):
         return None
     rows = given.shape[0]
     if batch_size(failed) != rows and wanted != 1:

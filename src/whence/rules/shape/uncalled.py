@@ -22,7 +22,12 @@ from whence.tape.failed import FailedCall
 
 def uncalled(failed: FailedCall) -> Finding | None:
     thing = next(
-        (each for each in (*failed.args, *failed.kwargs.values()) if _is_meant_as_a_tensor(failed, each)), None
+        (
+            each
+            for each in (*failed.args, *failed.kwargs.values())
+            if _is_meant_as_a_tensor(failed, each)
+        ),
+        None,
     )
     if thing is None:
         return None
@@ -62,7 +67,13 @@ def _left_uncalled(failed: FailedCall) -> Spot | None:
     scope = function_node(failed.site) if failed.site is not None else None
     if failed.site is None or node is None or scope is None:
         return None
-    given = [node.value] if isinstance(node, ast.Attribute) else node.args if isinstance(node, ast.Call) else []
+    given = (
+        [node.value]
+        if isinstance(node, ast.Attribute)
+        else node.args
+        if isinstance(node, ast.Call)
+        else []
+    )
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         given = [*given, node.func.value]
     for each in given:

@@ -57,7 +57,11 @@ def _refused_buffer(failed: FailedCall) -> Finding | None:
 
 
 def _refused_argument(failed: FailedCall) -> Finding | None:
-    if not isinstance(failed.exception, COMPLAINTS) or failed.name in MAKERS or not _is_torchs(failed.func):
+    if (
+        not isinstance(failed.exception, COMPLAINTS)
+        or failed.name in MAKERS
+        or not _is_torchs(failed.func)
+    ):
         return None
     if any(type(each) not in (torch.Tensor, nn.Parameter) for each in failed.tensors()):
         # A class of the program's own would run its code.
@@ -72,7 +76,9 @@ def _refused_argument(failed: FailedCall) -> Finding | None:
             failed,
             "shape/wrong-container",
             verdict=f"{failed.name} needs a tensor for {name}, and got {kind}",
-            spot=Spot.of_node(failed.site.filename, node) if failed.site is not None and node is not None else None,
+            spot=Spot.of_node(failed.site.filename, node)
+            if failed.site is not None and node is not None
+            else None,
             why=f"torch computes with tensors only, and makes none of {kind} by itself.",
             fix=f"Make a tensor of it: torch.as_tensor(...{_with_type(failed, thing)}).",
             patch=_patch(failed, thing, node),
@@ -84,7 +90,11 @@ def _refused_argument(failed: FailedCall) -> Finding | None:
 
 def _is_torchs(func: Any) -> bool:
     """A function of torch's own: it can be run on stand-ins, and no code of the program with it."""
-    owner = getattr(func, "__module__", None) or getattr(getattr(func, "__objclass__", None), "__module__", None) or ""
+    owner = (
+        getattr(func, "__module__", None)
+        or getattr(getattr(func, "__objclass__", None), "__module__", None)
+        or ""
+    )
     return not isinstance(func, nn.Module) and callable(func) and owner.split(".")[0] == "torch"
 
 
@@ -104,7 +114,10 @@ def _is_of_numbers(thing: Any) -> bool:
 
 def _is_what_was_refused(failed: FailedCall, where: Where) -> bool:
     """Whether the call raises the same on stand-ins, and nothing with a tensor for this argument."""
-    return isinstance(_outcome(failed, None), type(failed.exception)) and _outcome(failed, where) is None
+    return (
+        isinstance(_outcome(failed, None), type(failed.exception))
+        and _outcome(failed, where) is None
+    )
 
 
 def _outcome(failed: FailedCall, where: Where | None) -> Exception | None:
@@ -113,7 +126,9 @@ def _outcome(failed: FailedCall, where: Where | None) -> Exception | None:
     def put(at: Where, thing: Any) -> Any:
         if where is not None and (at == where or is_array(thing)):
             return torch.as_tensor(thing, dtype=_type_for(failed, thing)).to("meta")
-        return map_leaves(lambda each: each.to("meta") if isinstance(each, torch.Tensor) else each, thing)
+        return map_leaves(
+            lambda each: each.to("meta") if isinstance(each, torch.Tensor) else each, thing
+        )
 
     with leaving_no_trace():
         try:
@@ -139,14 +154,20 @@ def _kind(thing: Any) -> str:
     if is_array(thing):
         return "a numpy array"
     whose = "numpy " if type(thing).__module__ == "numpy" else ""
-    return f"a {whose}{type(thing).__name__}" + (" of numbers" if isinstance(thing, list | tuple) else "")
+    return f"a {whose}{type(thing).__name__}" + (
+        " of numbers" if isinstance(thing, list | tuple) else ""
+    )
 
 
 def _type_for(failed: FailedCall, thing: Any) -> torch.dtype | None:
     """That of the other operands, for real numbers: numpy's and Python's are wider."""
     made = torch.as_tensor(thing)
     others = {each.dtype for each in failed.tensors() if each.is_floating_point()}
-    return next(iter(others)) if len(others) == 1 and made.is_floating_point() and made.dtype not in others else None
+    return (
+        next(iter(others))
+        if len(others) == 1 and made.is_floating_point() and made.dtype not in others
+        else None
+    )
 
 
 def _with_type(failed: FailedCall, thing: Any) -> str:
@@ -169,8 +190,14 @@ def _written(failed: FailedCall, where: Where, thing: Any) -> ast.expr | None:
             return each
     if isinstance(where, str) and where in given:
         return given[where]
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-    same = name == failed.name and failed.scope is None and not any(isinstance(each, ast.Starred) for each in node.args)
+    name = (
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+    )
+    same = (
+        name == failed.name
+        and failed.scope is None
+        and not any(isinstance(each, ast.Starred) for each in node.args)
+    )
     return given.get(where) if same else None
 
 
@@ -183,7 +210,11 @@ def _is_it(node: ast.expr, thing: Any, frame: Any) -> bool:
 
 def _patch(failed: FailedCall, thing: Any, node: ast.expr | None) -> str | None:
     """A tensor made where the argument is written."""
-    arrays = [each for each in (*failed.args, *failed.kwargs.values()) if is_array(each) and each is not thing]
+    arrays = [
+        each
+        for each in (*failed.args, *failed.kwargs.values())
+        if is_array(each) and each is not thing
+    ]
     if node is None or failed.site is None or failed.site.is_indirect or arrays:
         return None
     return _around(failed.site.filename, node, f"{_with_type(failed, thing)})")

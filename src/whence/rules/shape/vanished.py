@@ -43,7 +43,11 @@ def vanished(failed: FailedCall) -> Finding | None:
     layer, scope = failed.layer, failed.scope
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
-    stack = failed.modules.built_at(layer) if layer is not None and isinstance(parent, nn.Sequential) else ()
+    stack = (
+        failed.modules.built_at(layer)
+        if layer is not None and isinstance(parent, nn.Sequential)
+        else ()
+    )
     trail = None
     emptied = _emptied_by(failed, given)
     if emptied is not None:
@@ -70,7 +74,9 @@ def _emptied_by(failed: FailedCall, given: torch.Tensor) -> Call | None:
     while not value.numel and value.call is not None and value.call.operands:
         call, before = value.call, value.call.operands[0]
         if before.numel:
-            return call if call.name in ("__getitem__", "narrow") and call.site is not None else None
+            return (
+                call if call.name in ("__getitem__", "narrow") and call.site is not None else None
+            )
         value = before
     return None
 
@@ -102,12 +108,22 @@ def _window(failed: FailedCall, given: torch.Tensor) -> tuple[int, int] | None:
             failed.argument(5, "dilation"),
         )
     elif "pool" in failed.name and "adaptive" not in failed.name:
-        kernel, padding, dilation = failed.argument(1, "kernel_size"), failed.argument(3, "padding"), 1
+        kernel, padding, dilation = (
+            failed.argument(1, "kernel_size"),
+            failed.argument(3, "padding"),
+            1,
+        )
         if "max" in failed.name:
             dilation = failed.argument(4, "dilation")
     else:
         return None
-    dims = len(kernel) if isinstance(kernel, tuple | list) else int(failed.name[-2]) if failed.name[-2].isdigit() else 2
+    dims = (
+        len(kernel)
+        if isinstance(kernel, tuple | list)
+        else int(failed.name[-2])
+        if failed.name[-2].isdigit()
+        else 2
+    )
     for at in range(dims):
         size = given.shape[at - dims] if given.dim() >= dims else 0
         reach = _each(dilation, at, 1) * (_each(kernel, at, 1) - 1) + 1

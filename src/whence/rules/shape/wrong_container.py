@@ -43,7 +43,10 @@ from whence.tape.tape import flatten
 
 @rule("shape/wrong-container")
 def wrong_container(failed: FailedCall) -> Finding | None:
-    if not isinstance(failed.exception, TypeError | AttributeError | KeyError | IndexError) or failed.site is None:
+    if (
+        not isinstance(failed.exception, TypeError | AttributeError | KeyError | IndexError)
+        or failed.site is None
+    ):
         return None
     if (told := uncalled(failed) or missing_key(failed)) is not None:
         return told
@@ -71,7 +74,10 @@ def _candidates(failed: FailedCall) -> list[Any]:
         each
         for each in given[:3]
         if each is None
-        or (isinstance(each, tuple | dict) and any(isinstance(leaf, torch.Tensor) for leaf in flatten(each)))
+        or (
+            isinstance(each, tuple | dict)
+            and any(isinstance(leaf, torch.Tensor) for leaf in flatten(each))
+        )
     ]
 
 
@@ -91,7 +97,9 @@ def _source(failed: FailedCall, thing: Any) -> Result | None:
     handed = _handed_over(failed, found.module) if found is not None else None
     if found is None or handed is None:
         return found
-    return Result(f"{type(found.module).__name__} ({found.giver})", handed, None, module=found.module)
+    return Result(
+        f"{type(found.module).__name__} ({found.giver})", handed, None, module=found.module
+    )
 
 
 def _handed_over(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
@@ -108,10 +116,19 @@ def _layer_before(failed: FailedCall) -> nn.Module | None:
     """The layer in front of the failed one, where both stand in an nn.Sequential and no line of the program lies between."""
     scope = failed.scope
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
-    if not isinstance(parent, nn.Sequential) or not type(scope.module).__module__.startswith("torch.nn"):  # type: ignore[union-attr]
+    if not isinstance(parent, nn.Sequential) or not type(scope.module).__module__.startswith(
+        "torch.nn"
+    ):  # type: ignore[union-attr]
         return None
     layers = list(parent)
-    at = next((number for number, each in enumerate(layers) if scope is not None and each is scope.module), 0)
+    at = next(
+        (
+            number
+            for number, each in enumerate(layers)
+            if scope is not None and each is scope.module
+        ),
+        0,
+    )
     return layers[at - 1] if at else None
 
 
@@ -127,16 +144,16 @@ def _fix(found: Result) -> str:
     if found.returns_nothing:
         return "Add `return` with the result at the end of that forward."
     if found.module is not None and found.statement is None:
-        return (
-            "Unpack it, out, _ = ...; a layer that others call needs a module around it that returns its output alone."
-        )
+        return "Unpack it, out, _ = ...; a layer that others call needs a module around it that returns its output alone."
     return "Unpack it: out, _ = ... keeps the tensor."
 
 
 def _why(thing: Any, found: Result) -> str:
     if found.returns_nothing:
         return f"{found.giver} computes its result and ends without a return, so that its caller gets None."
-    shapes = ", ".join(shape_text(each.shape) for each in flatten(thing) if isinstance(each, torch.Tensor))
+    shapes = ", ".join(
+        shape_text(each.shape) for each in flatten(thing) if isinstance(each, torch.Tensor)
+    )
     return f"{found.giver} gives a {type(thing).__name__} with tensors of {shapes}, and the whole of it was passed on."
 
 
@@ -144,7 +161,12 @@ def _first_of_it(failed: FailedCall, thing: Any, found: Result) -> str | None:
     """`[0]` behind the call, where it stands in the expression that failed."""
     node, failing = found.spot.node(), failed.site.statement() if failed.site is not None else None
     here = isinstance(node, ast.Call) and failing is not None and statement_of(node) is failing
-    if node is None or not here or not isinstance(thing, tuple) or not isinstance(thing[0], torch.Tensor):
+    if (
+        node is None
+        or not here
+        or not isinstance(thing, tuple)
+        or not isinstance(thing[0], torch.Tensor)
+    ):
         return None
     return diff_of(insert_after(found.spot.filename, node, "[0]"))
 
@@ -159,9 +181,17 @@ def _patch(thing: Any, found: Result) -> str | None:
             return diff_of(insert_before(filename, node, "return "))
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             indent = " " * span_of(node).column
-            return diff_of(replace_node(filename, node, f"{ast.unparse(node)}\n{indent}return {node.targets[0].id}"))
+            return diff_of(
+                replace_node(
+                    filename, node, f"{ast.unparse(node)}\n{indent}return {node.targets[0].id}"
+                )
+            )
         return None
-    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(thing, tuple):
+    if (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(thing, tuple)
+    ):
         rest = ", _" * (len(thing) - 1)
         return diff_of(replace_node(filename, node.targets[0], f"{node.targets[0].id}{rest}"))
     return None
