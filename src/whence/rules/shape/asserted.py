@@ -1,6 +1,6 @@
-"""A size that the program itself asserts, led back to where the tensor got it.
+"""A size that the program asserts, traced to the line that made the tensor.
 
-It is told by the general rule of shapes, whose documentation speaks of it.
+Reported by shape/mismatch, which documents it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from whence.tape.failed import FailedCall
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`x.size(axis) == wanted`, which does not hold."""
+    """`x.size(axis) == wanted`, which is false."""
 
     tensor: torch.Tensor
     text: str
@@ -59,16 +59,18 @@ def asserted_size(failed: FailedCall) -> Finding | None:
         "shape/mismatch",
         spot=spot,
         patch=flatten_patch(spot, start) if start is not None else None,
-        verdict=f"{claim.text} is to have {claim.wanted} on axis {claim.axis} and is {shape_text(shape)}",
+        verdict=f"{claim.text} expected size {claim.wanted} on axis {claim.axis}, "
+        f"got {shape_text(shape)}",
         trail=trace(
             failed.value(claim.tensor), GotAxis(claim.axis - len(shape), claim.got), failed
         ),
-        why="The program asserts it: what follows is written for that size."
+        why="The program asserts this size; the code after the assertion relies on it."
         if start is None
-        else f"{' * '.join(map(str, shape[start:]))} = {claim.wanted}: the numbers are all there, in {len(shape) - start} axes instead of one.",
-        fix="Mend the size at the origin; or what is asserted, if that is what is wrong."
+        else f"{' * '.join(map(str, shape[start:]))} = {claim.wanted}: the input has the expected "
+        f"number of values, spread over {len(shape) - start} axes instead of one.",
+        fix="Fix the size at the origin, or the assertion if the size is right."
         if start is None
-        else f"Flatten it from axis {start} before it is given: x.flatten({start}).",
+        else f"Flatten the tensor from axis {start} before the call: x.flatten({start}).",
         operands=(Operand(claim.text, describe(claim.tensor)),),
         table=table(failed),
     )
@@ -82,7 +84,7 @@ def _given_at(failed: FailedCall) -> Spot | None:
 
 
 def _flattened_from(claim: Claim) -> int | None:
-    """The axis from which on the wanted size would come of flattening."""
+    """The axis from which flattening gives the asserted size."""
     shape = claim.tensor.shape
     if claim.axis != len(shape) - 1:
         return None

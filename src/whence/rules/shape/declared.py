@@ -1,6 +1,6 @@
-"""A layer of a library's says how many features it takes, and refuses others before any call of torch's: Keras's `input_spec`.
+"""A library layer declares its number of features and rejects others: Keras's `input_spec`.
 
-It is told by the rule of a Linear's features, whose documentation speaks of it.
+Reported by shape/linear-features, which documents it.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def declared_features(failed: FailedCall) -> Finding | None:
         "shape/linear-features",
         verdict=f"{layer} expects {wanted} features, got {got}",
         spot=_origin(failed, given),
-        why=f"{layer} was built for {wanted} features; it refuses what has {got}.",
-        fix=f"Give it {wanted} features, or build it for {got}.",
+        why=f"{layer} was built for {wanted} features and rejects an input with {got}.",
+        fix=f"Pass {wanted} features to {layer}, or build it for {got}.",
         operands=(Operand("input", shape_text(given.shape)),),
     )
 
 
 def _origin(failed: FailedCall, given: torch.Tensor) -> Spot | None:
-    """Where the argument of the program's own call was made that has this size: a library hands on a part of it."""
+    """Where the argument with this size was created; a library may pass on only a part of it."""
     site = failed.site
     node = site.node() if site is not None else None
     ground = ground_of(failed.call.stack, failed.frames)

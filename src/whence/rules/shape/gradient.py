@@ -1,17 +1,19 @@
-"""A gradient's shape is not its parameter's.
+"""A gradient's shape differs from its parameter's.
 
 What happened
-    A tensor of another shape was assigned to .grad, given to backward as the gradient of its result, or returned by the backward
-    of a custom Function.
+    A tensor of another shape was assigned to .grad, passed to backward as the output's gradient, or
+    returned by the backward of a custom Function.
 Why it matters
-    The optimizer would subtract it element by element; torch refuses it at the assignment.
+    The optimizer subtracts the gradient element by element, so PyTorch rejects the assignment.
 How it is detected
-    The shapes of parameter and gradient in the assignment that raised; the line that made the gradient is the origin. Where
-    backward raised, the program's own Functions on the way to the loss are run again, in a child process.
+    The shapes of parameter and gradient are compared in the call that raised; the origin is the
+    line that made the gradient. If backward raised, the program's custom Functions on the path to
+    the loss are run again in a child process.
 How to fix it
-    Make it in the parameter's shape; if it is transposed, the formula has its factors the wrong way round.
+    Make the gradient in the parameter's shape. If it is transposed, swap the factors in the
+    formula.
 When it stays silent
-    Gradients that fit.
+    Gradients whose shape matches.
 Cost
     None until a call raises.
 """
@@ -65,13 +67,20 @@ def gradient(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/gradient",
-        verdict=f"a gradient of {shape_text(given.shape)} for a parameter of {shape_text(subject.shape)}",
+        verdict=f"the parameter is {shape_text(subject.shape)}, "
+        f"its gradient is {shape_text(given.shape)}"
+        if failed.name == "grad.__set__"
+        else f"backward of a {shape_text(subject.shape)} tensor received a gradient of "
+        f"{shape_text(given.shape)}",
         trail=trail,
-        why="A gradient has one number for each number of its parameter"
-        + (", and this one has them transposed." if turned else "."),
-        fix="Make it with the parameter's shape"
-        + (": exchange the factors, or transpose it, where it is made." if turned else "."),
-        operands=(Operand("gradient", describe(given)), Operand("parameter", describe(subject))),
+        why="A gradient has one value per element of its tensor"
+        + (", and this gradient is transposed." if turned else "."),
+        fix="Make the gradient in the shape of its tensor"
+        + (": swap the factors, or transpose it, where it is computed." if turned else "."),
+        operands=(
+            Operand("gradient", describe(given)),
+            Operand("parameter" if failed.name == "grad.__set__" else "tensor", describe(subject)),
+        ),
         patch=_turned_back(failed, given, trail.op)
         if turned and failed.name == "grad.__set__"
         else None,
@@ -79,7 +88,7 @@ def gradient(failed: FailedCall) -> Finding | None:
 
 
 def _turned_back(failed: FailedCall, given: torch.Tensor, maker: str | None) -> str | None:
-    """`weight.grad = a.T @ b` to its transpose, which is b.T @ a. Of numbers that were not multiplied so it is not known to be right."""
+    """Transpose the assigned product: `weight.grad = (a.T @ b).T`. Unproven for other formulas."""
     site = failed.site
     statement = site.statement() if site is not None else None
     if (
@@ -98,7 +107,7 @@ def _turned_back(failed: FailedCall, given: torch.Tensor, maker: str | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The gradient for one input of a Function has another shape than the input."""
+    """The gradient for one input of a Function, whose shape differs from the input's."""
 
     number: int
     given: tuple[int, ...]
@@ -114,12 +123,12 @@ def _returned(failed: FailedCall) -> Finding | None:
         except NotPossible:
             continue
         if misfit is not None:
-            return _told(failed, call, call.func, misfit)
+            return _report_returned(failed, call, call.func, misfit)
     return None
 
 
 def _misfit(call: Call, kind: Any) -> Misfit | None:
-    """What its backward returns for tensors of these shapes."""
+    """Run the backward on tensors of these shapes and return the first gradient that misfits."""
     leaves = [
         torch.ones(each.shape, dtype=each.dtype, requires_grad=each.dtype.is_floating_point)
         for each in call.operands
@@ -151,13 +160,15 @@ def _made(returned: ast.expr) -> ast.AST:
 
 
 def _sums_to(gradient: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether torch would sum it down to that shape."""
+    """Whether autograd would sum the gradient to that shape."""
     missing = len(gradient) - len(wanted)
     pairs = zip(gradient[missing:], wanted, strict=True) if missing >= 0 else ()
     return missing >= 0 and all(size in (1, have) for have, size in pairs)
 
 
-def _told(failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit) -> Finding | None:
+def _report_returned(
+    failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit
+) -> Finding | None:
     names = parameter_names(func.kind)
     name = names[misfit.number] if misfit.number < len(names) else f"input {misfit.number}"
     turned = misfit.given == tuple(reversed(misfit.wanted))
@@ -175,16 +186,19 @@ def _told(failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit) 
     return tell(
         failed,
         "shape/gradient",
-        verdict=f"{func.__name__}.backward gives a gradient of {shape_text(misfit.given)} for {name} of {shape_text(misfit.wanted)}",
+        verdict=f"{func.__name__}.backward returns {shape_text(misfit.given)} for {name}, "
+        f"expected {shape_text(misfit.wanted)}",
         spot=Spot.of_node(found[1], node) if found is not None and node is not None else None,
-        why="backward returns one gradient for each input of forward, each in the shape of its input"
-        + ("; this one is transposed." if turned else "."),
-        fix="Exchange the factors, or transpose it, where it is returned."
+        why="backward returns one gradient per input of forward, in the shape of that input"
+        + ("; this gradient is transposed." if turned else "."),
+        fix=f"Swap the factors of the gradient of {name}, or transpose it, where it is returned."
         if turned
-        else f"Bring it into the shape of {name}: sum over the axes along which {name} was broadcast.",
+        else f"Sum the gradient over the axes along which {name} was broadcast, so that it has the "
+        f"shape of {name}.",
         patch=patch,
         chain=()
         if call.site is None
-        else (Spot.of_site(call.site).hop(f"{func.__name__} is applied"),),
-        counterfactual=f"its backward alone, on tensors of these shapes, returns {shape_text(misfit.given)}",
+        else (Spot.of_site(call.site).hop(f"{func.__name__} is applied here"),),
+        counterfactual="run alone on tensors of these shapes, backward returns "
+        f"{shape_text(misfit.given)}",
     )

@@ -1,4 +1,4 @@
-"""A loop written by hand that goes along the samples of a batch, and carries something from one to the next."""
+"""A hand-written loop over the samples of a batch that carries state from one to the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAKES_APART = frozenset({"unbind", "__iter__", "__getitem__", "select"})
 
 
 def loop_over_samples(study: Study) -> Finding | None:
-    """What was computed for one sample after the other is put together again, and each depends on those before it."""
+    """Results computed sample by sample are stacked, and each depends on those before it."""
     for loss, call in study.loss_calls():
         rows = len(call.operands)
         if (
@@ -44,19 +44,22 @@ def loop_over_samples(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict=f"the loop runs over the batch: it takes {shape_text(given)} for {rows} steps of {given[1]} samples",
-            what="what it gives for one sample depends on the samples before it",
-            why="A loop over a tensor goes along its first axis, and that is the batch here: what it carries on goes from sample to "
-            "sample, and not from step to step.",
-            fix="Go along the axis of time: for x_t in x.unbind(1), a state with a row for each sample, and stack(..., dim=1).",
+            verdict=f"the loop iterates over the batch: {shape_text(given)} is read as {rows} "
+            f"steps of {given[1]} samples",
+            what="the result of each sample depends on the samples before it",
+            why="Iterating over a tensor follows its first axis, here the batch. The carried state "
+            "passes from sample to sample instead of from time step to time step.",
+            fix="Iterate over time: for x_t in x.unbind(1), with one state row per sample, then "
+            "stack(..., dim=1).",
             replay="bit-identical",
-            counterfactual="with another first sample the results of all samples change; with another last one only its own does",
+            counterfactual="replacing the first sample changes the results of all samples; "
+            "replacing the last changes only its own",
         )
     return None
 
 
 def added_up_over_samples(study: Study) -> Finding | None:
-    """`cumprod(..., dim=0)` of samples in no order, each of which has an axis of its own that could be meant."""
+    """`cumprod(..., dim=0)` over unordered samples that have another axis it may be meant for."""
     for loss, call in study.loss_calls():
         given = call.operands[0] if call.operands else None
         if (
@@ -87,23 +90,25 @@ def added_up_over_samples(study: Study) -> Finding | None:
             symptom=spot_at(loss.call.site),
             call=call,
             step=study.step,
-            # Places in a queue (experts), and sets at risk that came sorted, are added up so on purpose.
+            # Mixture-of-experts queues and sorted risk sets accumulate over samples on purpose.
             severity=Severity.INFO,
             confidence=Confidence.LIKELY,
             verdict=f"{call.name} runs over the batch: dim=0 of {shape_text(given.shape)}",
-            what="what it gives for one sample depends on the samples before it",
-            why="The samples of a batch come in no order: what is added up from one to the next is a different thing in each epoch.",
-            fix="Use the axis of time: "
+            what="the result of each sample depends on the samples before it",
+            why="The samples of a batch have no fixed order, so a cumulative result over the batch "
+            "axis differs in every epoch.",
+            fix="Use the time axis: "
             + " or ".join(f"dim={each}, of size {given.shape[each]}" for each in others)
             + ".",
             replay="bit-identical",
-            counterfactual="with another first sample the results of all samples change; with another last one only its own does",
+            counterfactual="replacing the first sample changes the results of all samples; "
+            "replacing the last changes only its own",
         )
     return None
 
 
 def _taken_apart(joined: Call, rows: int) -> Call | None:
-    """The nearest tensor of samples, each with steps of its own, that parts of what is joined were taken from."""
+    """The nearest tensor of samples, each with its own steps, from which the parts were taken."""
     for call in ancestors(joined.outputs[0]):
         given = call.operands[0] if call.operands else None
         if (

@@ -1,6 +1,6 @@
-"""A dict that is asked for a name it does not have: a batch, the result of a model, a checkpoint.
+"""A key that a dict does not have: a batch, a model's output, a checkpoint.
 
-It is told by the rule of wrong containers, whose documentation speaks of it.
+Reported by shape/wrong-container, which documents it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_NAMES = 8
 
 
 def missing_key(failed: FailedCall) -> Finding | None:
-    """`holder[key]`, where what was meant is told by the other dicts in sight, and by names that are spelled nearly so."""
+    """`holder[key]`; other dicts in scope and similar keys suggest the one that was meant."""
     if (
         failed.name != "getitem"
         or len(failed.args) != 2
@@ -48,24 +48,24 @@ def missing_key(failed: FailedCall) -> Finding | None:
         patch = diff_of(replace_node(filename, node.value, others[0]))
     elif not others and len(alike) == 1 and isinstance(node.slice, ast.Constant):
         patch = diff_of(replace_node(filename, node.slice, repr(alike[0])))
-    meant = f"{others[0]} has one" if others else f"it has {alike[0]!r}" if alike else ""
+    meant = f"{others[0]} has it" if others else f"did you mean {alike[0]!r}?" if alike else ""
     return tell(
         failed,
         "shape/wrong-container",
-        verdict=f"{name} has no {key!r}" + (f"; {meant}" if meant else ""),
-        why=f"It has {_some(names)}.",
-        fix=f"Take it from {others[0]}, if that is meant."
+        verdict=f"{name} has no key {key!r}" + (f"; {meant}" if meant else ""),
+        why=f"The keys are {_some(names)}.",
+        fix=f"Take {key!r} from {others[0]}, if that dict is meant."
         if others
-        else f"Ask for {alike[0]!r}, if that is meant."
+        else f"Use {alike[0]!r}, if that key is meant."
         if alike
-        else "Ask for a name that it has, or put this one in where it is made.",
+        else f"Use an existing key, or add {key!r} where the dict is created.",
         patch=patch,
         operands=(Operand(name, f"dict of {len(holder)}"),),
     )
 
 
 def _others_with(failed: FailedCall, holder: Any, key: str) -> list[str]:
-    """The program's variables in sight that are dicts with that name in them."""
+    """The program's variables in scope that are dicts with this key."""
     ground = ground_of(failed.call.stack, failed.frames)
     if ground is None or ground.frame is None:
         return []
@@ -82,6 +82,6 @@ def _others_with(failed: FailedCall, holder: Any, key: str) -> list[str]:
 
 def _some(names: list[str]) -> str:
     shown = ", ".join(map(repr, names[:MOST_NAMES]))
-    return (shown or "no names at all") + (
+    return (shown or "not strings") + (
         f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     )

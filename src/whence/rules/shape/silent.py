@@ -1,4 +1,4 @@
-"""Shapes that fit and mean something else."""
+"""Shapes that fit but mean something else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTENDS = frozenset({"multi_head_attention_forward", "_transformer_encoder_layer
 
 @study_rule("shape/hardcoded-batch")
 def hardcoded_batch(study: Study) -> Finding | None:
-    """The silent form: a batch of another size is cut into as many rows as the usual one has."""
+    """The silent form: a batch of another size is reshaped to the usual number of rows."""
     for _, call in study.loss_calls():
         if call.name not in RESHAPES or not call.operands or not call.outputs or call.site is None:
             continue
@@ -49,17 +49,19 @@ def hardcoded_batch(study: Study) -> Finding | None:
                 call=call,
                 step=study.step,
                 severity=Severity.WARNING,
-                verdict=f"{call.name} makes {after[0]} rows of a batch of {before[0]}: {shape_text(before)} -> {shape_text(after)}",
-                what=f"in earlier steps the batch was {used[0]}, and the rows were samples",
-                why=f"The number of rows, {after[0]}, is fixed; it happens to divide this batch, and rows are now parts of samples.",
-                fix="Take the size from the tensor: x.view(x.size(0), -1), or flatten(1).",
+                verdict=f"{call.name} makes {after[0]} rows from a batch of {before[0]}: "
+                f"{shape_text(before)} -> {shape_text(after)}",
+                what=f"in earlier steps the batch size was {used[0]}, and each row was a sample",
+                why=f"The number of rows, {after[0]}, is fixed. This batch happens to divide into "
+                "it, so rows no longer correspond to samples.",
+                fix="Take the size from the tensor: x.view(x.size(0), -1), or x.flatten(1).",
                 patch=size_taken(Spot.of_site(call.site), call),
             )
     return None
 
 
 def _takes_many_sizes(study: Study, call: Call) -> bool:
-    """Whether one step brings tensors of several sizes there, as a file of weights does: none of them is the batch."""
+    """Whether one step passes several sizes through this line, so that none is the batch size."""
     sizes: dict[int, tuple[int, ...]] = {call.step: call.operands[0].shape}
     for each in study.tape.all_earlier_at(call):
         if (
@@ -72,7 +74,7 @@ def _takes_many_sizes(study: Study, call: Call) -> bool:
 
 @study_rule("shape/squeezed-batch")
 def squeezed_batch(study: Study) -> Finding | None:
-    """The silent form: squeeze took the axis of a batch of one, and what came after broadcast."""
+    """The silent form: squeeze removed the axis of a batch of one, and later calls broadcast."""
     for call in study.calls:
         if call.name != "squeeze" or not call.operands or not call.outputs or call.site is None:
             continue
@@ -96,23 +98,25 @@ def squeezed_batch(study: Study) -> Finding | None:
                 call=call,
                 step=study.step,
                 severity=Severity.WARNING,
-                verdict=f"squeeze removed the batch axis of a batch of one: {shape_text(before)} -> {shape_text(after)}",
-                what=f"in earlier steps it gave {shape_text(gave)}",
-                why="squeeze without an axis removes every axis of size one, the batch included.",
-                fix="Name the axis: squeeze(1), squeeze(-1).",
+                verdict="squeeze removed the batch axis of a batch of one: "
+                f"{shape_text(before)} -> {shape_text(after)}",
+                what=f"in earlier steps the result was {shape_text(gave)}",
+                why="Without a dim, squeeze removes every axis of size 1, including the batch "
+                "axis.",
+                fix="Name the axis to remove: squeeze(1) or squeeze(-1).",
                 patch=axis_named(Spot.of_site(call.site), call.operands[0]),
             )
     return None
 
 
 def _is_own(call: Call) -> bool:
-    """Whether a line of the program says it: all that a library does in one `trainer.train()` has the same line."""
+    """Whether the program's own line makes the call; a library runs many calls under one line."""
     return not call.inner and is_written(call)
 
 
 @study_rule("shape/unbatched")
 def unbatched(study: Study) -> Finding | None:
-    """The silent form: rows of a batch were taken for the steps of one sequence."""
+    """The silent form: rows of a batch are read as the steps of one sequence."""
     found = _mixing(study, axes=2)
     if found is None:
         return None
@@ -123,18 +127,23 @@ def unbatched(study: Study) -> Finding | None:
         spot=Spot.of_site(call.site) if call.site is not None else None,
         call=call,
         step=study.step,
-        verdict=f"{_kind(call)} took a batch of {given.shape[0]} for one sequence of {given.shape[0]} steps",
-        what="what it gives for one sample depends on the samples before it",
-        why=f"Its input is {shape_text(given.shape)}, without an axis for time; of two axes the first is time.",
-        fix="Give each sample its own sequence: unsqueeze(1) makes one step of each row.",
+        verdict=f"{_kind(call)} reads a batch of {given.shape[0]} samples as one sequence of "
+        f"{given.shape[0]} steps",
+        what="the result of each sample depends on the samples before it"
+        if call.name in OVER_TIME
+        else "the result of each sample depends on other samples",
+        why=f"The input is {shape_text(given.shape)}, without a time axis. With two axes, the "
+        "first is read as time.",
+        fix="Give each sample its own sequence: unsqueeze(1) makes each row a sequence of one "
+        "step.",
         replay="bit-identical",
-        counterfactual="the gradient of the last sample's result at the other samples is not zero",
+        counterfactual="the result of the last sample has nonzero gradients at the other samples",
     )
 
 
 @study_rule("shape/batch-first")
 def batch_first(study: Study) -> Finding | None:
-    """The silent form: batch and time are swapped, and the layer runs over the batch."""
+    """The silent form: batch and time are swapped, and the layer runs along the batch."""
     found = _mixing(study, axes=3)
     if found is None:
         return loop_over_samples(study) or added_up_over_samples(study)
@@ -148,13 +157,16 @@ def batch_first(study: Study) -> Finding | None:
         symptom=Spot.of_site(call.site) if call.site is not None else None,
         call=call,
         step=study.step,
-        verdict=f"{_kind(call)} runs over the batch: it takes {shape_text(given.shape)} for {given.shape[0]} steps of {given.shape[1]} samples",
-        what="what it gives for one sample depends on the samples before it",
-        why="Without batch_first=True the first axis is time and the second the batch.",
-        fix="Build the layer with batch_first=True, or give it (time, batch, features).",
+        verdict=f"{_kind(call)} runs along the batch: {shape_text(given.shape)} is read as "
+        f"{given.shape[0]} steps of {given.shape[1]} samples",
+        what="the result of each sample depends on the samples before it"
+        if call.name in OVER_TIME
+        else "the result of each sample depends on other samples",
+        why="Without batch_first=True, the first axis is time and the second the batch.",
+        fix="Build the layer with batch_first=True, or pass the input as (time, batch, features).",
         patch=batch_first_patch(Spot.of_site(stack[0])) if stack else None,
         replay="bit-identical",
-        counterfactual="the gradient of the last sample's result at the other samples is not zero",
+        counterfactual="the result of the last sample has nonzero gradients at the other samples",
     )
 
 
@@ -165,7 +177,7 @@ def _kind(call: Call) -> str:
 
 
 def _mixing(study: Study, axes: int) -> tuple[Call, Value] | None:
-    """A recurrent or attending call that runs along the batch, given as so many axes: samples depend on each other there."""
+    """A recurrent or attention call along the batch, for inputs with so many axes."""
     for _, call in study.loss_calls():
         if call.name not in OVER_TIME | ATTENDS or not call.operands or not call.outputs:
             continue
@@ -185,7 +197,7 @@ def _mixing(study: Study, axes: int) -> tuple[Call, Value] | None:
 
 
 def _written(given: Value) -> Value:
-    """What the program gave: a recurrent layer adds the axis that a single sequence lacks."""
+    """The program's input: a recurrent layer adds the axis that a single sequence lacks."""
     call = given.call
     return (
         call.operands[0]
@@ -195,7 +207,7 @@ def _written(given: Value) -> Value:
 
 
 def _runs_along(study: Study, call: Call, axis: int) -> bool:
-    """Run the call again on an input with a gradient of its own: does the last place on an axis depend on the others?"""
+    """Replay the call with gradients: does the last position on an axis depend on the others?"""
     given = call.operands[0]
     made = next(
         (

@@ -1,6 +1,6 @@
-"""Numbers that never became a tensor, where one is needed: a numpy array, a list, a float.
+"""Numbers that never became a tensor where one is needed: a NumPy array, a list, a float.
 
-It is told by the rule of wrong containers, whose documentation speaks of it.
+Reported by shape/wrong-container, which documents it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def untensored(failed: FailedCall) -> Finding | None:
 
 
 def _refused_buffer(failed: FailedCall) -> Finding | None:
-    """What a layer of torch's was to keep, as it was built: the weights of the classes, in a list."""
+    """A buffer that a PyTorch layer registers in its constructor: class weights in a list."""
     names = refusing(failed, nn.Module, "register_buffer")
     if names is None or not _is_of_numbers(names.get("tensor")):
         return None
@@ -47,10 +47,10 @@ def _refused_buffer(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/wrong-container",
-        verdict=f"{layer} needs a tensor for '{name}', and got {kind}",
+        verdict=f"{layer} needs a tensor for '{name}', got {kind}",
         spot=Spot.of_node(filename, node) if node is not None else None,
-        why=f"torch computes with tensors only, and makes none of {kind} by itself.",
-        fix=f"Make a tensor of it: torch.as_tensor(...{end}.",
+        why=f"PyTorch does not convert {kind} to a tensor here.",
+        fix=f"Convert '{name}' to a tensor: torch.as_tensor(...{end}.",
         patch=_around(filename, node, end) if direct and node is not None else None,
         operands=(Operand("given", describe(thing)),),
     )
@@ -64,7 +64,7 @@ def _refused_argument(failed: FailedCall) -> Finding | None:
     ):
         return None
     if any(type(each) not in (torch.Tensor, nn.Parameter) for each in failed.tensors()):
-        # A class of the program's own would run its code.
+        # A subclass would run the program's code.
         return None
     given: list[tuple[Where, Any]] = [*enumerate(failed.args), *failed.kwargs.items()]
     for where, thing in given:
@@ -75,21 +75,22 @@ def _refused_argument(failed: FailedCall) -> Finding | None:
         return tell(
             failed,
             "shape/wrong-container",
-            verdict=f"{failed.name} needs a tensor for {name}, and got {kind}",
+            verdict=f"{failed.name} needs a tensor for {name}, got {kind}",
             spot=Spot.of_node(failed.site.filename, node)
             if failed.site is not None and node is not None
             else None,
-            why=f"torch computes with tensors only, and makes none of {kind} by itself.",
-            fix=f"Make a tensor of it: torch.as_tensor(...{_with_type(failed, thing)}).",
+            why=f"PyTorch does not convert {kind} to a tensor here.",
+            fix=f"Convert {name} to a tensor: torch.as_tensor(...{_with_type(failed, thing)}).",
             patch=_patch(failed, thing, node),
-            counterfactual=f"with a tensor of the same numbers {failed.name} does not raise {type(failed.exception).__name__}",
+            counterfactual=f"with a tensor of the same values {failed.name} does not raise "
+            f"{type(failed.exception).__name__}",
             operands=(Operand("given", describe(thing)),),
         )
     return None
 
 
 def _is_torchs(func: Any) -> bool:
-    """A function of torch's own: it can be run on stand-ins, and no code of the program with it."""
+    """Whether PyTorch defines the function, so that no user code runs with it."""
     owner = (
         getattr(func, "__module__", None)
         or getattr(getattr(func, "__objclass__", None), "__module__", None)
@@ -113,7 +114,7 @@ def _is_of_numbers(thing: Any) -> bool:
 
 
 def _is_what_was_refused(failed: FailedCall, where: Where) -> bool:
-    """Whether the call raises the same on stand-ins, and nothing with a tensor for this argument."""
+    """Whether the call raises the same on meta tensors, and not with a tensor for this argument."""
     return (
         isinstance(_outcome(failed, None), type(failed.exception))
         and _outcome(failed, where) is None
@@ -121,7 +122,7 @@ def _is_what_was_refused(failed: FailedCall, where: Where) -> bool:
 
 
 def _outcome(failed: FailedCall, where: Where | None) -> Exception | None:
-    """What the call raises on tensors without memory; with one argument, and all arrays, made into tensors."""
+    """The error on meta tensors, with one argument and all arrays converted to tensors."""
 
     def put(at: Where, thing: Any) -> Any:
         if where is not None and (at == where or is_array(thing)):
@@ -152,15 +153,15 @@ def _name(failed: FailedCall, where: Where) -> str:
 
 def _kind(thing: Any) -> str:
     if is_array(thing):
-        return "a numpy array"
-    whose = "numpy " if type(thing).__module__ == "numpy" else ""
+        return "a NumPy array"
+    whose = "NumPy " if type(thing).__module__ == "numpy" else ""
     return f"a {whose}{type(thing).__name__}" + (
         " of numbers" if isinstance(thing, list | tuple) else ""
     )
 
 
 def _type_for(failed: FailedCall, thing: Any) -> torch.dtype | None:
-    """That of the other operands, for real numbers: numpy's and Python's are wider."""
+    """The other operands' dtype for floats, since NumPy's and Python's floats are wider."""
     made = torch.as_tensor(thing)
     others = {each.dtype for each in failed.tensors() if each.is_floating_point()}
     return (
@@ -176,7 +177,7 @@ def _with_type(failed: FailedCall, thing: Any) -> str:
 
 
 def _written(failed: FailedCall, where: Where, thing: Any) -> ast.expr | None:
-    """The expression in the failing line that has this value; of the very function that raised, the one at its place."""
+    """The expression in the failing line with this value, or at its place in the same call."""
     node = failed.site.node() if failed.site is not None else None
     ground = ground_of(failed.call.stack, failed.frames)
     if not isinstance(node, ast.Call):
@@ -209,7 +210,7 @@ def _is_it(node: ast.expr, thing: Any, frame: Any) -> bool:
 
 
 def _patch(failed: FailedCall, thing: Any, node: ast.expr | None) -> str | None:
-    """A tensor made where the argument is written."""
+    """Convert the argument to a tensor where it is written."""
     arrays = [
         each
         for each in (*failed.args, *failed.kwargs.values())

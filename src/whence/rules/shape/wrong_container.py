@@ -1,16 +1,18 @@
-"""A tuple, None or missing key reached an op that needs a tensor.
+"""A tuple, None or missing key reached an operation that needs a tensor.
 
 What happened
-    A layer or function was given what another one returned, and that is not a tensor: the (output, state) of an LSTM, the
-    None of a forward without return, a dict; or a method of a tensor's that was not called; or numbers that never became
-    a tensor: a numpy array, a list, a float. Or a dict was asked for a name that it does not have.
+    A layer or function received the result of another one, and that is not a tensor: the
+    (output, state) of an LSTM, the None of a forward without return, a dict. Or a tensor's method
+    that was not called, or numbers that never became a tensor: a NumPy array, a list, a float. Or a
+    dict does not have a key.
 Why it matters
-    The message is about the consumer; the mistake is where the result was not unpacked or not returned.
+    The message is about the consumer; the mistake is where the result was not unpacked or returned.
 How it is detected
-    The argument itself, and the expression that it came from, followed back to the call that gave it. Numbers: the same call
-    on stand-ins without memory raises as it did, and no longer does with a tensor.
+    The argument's expression is traced to the call that returned it. For numbers: the same call
+    raises on meta tensors as it did, and no longer does with a tensor.
 How to fix it
-    Unpack it (out, _ = lstm(x)), add the missing return, or make a tensor of the numbers (torch.as_tensor).
+    Unpack the result (out, _ = lstm(x)), add the missing return, or convert the numbers to a tensor
+    (torch.as_tensor).
 When it stays silent
     Errors that have nothing to do with tensors.
 Cost
@@ -48,8 +50,8 @@ def wrong_container(failed: FailedCall) -> Finding | None:
         or failed.site is None
     ):
         return None
-    if (told := uncalled(failed) or missing_key(failed)) is not None:
-        return told
+    if (special := uncalled(failed) or missing_key(failed)) is not None:
+        return special
     for thing in _candidates(failed):
         found = _source(failed, thing)
         if found is None:
@@ -68,7 +70,7 @@ def wrong_container(failed: FailedCall) -> Finding | None:
 
 
 def _candidates(failed: FailedCall) -> list[Any]:
-    """The arguments that are no tensors, but hold some or should have been one."""
+    """Arguments that are not tensors, but hold some or are None."""
     given = [*failed.args, *failed.kwargs.values()]
     return [
         each
@@ -91,7 +93,7 @@ def _source(failed: FailedCall, thing: Any) -> Result | None:
     if ground is None or node is None:
         return None
     if isinstance(node, ast.BinOp) and len(failed.args) == 2:
-        # Only the side that it is on.
+        # Only the operand that is not a tensor.
         node = ast.Expr(node.left if thing is failed.args[0] else node.right)
     found = result_of(node, thing, ground, failed.frames, failed.call.stack)
     handed = _handed_over(failed, found.module) if found is not None else None
@@ -103,7 +105,7 @@ def _source(failed: FailedCall, thing: Any) -> Result | None:
 
 
 def _handed_over(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
-    """Where a layer of torch's was built, if that is not in the class that calls it: others fit there, this one does not."""
+    """Where a PyTorch layer was built, if another class passed it to the class that calls it."""
     stack = failed.modules.built_at(layer) if layer is not None else ()
     here = function_node(failed.site) if failed.site is not None else None
     there = function_node(stack[0]) if stack else None
@@ -113,7 +115,7 @@ def _handed_over(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
 
 
 def _layer_before(failed: FailedCall) -> nn.Module | None:
-    """The layer in front of the failed one, where both stand in an nn.Sequential and no line of the program lies between."""
+    """The previous layer, if both are in an nn.Sequential with no program line between them."""
     scope = failed.scope
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
     if not isinstance(parent, nn.Sequential) or not type(scope.module).__module__.startswith(
@@ -142,23 +144,31 @@ def _verdict(failed: FailedCall, thing: Any, found: Result) -> str:
 
 def _fix(found: Result) -> str:
     if found.returns_nothing:
-        return "Add `return` with the result at the end of that forward."
+        return f"Add `return` with the result at the end of {found.giver}."
     if found.module is not None and found.statement is None:
-        return "Unpack it, out, _ = ...; a layer that others call needs a module around it that returns its output alone."
-    return "Unpack it: out, _ = ... keeps the tensor."
+        return (
+            "Unpack the result, out, _ = ..., or wrap the layer in a module that returns only its "
+            "output if other code calls it."
+        )
+    return "Unpack the result: out, _ = ... keeps the tensor."
 
 
 def _why(thing: Any, found: Result) -> str:
     if found.returns_nothing:
-        return f"{found.giver} computes its result and ends without a return, so that its caller gets None."
+        return (
+            f"{found.giver} computes a result and ends without a return, so its caller gets None."
+        )
     shapes = ", ".join(
         shape_text(each.shape) for each in flatten(thing) if isinstance(each, torch.Tensor)
     )
-    return f"{found.giver} gives a {type(thing).__name__} with tensors of {shapes}, and the whole of it was passed on."
+    return (
+        f"{found.giver} returns a {type(thing).__name__} with tensors of {shapes}, and all of it "
+        "was passed on."
+    )
 
 
 def _first_of_it(failed: FailedCall, thing: Any, found: Result) -> str | None:
-    """`[0]` behind the call, where it stands in the expression that failed."""
+    """Insert `[0]` after the call, if it is in the expression that failed."""
     node, failing = found.spot.node(), failed.site.statement() if failed.site is not None else None
     here = isinstance(node, ast.Call) and failing is not None and statement_of(node) is failing
     if (
