@@ -1,4 +1,4 @@
-"""Which operand of a failed call has the wrong type, and whether mending it is enough."""
+"""Which operand of a failed call has the wrong dtype, and whether a cast of it is enough."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from whence.tape.trial import try_values
 
 
 def misfit(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
-    """The data operand whose type is not that of the weights it meets, and the type it should have."""
+    """The data operand whose dtype differs from the weights', and the dtype of the weights."""
     weight = weight_of(failed)
     if failed.name not in STRICT or weight is None or not weight.dtype.is_floating_point:
         return None
@@ -35,14 +35,14 @@ def _is_mask(failed: FailedCall, tensor: torch.Tensor) -> bool:
 
 
 def cured_by_cast(failed: FailedCall, tensor: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Run the call again on copies, this operand cast: does it go through?"""
+    """Whether the call runs on copies with this operand cast."""
     if isinstance(failed.func, nn.Module) or not callable(failed.func):
         return False
 
-    def mend(each: torch.Tensor) -> torch.Tensor:
+    def cast(each: torch.Tensor) -> torch.Tensor:
         return each.to(dtype) if each is tensor else each
 
-    return try_values(failed.func, failed.args, failed.kwargs, mend).ran
+    return try_values(failed.func, failed.args, failed.kwargs, cast).ran
 
 
 def birth(failed: FailedCall, tensor: torch.Tensor) -> Trail:
@@ -59,7 +59,7 @@ METHODS = {
 
 
 def cast_patch(trail: Trail, dtype: torch.dtype) -> str | None:
-    """An edit of the birthplace that gives the right type: the `dtype=` that is there, the cast that is there, or a new cast."""
+    """Edit the origin: change its `dtype=` or its cast, or add a cast."""
     edit = _cast_edit(trail, dtype)
     return diff_of(edit) if edit is not None else None
 
@@ -70,7 +70,7 @@ def _cast_edit(trail: Trail, dtype: torch.dtype) -> Edit | None:
     if spot is None or not isinstance(node, ast.expr):
         return None
     filename = spot.filename
-    # What came from outside torch is an array, unless the expression itself is one of torch's.
+    # Data from outside PyTorch is an array, unless the expression itself is a torch call.
     cast = (
         f'.astype("{dtype_name(dtype)}")'
         if trail.birth in (Birth.SOURCE, Birth.SAMPLE) and root_name(node) not in ("torch", "F")
@@ -109,13 +109,13 @@ def _cast_edit(trail: Trail, dtype: torch.dtype) -> Edit | None:
 
 
 def _is_column(node: ast.Subscript) -> bool:
-    """A column of a table, that an array is made of: `table["grade"].to_numpy()`."""
+    """A table column that becomes an array: `table["grade"].to_numpy()`."""
     around = parent_of(node)
     return isinstance(around, ast.Attribute) and around.attr in ("to_numpy", "values")
 
 
 def _named_like(node: ast.expr, dtype: torch.dtype) -> str:
-    """The new type, written as the old one was: np.float64 becomes np.float32, torch.long torch.float32, "f8" "float32"."""
+    """The new dtype in the style of the old one: np.float64 to np.float32, "f8" to "float32"."""
     if isinstance(node, ast.Attribute):
         return f"{ast.unparse(node.value)}.{dtype_name(dtype)}"
     if isinstance(node, ast.Constant):
@@ -124,7 +124,7 @@ def _named_like(node: ast.expr, dtype: torch.dtype) -> str:
 
 
 def origin_of_type(trail: Trail, tensor: torch.Tensor) -> str:
-    """Where the type comes from, in a few words."""
+    """A short sentence on where the dtype comes from."""
     if trail.spot is None:
-        return f"the {dtype_name(tensor.dtype)} came from a place that Whence did not see"
-    return f"{dtype_name(tensor.dtype)} since {trail.spot.file}:{trail.spot.line}"
+        return f"The origin of the {dtype_name(tensor.dtype)} data is unknown"
+    return f"It is {dtype_name(tensor.dtype)} since {trail.spot.file}:{trail.spot.line}"
