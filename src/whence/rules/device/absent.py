@@ -1,4 +1,4 @@
-"""A device that this machine, or this build of torch, does not have."""
+"""A device that this machine, or this PyTorch build, does not have."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALWAYS_THERE = ("cpu", "meta")
 
 
 def absent_device(failed: FailedCall) -> Finding | None:
-    """`.to("cuda")`, `device="cuda:1"`, `.cuda()` where there is none."""
+    """`.to("cuda")`, `device="cuda:1"` or `.cuda()` without such a device."""
     device, given = next(_absent_ones(failed), (None, None))
     if device is None:
         return None
@@ -47,27 +47,28 @@ def absent_device(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "device/mismatch",
-        verdict=f"{device} was asked for, and "
+        verdict=f"{device} was requested, "
         + (
-            f"there are only {_count(device)} here"
+            f"but only {_count(device)} {device.type} device(s) exist"
             if is_one_of_several
-            else f"there is no {device.type} device here"
+            else f"but no {device.type} device is available"
         ),
         spot=spot,
         why=_reason(device),
-        fix=f"Use a number below {_count(device)}."
+        fix=f"Use a device index below {_count(device)}."
         if is_one_of_several
-        else 'Read it with map_location="cpu", and move the model where it is to be after that.'
+        else 'Load with map_location="cpu", then move the model to its device.'
         if _is_read(failed)
-        else f'Choose by what is there, device = "{device.type}" if {_question(device)} else "cpu", and move with .to(device) '
-        f"everywhere. To train on {device.type}, run where it is: torch's build, its driver and what is visible must all have it.",
+        else f'Choose an available device, device = "{device.type}" if {_question(device)} else '
+        f'"cpu", and move everything with .to(device). To train on {device.type}, check the '
+        "PyTorch build, the driver and the visible devices.",
         patch=None if is_one_of_several or _is_read(failed) else _patch(spot, device, constants),
         severity=Severity.INFO if _goes_on_without(failed) else Severity.ERROR,
     )
 
 
 def _absent_ones(failed: FailedCall) -> Iterator[tuple[torch.device, Any]]:
-    """What the call was given that names an absent device; else the device whose module of torch's refused."""
+    """The missing devices that the call's arguments name, or else the torch module that raised."""
     for thing in flatten((failed.args, failed.kwargs)):
         device = (
             thing
@@ -94,13 +95,13 @@ def _absent_ones(failed: FailedCall) -> Iterator[tuple[torch.device, Any]]:
 
 
 def _is_read(failed: FailedCall) -> bool:
-    """Whether it is a file that names the device: what was saved on one is put there again."""
+    """Whether a file names the device: torch.load restores tensors to the device they were on."""
     frames = frames_in(failed.exception.__traceback__)
     return any(each.f_globals.get("__name__") == serialization.__name__ for each in frames)
 
 
 def _goes_on_without(failed: FailedCall) -> bool:
-    """Whether the program only tries: a handler names a device that is there, or what failed is all that its `try` was to do."""
+    """Whether the program only probes: a handler names another device, or the `try` ends here."""
     if failed.fate is Fate.UNCAUGHT:
         return False
     return any(map(_has_another_ready, failed.frames)) or any(
@@ -109,7 +110,7 @@ def _goes_on_without(failed: FailedCall) -> bool:
 
 
 def _has_another_ready(frame: FrameType) -> bool:
-    """Whether a handler around what is running names a device that is there."""
+    """Whether a handler around the running line names an available device."""
     for attempt, _ in _attempts_around(frame):
         words = (
             each.value
@@ -129,7 +130,7 @@ def _was_to_do_no_more(frame: FrameType) -> bool:
 
 
 def _attempts_around(frame: FrameType) -> Iterator[tuple[ast.Try, ast.AST]]:
-    """Each `try` around what is running, and the statement of its body that is."""
+    """Each `try` around the running line, and the statement of its body that runs."""
     child: ast.AST | None = Site.of(frame).node()
     while child is not None and (walker := parent_of(child)) is not None:
         if isinstance(walker, ast.Try) and child in walker.body:
@@ -150,7 +151,7 @@ def _module(device: torch.device) -> ModuleType | None:
 
 
 def _is_there(device: torch.device) -> bool:
-    """Of devices that nothing is known about, nothing is said."""
+    """Whether a device is available; devices of unknown kinds are assumed to be."""
     module = _module(device)
     if device.type in ALWAYS_THERE or module is None:
         return True
@@ -170,17 +171,17 @@ def _question(device: torch.device) -> str:
 
 def _reason(device: torch.device) -> str:
     if _count(device):
-        return f"{_count(device)} {device.type} devices are visible, and they are counted from 0."
+        return f"{_count(device)} {device.type} device(s) are visible; indices start at 0."
     if device.type == "cuda" and torch.version.cuda is None and torch.version.hip is None:
-        return f"This torch ({torch.__version__}) was built without CUDA: it can use no GPU, whatever the machine has."
+        return f"This PyTorch build ({torch.__version__}) has no CUDA support and cannot use a GPU."
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
     if device.type == "cuda" and hidden is not None:
-        return f"torch sees none: CUDA_VISIBLE_DEVICES is {hidden!r}."
-    return f"{_question(device)} is False: there is no such device, or no driver for it."
+        return f"PyTorch sees no GPU: CUDA_VISIBLE_DEVICES is {hidden!r}."
+    return f"{_question(device)} is False: the device or its driver is missing."
 
 
 def _given(failed: FailedCall, names_it: Wanted) -> Spot | None:
-    """Where the name of the device stands that the call was given."""
+    """Where the device name that the call received is written."""
     node = failed.site.node() if failed.site is not None else None
     if not isinstance(node, ast.Call):
         return None
@@ -191,7 +192,7 @@ def _given(failed: FailedCall, names_it: Wanted) -> Spot | None:
 
 
 def _constants(names_it: Wanted) -> Iterator[Spot]:
-    """All places where the program chooses the device by its name, without asking whether it is there."""
+    """All places where the program names the device without checking that it is available."""
     for filename in program_files():
         for node in ast.walk(tree_of(filename) or ast.Module([], [])):
             if (
@@ -210,7 +211,7 @@ def _is_question(parent: Any) -> bool:
 
 
 def _patch(spot: Spot | None, device: torch.device, constants: list[Spot]) -> str | None:
-    """Where this is the only line of the program that decides."""
+    """Make the device conditional, if this is the only line of the program that chooses it."""
     node = spot.node() if spot is not None else None
     if (
         spot is None
@@ -232,7 +233,7 @@ def _patch(spot: Spot | None, device: torch.device, constants: list[Spot]) -> st
 
 
 def _is_moved_by_method(device: torch.device) -> bool:
-    """Whether `.cuda()` is called anywhere, which asks nobody."""
+    """Whether `.cuda()` is called anywhere, which ignores the chosen device."""
     return any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
