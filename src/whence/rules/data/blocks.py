@@ -1,4 +1,4 @@
-"""Where an order is made: by a sampler or a stream of the program's, in whole blocks of data that lie sorted by class, or in vain."""
+"""Where the sample order is decided: in a sampler, a stream, or a shuffle that has no effect."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MOST_STEPS_BACK = 8
 def stored_by_class(
     audit: Audit, entry: LoaderEntry, epoch: Epoch, labels: torch.Tensor, most: float
 ) -> bool:
-    """Whether the samples of an epoch, in the order in which the dataset has them, are in few runs of equal labels.
+    """Whether the dataset stores the samples of an epoch in few runs of equal labels.
 
-    Samples that come bucket by bucket have one length each, or one speaker: only what a loss of classes aims at is meant.
+    Only targets of a classification loss count: samples bucketed by length or speaker are fine.
     """
     indices = list(epoch.marks)
     if len(indices) != len(labels) or not all(isinstance(each, int) for each in indices):
@@ -40,7 +40,7 @@ def runs_of(labels: torch.Tensor) -> int:
 
 
 def aims_at(audit: Audit, entry: LoaderEntry) -> bool:
-    """Whether a loss of classes was given the labels of a loader."""
+    """Whether a classification loss received the labels of a loader."""
     for call in audit.tape.calls:
         target = argument(call, 1, "target") if call.name in LOSSES else None
         if target is None:
@@ -61,11 +61,11 @@ def aims_at(audit: Audit, entry: LoaderEntry) -> bool:
     return False
 
 
-KEEP = "Keep what it gives: it changes nothing in place (`order = rng.permutation(order)`)."
+KEEP = "Keep the result: this call changes nothing in place (`order = rng.permutation(order)`)."
 
 
 def mixed_in_vain(maker: type) -> Spot | None:
-    """A line that draws another order and throws it away: in the class that makes the order, else the only one of the program."""
+    """A discarded shuffle: in the class that makes the order, or else the only one found."""
     for each in maker.__mro__:
         node, filename = class_node(each)
         if node is not None and (drawn := discarded_draw(node)) is not None:
@@ -74,7 +74,7 @@ def mixed_in_vain(maker: type) -> Spot | None:
 
 
 def ordered_by(maker: type) -> Spot | None:
-    """The line that decides the order, where a sampler or a stream of the program's own does."""
+    """The line that decides the order, if the program's own sampler or stream does."""
     walk, filename = method_of(maker, "__iter__")
     if walk is None:
         return None
@@ -92,7 +92,7 @@ def ordered_by(maker: type) -> Spot | None:
 
 
 def ordered_within(entry: LoaderEntry) -> Spot | None:
-    """What a sampler of the program's own goes through in order: what it gives as a whole, or one index after the other."""
+    """The expression that the program's own sampler iterates over in order."""
     walk, filename = method_of(entry.info.sampler_kind, "__iter__")
     given = (
         [each for each in ast.walk(walk) if isinstance(each, ast.Yield | ast.YieldFrom)]
@@ -118,7 +118,7 @@ def _is_batch(node: ast.expr) -> bool:
 
 
 def stream_loop(stream: type) -> Spot | None:
-    """The loop that a stream's samples come from: in `__iter__`, or in the method that it iterates over."""
+    """The loop that yields a stream's samples: in `__iter__`, or in a method it iterates over."""
     name, found, home = "__iter__", None, ""
     for _ in range(4):
         walk, filename = method_of(stream, name)

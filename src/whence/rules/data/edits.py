@@ -1,4 +1,4 @@
-"""Small edits of how data are read, mixed and gone through."""
+"""Small edits of how data are read, shuffled and iterated."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LAZY = (ast.Call, ast.GeneratorExp)
 
 
 def shuffled(built: Spot | None) -> str | None:
-    """`shuffle=True` for a loader that has no order of its own."""
+    """Add `shuffle=True` to a loader without its own order."""
     node = built.node() if built is not None else None
     if built is None or not isinstance(node, ast.Call) or last_name(node.func) != "DataLoader":
         return None
@@ -56,7 +56,7 @@ def shuffled(built: Spot | None) -> str | None:
 
 
 def draw_kept(spot: Spot | None) -> str | None:
-    """`random.sample(rows, len(rows))` to `rows = random.sample(rows, len(rows))`."""
+    """Change `random.sample(rows, len(rows))` to `rows = random.sample(rows, len(rows))`."""
     node = spot.node() if spot is not None else None
     match node:
         case ast.Call(
@@ -77,7 +77,7 @@ def draw_kept(spot: Spot | None) -> str | None:
 
 
 def only_transformed(spot: Spot | None) -> str | None:
-    """`scaler.fit_transform(test)` to `scaler.transform(test)`, where the same scaler was fitted above."""
+    """Change `fit_transform` to `transform`, if the same scaler was fitted above."""
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.AST):
         return None
@@ -93,7 +93,8 @@ def only_transformed(spot: Spot | None) -> str | None:
         return None
     for each in own_nodes(scope):
         is_fit = isinstance(each, ast.Call) and last_name(each.func) in ("fit", "fit_transform")
-        if is_fit and isinstance(each.func, ast.Attribute) and dotted(each.func.value) == scaler:  # type: ignore[attr-defined]
+        owner = each.func if isinstance(each, ast.Call) else None
+        if is_fit and isinstance(owner, ast.Attribute) and dotted(owner.value) == scaler:
             first = statement_of(each)
             if first is not None and is_run_before(first, here):
                 return diff_of(replace_node(spot.filename, func, f"{scaler}.transform"))
@@ -101,7 +102,7 @@ def only_transformed(spot: Spot | None) -> str | None:
 
 
 def kept_as_list(made: Spot | None, loop: Spot) -> str | None:
-    """What a loop goes through by its name, and can be gone through once only: a list of it. What `iter` was made of can be gone through again."""
+    """Turn a one-shot iterable that a loop uses by name into a list, or drop its `iter`."""
     node, head = (made.node() if made is not None else None), loop.node()
     around = (
         head
@@ -117,12 +118,12 @@ def kept_as_list(made: Spot | None, loop: Spot) -> str | None:
     text = text_of(made.filename, node)
     match node:
         case _ if _draws(node, made.filename):
-            # A list would have the same random numbers in each epoch.
+            # A list would repeat the same random numbers in each epoch.
             return None
         case ast.Call(func=ast.Name(id="iter"), args=[source]):
             return diff_of(replace_node(made.filename, node, text_of(made.filename, source)))
         case ast.Call(func=ast.Name(id="zip" | "enumerate")):
-            # Of loaders, which shuffle anew in each epoch, that would keep the first order.
+            # A list of loaders, which reshuffle in each epoch, would keep the first order.
             return None
         case ast.GeneratorExp() if text.startswith("("):
             return diff_of(replace_node(made.filename, node, f"[{text[1:-1]}]"))
@@ -130,7 +131,7 @@ def kept_as_list(made: Spot | None, loop: Spot) -> str | None:
 
 
 def _draws(node: ast.AST, filename: str) -> bool:
-    """Whether random numbers are drawn in an expression, or in a function of the same file that it calls."""
+    """Whether an expression draws random numbers, directly or in a function of the same file."""
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
     tree = tree_of(filename) or ast.Module([], [])
     called = (
@@ -144,7 +145,7 @@ def _draws(node: ast.AST, filename: str) -> bool:
 
 
 def epoch_told(stack: tuple[Site, ...], part: str, frames: list[FrameType]) -> Spot | None:
-    """The call that tells a part of a loader the epoch, in the function that goes over the loader."""
+    """The `set_epoch` call on a part of a loader, in the function that iterates the loader."""
     over = _loop_over(stack[0] if stack else None, frames)
     if over is None:
         return None
@@ -178,9 +179,9 @@ def _loop_over(
 
 
 def told_the_epoch(site: Site | None, part: str, frames: list[FrameType]) -> str | None:
-    """`loader.sampler.set_epoch(epoch)` before the loop over a loader, with what the loop around it counts.
+    """Insert `loader.sampler.set_epoch(epoch)` before the loop over a loader.
 
-    Where the loader is told already, with the number of something else, the number alone.
+    If the program calls it with another number, change only the argument.
     """
     over = _loop_over(site, frames)
     if site is None or over is None:
@@ -198,8 +199,8 @@ def told_the_epoch(site: Site | None, part: str, frames: list[FrameType]) -> str
         "trange",
     ):
         return None
-    told = epoch_told((site,), part, frames)
-    call = told.node() if told is not None else None
+    known = epoch_told((site,), part, frames)
+    call = known.node() if known is not None else None
     if isinstance(call, ast.Call):
         if counting not in statements_around(call) or names_in(call.args[0]) & bound_by(counting):
             return None
@@ -210,7 +211,7 @@ def told_the_epoch(site: Site | None, part: str, frames: list[FrameType]) -> str
 
 
 def seeded_once(seeding: Spot | None) -> str | None:
-    """A seed that is set in a loop, set before it."""
+    """Move a seed that is set in a loop before it."""
     node = seeding.node() if seeding is not None else None
     statement = statement_of(node) if node is not None else None
     if seeding is None or not isinstance(statement, ast.Expr):
@@ -226,7 +227,7 @@ def seeded_once(seeding: Spot | None) -> str | None:
 
 
 def changed_on_a_copy(changing: Spot | None) -> str | None:
-    """`image = self.images[i]` to `image = copy.deepcopy(self.images[i])`, where the line that changes it is in the same method."""
+    """Change `image = self.images[i]` to a deepcopy, if the same method modifies it."""
     node = changing.node() if changing is not None else None
     statement = statement_of(node) if node is not None else None
     scope = enclosing(statement, *SCOPES) if statement is not None else None
@@ -245,7 +246,7 @@ def changed_on_a_copy(changing: Spot | None) -> str | None:
 
 
 def _changed_in(statement: ast.stmt) -> str:
-    """The variable that a statement writes into, or whose methods it calls for that alone."""
+    """The variable that a statement writes into, or whose method it calls as a statement."""
     match statement:
         case (
             ast.Assign(targets=[ast.Subscript() | ast.Attribute() as target])
@@ -258,7 +259,7 @@ def _changed_in(statement: ast.stmt) -> str:
 
 
 def shared_out(source: Spot | None) -> str | None:
-    """Each worker takes its share of what a stream goes over, where one turn of the loop hangs on no other."""
+    """Give each worker its share of a stream's loop, if its iterations are independent."""
     node = source.node() if source is not None else None
     loop = parent_of(node) if node is not None else None
     method = enclosing(loop, *SCOPES) if loop is not None else None
@@ -270,7 +271,7 @@ def shared_out(source: Spot | None) -> str | None:
     ):
         return None
     if (
-        not _turns_alone(loop, method)
+        not _is_independent(loop, method)
         or _draws(method, source.filename)
         or "worker" in names_in(method)
     ):
@@ -285,8 +286,8 @@ def shared_out(source: Spot | None) -> str | None:
     return diff_of(*first, *second, asked, replace_node(source.filename, loop.iter, share))
 
 
-def _turns_alone(loop: ast.For, method: ast.FunctionDef) -> bool:
-    """Whether the body of a loop uses nothing that the method has made before it, and writes nothing that outlives the turn."""
+def _is_independent(loop: ast.For, method: ast.FunctionDef) -> bool:
+    """Whether no iteration uses earlier results of the method or writes what outlives it."""
     body = [node for each in loop.body for node in ast.walk(each)]
     made = {name for each in method.body for name in bound_by(each)} - bound_by(loop)
     written = [

@@ -1,4 +1,4 @@
-"""Inputs and labels that do not belong together: in files, in a batch, in memory."""
+"""Inputs paired with the labels of other samples: in files, in a batch, in memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ DEEPEST = 8
 PATIENCE = 5.0
 MOST_SEEN = 64
 FAIR_SHARE = 0.25
-"""Of what the other numbers of a window do to the loss. A mean of all of them, taken before one is hidden, does less."""
+"""Required effect on the loss, relative to the window's other values; a mean has less."""
 
 
 @audit_rule("data/misaligned", Rank.CALL)
@@ -63,27 +63,31 @@ def misaligned(audit: Audit) -> Finding | None:
     """Inputs and labels do not belong together.
 
     What happened
-        One of two things that go side by side was put in another order, or lost some of its elements, and the other was not: two
-        listings of files, inputs that a collate function sorts by length, an array that was shuffled alone. Or both were made key by
-        key, in two orders of the keys. Or a target is one of the numbers of its own window.
+        One of two paired sequences was reordered or lost elements, and the other was not: two file
+        listings, inputs that a collate function sorts by length, an array that was shuffled alone.
+        Or both were built key by key, in two orders of the keys. Or a target is one of the values
+        in its own input window.
     Why it matters
-        Every input has another one's label. The model learns the mean of the labels.
+        Inputs get the labels of other samples, and the model learns the mean of the labels.
     How it is detected
-        The files that are read for some samples: their names have numbers or stems in common, but not for the same sample. A sheet
-        beside the files that the labels were read from: it names another file for them. A batch
-        is put together again from its samples, in a child process, and their parts are looked for in it. In memory, what was
-        done before training is done again, in a child process: the inputs are rows of a table that has other labels for them, or the
-        keys that both were made of (groups, entries of a dict) are the same and come in another order. Where that shows nothing, the program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
-        slide over one series, and in all of them the target stands at the same place of the input; a
-        replay shows that the loss depends on that place.
+        Files: the names of the files read for a sample have numbers or stems in common with those
+        of other samples. Label tables: a table beside the files gives another label for a file.
+        Batches: a batch is collated again from its samples in a child process, and their parts are
+        located in it. Memory: the preparation before training runs again in a child process; the
+        inputs are rows of a table that has other labels for them, or the keys that both were built
+        from are the same in another order. Otherwise, the source: one of two paired sequences is
+        shuffled, sorted or filtered alone. Windows: neighbouring samples slide over one series, the
+        target is at the same position of each input, and a replay shows that the loss depends on
+        that position.
     How to fix it
-        Sort both listings in the same way, or find one name from the other. Sort and filter pairs; index both with one permutation.
+        Sort both listings in the same way, or derive one name from the other. Sort and filter
+        pairs; index both with one permutation.
     When it stays silent
-        Files whose names do not correspond at all, samples from a single file. Labels alone that are put in a random order: that is
-        an experiment that some make on purpose. Sequences that are not labels.
+        Files whose names do not correspond at all, samples from a single file. Labels alone in a
+        random order, which is a deliberate experiment. Sequences that are not labels.
     Cost
-        A child process and a few samples, once in a run; a replay of a recorded step; another child process, of a few seconds at most, where the labels cannot be told from the
-        inputs by a straight line.
+        A child process and a few samples, once per run; a replay of a recorded step; another child
+        process of a few seconds at most, if no linear model separates the labels.
     """
     for entry in audit.batches.trained():
         found = (
@@ -124,15 +128,15 @@ def _files(audit: Audit, entry: LoaderEntry) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"{os.path.basename(one)} is paired with {os.path.basename(other)} of the other folder",
+        verdict=f"{os.path.basename(one)} is paired with {os.path.basename(other)}",
         what=f"in {len(wrong)} of {len(pairs)} samples the names of the two files do not match",
-        why="Two listings are in different orders: sorted as text, 10 comes before 2.",
-        fix="Sort both in the same way, or make the second name from the first.",
+        why="The two file listings are in different orders; sorted as text, 10 comes before 2.",
+        fix="Sort both listings in the same way, or derive the second name from the first.",
     )
 
 
 def _sheet(audit: Audit, entry: LoaderEntry) -> Finding | None:
-    """Labels in the order of a sheet's rows, beside files in another order."""
+    """Labels in the row order of a table, paired with files in another order."""
     delivered = _delivered(entry) if not entry.was_compared else {}
     if len(delivered) < ENOUGH_SAMPLES:
         return None
@@ -149,16 +153,18 @@ def _sheet(audit: Audit, entry: LoaderEntry) -> Finding | None:
         symptom=entry.info.built,
         step=audit.step,
         phase="data",
-        verdict=f"{name} has the label {mixed.label!r}, and {sheet} says {mixed.told} of it",
-        what=f"{mixed.wrong} of {mixed.size} files have another one's label",
-        why="The labels are in the order of the rows of the sheet, the files are not: sorted as text, 10 comes before 2.",
-        fix="Take the name of each file from the sheet's row, or look its label up by its name.",
-        counterfactual=f"{sheet} was read: row by row its labels are those of the dataset, file by file they are not",
+        verdict=f"{name} has the label {mixed.label!r}, but {sheet} gives it {mixed.told}",
+        what=f"{mixed.wrong} of {mixed.size} files have the label of another file",
+        why=f"The labels follow the row order of {sheet}, the files do not; sorted as text, 10 "
+        "comes before 2.",
+        fix=f"Take each file name from its row in {sheet}, or look the label up by file name.",
+        counterfactual=f"{sheet} was read: the dataset's labels match it row by row, but not file "
+        "by file",
     )
 
 
 def _delivered(entry: LoaderEntry) -> dict[int, float]:
-    """The labels that some samples came with, by their index in the innermost dataset."""
+    """The labels of delivered samples, by their index in the innermost dataset."""
     for epoch in entry.epochs:
         labels = [each for batch in epoch.labels for each in batch.tolist()]
         if labels and len(labels) == len(epoch.marks):
@@ -182,16 +188,20 @@ def _collated(audit: Audit, entry: LoaderEntry) -> Finding | None:
         symptom=entry.info.built,
         step=audit.step,
         phase="data",
-        verdict=f"the batch has another sample's {_part(parting.kept)} beside {parting.wrong} of {parting.size} samples",
-        what=f"{_part(parting.moved)} of each sample is in another order than {_part(parting.kept)}",
-        why="The collate function puts one part of the samples in another order and leaves the other as it was.",
-        fix="Sort the samples before they are taken apart: both parts are then in one order.",
-        counterfactual="the samples of a batch were fetched one by one, in a child process, and looked for in it",
+        verdict=f"the batch pairs {parting.wrong} of {parting.size} samples with the "
+        f"{_part(parting.kept)} of another sample",
+        what=f"{_part(parting.moved)} is in another order than {_part(parting.kept)}",
+        why="The collate function reorders one part of the samples and keeps the order of the "
+        "other.",
+        fix="Sort the samples before they are split into parts, so that both parts share one "
+        "order.",
+        counterfactual="the samples of a batch were fetched one by one in a child process and "
+        "located in the batch",
     )
 
 
 def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
-    """A target that lies within its own window: what is to be told is shown."""
+    """A target that is inside its own input window."""
     within = audit.within_of(entry)
     if within is None or not _is_shown(entry, within):
         return None
@@ -204,17 +214,20 @@ def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"what is to be predicted is in the input: {_part(within.target)} of each sample is number {within.place} "
-        f"of the {within.length} in {_part(within.window)}",
-        what="windows that slide over a series, each with a target of its own",
-        why="A model that is shown the answer learns to copy it. What it is worth shows only when the answer is not there.",
-        fix=f"Take what follows the window: number {within.length}, counted from where it begins.",
-        counterfactual="neighbouring samples were compared: it is so in all of them; in a replay the loss depends on that number",
+        verdict=f"the target is in the input: {_part(within.target)} is value {within.place} of "
+        f"the {within.length} in {_part(within.window)}",
+        what="each sample is a window of a series with its own target",
+        why="A model that receives the answer learns to copy it, and fails when the answer is not "
+        "in the input.",
+        fix=f"Take the value after the window, index {within.length} counted from its start, as "
+        "the target.",
+        counterfactual="neighbouring samples were compared, and the target is at this position in "
+        "all of them; in a replay the loss depends on it",
     )
 
 
 def _made(audit: Audit, within: Within) -> Spot | None:
-    """Where the targets of a dataset were made that only hands them on."""
+    """Where the targets of a dataset that only passes them on were created."""
     try:
         return run_in_child(
             lambda: line_that_makes(within, audit.frames), PATIENCE, need=Need.PREPARATION
@@ -224,7 +237,7 @@ def _made(audit: Audit, within: Within) -> Spot | None:
 
 
 def _is_shown(entry: LoaderEntry, within: Within) -> bool:
-    """Whether the loss depends on the target where it stands in the window: many steps hide it there themselves, or cut it off."""
+    """Whether the loss depends on the target's position in the window; many programs mask it."""
     reached = entry.reached
     if reached is None or tuple(reached.shape) != within.shape:
         return False
@@ -257,7 +270,7 @@ def _correspond(pair: list[str]) -> bool:
 
 
 def _listing(dataset: object, *paths: str) -> Spot | None:
-    """Where the listing is made that is out of order."""
+    """Where the unordered listing is created."""
     lists = {
         name: list(map(str, thing))
         for name, thing in (vars(dataset).items() if hasattr(dataset, "__dict__") else ())
@@ -272,12 +285,12 @@ def _listing(dataset: object, *paths: str) -> Spot | None:
 
 
 def _is_of(path: str, listed: str) -> bool:
-    """Whether a path is one that is listed, or a file of that name in some folder."""
+    """Whether a path is listed, or is a file of a listed name in some folder."""
     return bool(listed) and (path == listed or path.endswith(os.sep + listed))
 
 
 def _in_memory(audit: Audit) -> Finding | None:
-    """The program's own lines: one of two sequences that are paired was put in another order alone."""
+    """The program's own lines: one of two paired sequences was reordered alone."""
     streams = [
         each
         for each in audit.labels.streams.values()
@@ -311,13 +324,13 @@ def _in_memory(audit: Audit) -> Finding | None:
         *_in_files(list(files), together, stacks),
     ):
         if found is None or (found.change.manner is not Manner.FILTERED and not has_classes):
-            # Of numbers it is not known that they are labels; but whoever is left out of one of two that go together is missed there.
+            # Numbers may not be labels, but filtering one of two paired sequences is always wrong.
             continue
         if _may_be_unpaired(found) and not _has_labels(found, filename, audit, stacks):
             continue
         how = {
             Manner.RANDOM: "shuffled",
-            Manner.SORTED: "put in order",
+            Manner.SORTED: "sorted",
             Manner.FILTERED: "filtered",
         }[found.change.manner]
         statement = statement_of(found.change.node) or found.change.node
@@ -329,11 +342,13 @@ def _in_memory(audit: Audit) -> Finding | None:
             step=audit.step,
             phase="data",
             confidence=Confidence.LIKELY,
-            verdict=f"{found.moved} is {how} here, and {found.kept}, which goes with it, "
-            + ("in another order" if found.twice else "is not"),
+            verdict=f"{found.moved} is {how}, but {found.kept}, which is paired with it, is "
+            + ("in another order" if found.twice else "not"),
             what=f"{found.moved} and {found.kept} are paired element by element",
-            why="After that, an element stands beside another one's partner: the model learns the mean of the labels.",
-            fix="Do the same to both: one permutation or mask for both, or sort and filter a list of pairs.",
+            why="After this line, elements are paired with the labels of other samples, so the "
+            "model learns the mean of the labels.",
+            fix=f"Apply one permutation or mask to {found.moved} and {found.kept}, or sort and "
+            "filter a list of pairs.",
         )
     return None
 
@@ -344,7 +359,7 @@ def _paired(
     files: list[str],
     together: dict[str, tuple[int, int] | None],
 ) -> Iterator[Paired]:
-    """What goes side by side, as it is written: in a loss, in the elements of a dataset, in lines that pair."""
+    """Paired expressions: in a loss, in a dataset's samples, in lines that pair."""
     for given, label, _, scope, stack in _pairs_at(streams):
         yield given, label, scope, stack[0].filename
     for kind in kinds:
@@ -360,7 +375,7 @@ def _paired(
 
 
 def _kinds(dataset: object) -> Iterator[type]:
-    """The class of a dataset, and of those that a subset of it stands for."""
+    """The class of a dataset, and of the datasets it wraps."""
     for _ in range(DEEPEST):
         if dataset is None:
             return
@@ -369,7 +384,7 @@ def _kinds(dataset: object) -> Iterator[type]:
 
 
 def _may_be_unpaired(found: Apart) -> bool:
-    """Two collections that have nothing to do with each other are zipped, too, and one of them shuffled: two domains, say."""
+    """Whether unrelated collections may be zipped, one of them shuffled: two domains, say."""
     pairing = found.pairing
     may_be = isinstance(pairing, ast.Tuple) or (
         isinstance(pairing, ast.Call) and last_name(pairing.func) == "zip"
@@ -378,8 +393,10 @@ def _may_be_unpaired(found: Apart) -> bool:
 
 
 def _has_labels(found: Apart, filename: str, audit: Audit, stacks: list[tuple[Site, ...]]) -> bool:
-    """Whether the other one is a variable of the program that has one number or word for each sample; or, of two that were both put in
-    a random order, either is."""
+    """Whether the other sequence has one number or word per sample, so that it may be labels.
+
+    If both were shuffled, either may be.
+    """
     known = [
         *(variables(each) for each in audit.frames),
         *(site.f_globals for stack in stacks for site in stack),
@@ -397,7 +414,7 @@ def _are_labels(thing: object) -> bool:
 
 
 def _seen_again(pairing: ast.Tuple, filename: str, audit: Audit) -> list[object]:
-    """What stands side by side in a function that has returned long ago: it is called once more, in a child process."""
+    """The paired values of a function that has returned; it is called again in a child process."""
     statement = statement_of(pairing)
     values: list[object] = []
 
@@ -419,7 +436,7 @@ def _seen_again(pairing: ast.Tuple, filename: str, audit: Audit) -> list[object]
 
 
 def _pairs_at(streams: list[Stream]) -> Iterator[Compared]:
-    """What a model is given and what a loss aims at, where both stand in one function."""
+    """The model's input and the loss's target, if both are in one function."""
     for stream in streams:
         scope, call = function_node(stream.stack[0]), stream.stack[0].node()
         if scope is None or not isinstance(call, ast.Call) or len(call.args) < 2:
@@ -437,7 +454,7 @@ def _at_losses(streams: list[Stream]) -> Iterator[tuple[Apart | None, str]]:
 
 
 def _trainers(streams: list[Stream]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Classes that are given inputs and labels when they are made."""
+    """Classes that receive inputs and labels in their constructor."""
     for given, label, _, scope, _ in _pairs_at(streams):
         made = constructed(given, label, scope)
         if made is not None:
@@ -447,7 +464,7 @@ def _trainers(streams: list[Stream]) -> Iterator[tuple[str, tuple[int, int]]]:
 def _outwards(
     one: ast.expr, other: ast.expr, scope: ast.AST, stack: tuple[Site, ...]
 ) -> Iterator[tuple[Apart | None, str]]:
-    """Two parameters of a function are what its caller passes, and so on."""
+    """Follow two parameters of a function to its callers' arguments."""
     for site in stack:
         call, around = site.node(), function_node(site)
         given = outside(one, other, scope, call)
@@ -461,7 +478,7 @@ def _outwards(
 def _inwards(
     one: ast.expr, other: ast.expr, place: Place, depth: int = 0
 ) -> Iterator[tuple[Apart | None, str]]:
-    """Two parts of what a function of the program's gave are what it returns, and so on."""
+    """Follow two parts of a call's result into the function that returns them."""
     given = inside(one, other, place.scope) if depth < DEEPEST else None
     for function, filename, names in functions_of(given[0], place) if given is not None else ():
         parts = [returned(function, each) for each in given[1]] if given is not None else []
@@ -507,7 +524,7 @@ def _in_files(
 def _handed_over(
     scope: ast.AST, together: dict[str, tuple[int, int] | None], place: Place | None
 ) -> Iterator[tuple[Apart | None, str]]:
-    """`Pairs(*prepared(table))`: what a function returns side by side."""
+    """`Pairs(*prepared(table))`: the values that a function returns in pairs."""
     for node in own_nodes(scope) if place is not None else ():
         match node:
             case ast.Call(func=func, args=[ast.Starred(value=ast.Call() as call)]):
@@ -524,7 +541,7 @@ def _handed_over(
 
 
 def _names_in(filename: str, stacks: list[tuple[Site, ...]]) -> Place | None:
-    """A file, with what it has defined."""
+    """A file with its global names."""
     sites = (site for stack in stacks for site in stack if site.filename == filename)
     tree, found = tree_of(filename), next(sites, None)
     return (
@@ -535,7 +552,7 @@ def _names_in(filename: str, stacks: list[tuple[Site, ...]]) -> Place | None:
 def _where_called(
     one: ast.expr, other: ast.expr, scope: ast.AST, place: Place | None
 ) -> Iterator[tuple[Apart | None, str]]:
-    """A generator is on nobody's stack: what it is given stands in its only call."""
+    """A generator is on no stack: its arguments are in its only call."""
     if place is None or not isinstance(scope, ast.FunctionDef) or not _yields(scope):
         return
     calls = [
@@ -555,7 +572,7 @@ def _yields(function: ast.FunctionDef) -> bool:
 
 
 def _parameters(kind: type) -> tuple[int, int] | None:
-    """Which arguments of a dataset become what it takes its samples from, element by element."""
+    """The positions of a dataset's arguments that it indexes together."""
     setter = method_of(kind, "__init__")[0]
     names = parameter_names(setter)[1:] if setter is not None else []
     values = [assignment_of(kind, each) for each in _indexed(kind)]
