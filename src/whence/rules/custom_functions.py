@@ -24,7 +24,7 @@ def is_librarys(kind: type) -> bool:
 
 
 def caller_of(call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
-    """The Function that a call applies, as a function of its tensors, with its first floating result."""
+    """The applied Function as a function of its tensors, returning its first floating result."""
 
     def run(inputs: Sequence[torch.Tensor]) -> torch.Tensor:
         by_value = dict(zip(call.operands, inputs, strict=True))
@@ -46,7 +46,7 @@ def caller_of(call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
 
 
 def parameter_names(kind: Any) -> list[str]:
-    """Of its forward, without the context."""
+    """The parameters of its forward, without the context."""
     try:
         names = list(inspect.signature(kind.forward).parameters)
     except (TypeError, ValueError):
@@ -55,15 +55,16 @@ def parameter_names(kind: Any) -> list[str]:
 
 
 def argument_position(call: Call, number: int) -> int:
-    """At which place of the Function's arguments a tensor of it stands."""
+    """The position of a tensor among the Function's arguments."""
     at = [place for place, each in enumerate(call.args) if each is call.operands[number]]
     return at[0] if at else number
 
 
 def gradient_written(kind: type, position: int) -> tuple[ast.AST, str] | None:
-    """Where backward writes the gradient for an argument, and the file.
+    """Where backward computes the gradient for an argument, and the file.
 
-    That is what it returns; or the one assignment to the variable that it returns, if the gradient that came in is in there.
+    That is the returned expression, or the one assignment to the returned variable if it uses the
+    incoming gradient.
     """
     found = returned_by_backward(kind)
     method, filename = method_of(kind, "backward")
@@ -88,9 +89,9 @@ def gradient_written(kind: type, position: int) -> tuple[ast.AST, str] | None:
 
 
 def shared_by(kind: type, wrong: Sequence[int], right: Sequence[int]) -> tuple[ast.AST, str] | None:
-    """The one variable of backward that the gradients of some arguments are computed with, and those of others are not: where it is set.
+    """Where the one variable of backward that only the wrong gradients use is set.
 
-    None if the gradient that came in is missing in one of them: then that is its fault.
+    None if one of them does not use the incoming gradient: then that is the mistake.
     """
     method, filename = method_of(kind, "backward")
     if method is None:
@@ -131,7 +132,7 @@ def _names_in(kind: type, position: int) -> set[str]:
 
 
 def _made_of(names: set[str], method: ast.FunctionDef) -> set[str]:
-    """Some variables, and those that are computed from them."""
+    """Some variables, and those computed from them."""
     found = set(names)
     for node in ast.walk(method):
         if isinstance(node, ast.Assign) and any(

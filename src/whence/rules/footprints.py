@@ -1,6 +1,6 @@
-"""Where one row of the data goes: what changes in a pass that is run again with that row replaced by another one's.
+"""Which values depend on one row of the data, found by replacing it and replaying the pass.
 
-Sizes do not tell which axis of a value the samples are on: other axes may be as long. What changes with one sample does.
+Sizes do not show which axis holds the samples, since other axes may have the same size.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Axes = frozenset[int]
 Amend = Callable[[Call, Run], None]
 FIRST: Axes = frozenset({0})
 MOST = 50
-"""So many places are looked at to find rows side by side."""
+"""The number of calls searched for paired rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The places along each axis of a value that changed with a row of the data."""
+    """The positions along each axis of a value that changed with a row of the data."""
 
     row: int
     along: list[list[int]]
@@ -42,9 +42,10 @@ PICKS = frozenset({"__getitem__", "index_select"})
 
 
 def footprints(study: Study, rows: int, *values: Value) -> dict[Value, Axes]:
-    """The axes on which each value has each row of the data at a place of its own; empty if they do not all depend on the same data.
+    """The axes on which each value has one position per row of the data.
 
-    Rows belong together if one batch brought them, or one and the same index picked them.
+    Empty if the values do not all depend on the same data. Rows belong together if one batch
+    delivered them, or the same index selected them.
     """
     for sources in _groups(study, rows, *values):
         found = _axes_of(study, sources, rows, values)
@@ -56,8 +57,10 @@ def footprints(study: Study, rows: int, *values: Value) -> dict[Value, Axes]:
 def stand_side_by_side(
     study: Study, rows: int, *, one: Value, other: Value, but: Call, end: Value
 ) -> bool:
-    """Whether two values of data that came apart have their rows on the first axis, and belong together row by row: elsewhere on the way
-    to the `end`, without the call `but`, each row of the one stands beside that of the other."""
+    """Whether two values of separate data belong together row by row, on the first axis.
+
+    Somewhere else on the way to `end`, without the call `but`, their rows are combined pairwise.
+    """
     groups = _groups(study, rows, end)
     mine = [each for each in groups if _axes_of(study, each, rows, [one]) == {one: FIRST}]
     others = [
@@ -91,7 +94,7 @@ def _have_rows(pair: tuple[Value, ...], rows: int) -> bool:
 
 
 def is_chain(study: Study, rows: int, value: Value) -> bool:
-    """Whether each row of a value depends on the rows of the data before it, and on none behind it."""
+    """Whether each row of a value depends on the data rows before it and on none after it."""
     for sources in _groups(study, rows, value):
         last, first = (
             _traced(study, sources, (row, rows), [value]).get(value) for row in (rows - 1, 0)
@@ -102,7 +105,7 @@ def is_chain(study: Study, rows: int, value: Value) -> bool:
 
 
 def are_samples(study: Study, value: Value) -> bool:
-    """Whether the first axis of a value is rows of data, once or several times over, as two views of each sample are."""
+    """Whether the first axis is rows of data, once or several times, as two views of each are."""
     size = value.shape[0]
     for rows in {
         each.shape[0] for each in _data(study, value) if each.shape and size % each.shape[0] == 0
@@ -114,11 +117,14 @@ def are_samples(study: Study, value: Value) -> bool:
     return False
 
 
-def places_of(study: Study, rows: int, value: Value, mend: Amend | None = None) -> list[list[int]]:
-    """The rows of a value that change with the last and with the first row of the data, in a pass that is mended by the way."""
+def places_of(
+    study: Study, rows: int, value: Value, correct: Amend | None = None
+) -> list[list[int]]:
+    """The rows of a value that change with the last and the first data row, after a correction."""
     for sources in _groups(study, rows, value):
         found = [
-            _traced(study, sources, (row, rows), [value], mend).get(value) for row in (rows - 1, 0)
+            _traced(study, sources, (row, rows), [value], correct).get(value)
+            for row in (rows - 1, 0)
         ]
         places = [each.along[0] for each in found if each is not None]
         if len(places) == len(found):
@@ -127,14 +133,14 @@ def places_of(study: Study, rows: int, value: Value, mend: Amend | None = None) 
 
 
 def is_of_data(study: Study, value: Value, rows: int) -> bool:
-    """Whether a value was made from so many rows of data."""
+    """Whether a value was made from that many rows of data."""
     return bool(_groups(study, rows, value))
 
 
 def _axes_of(
     study: Study, sources: Sequence[Value], rows: int, values: Sequence[Value]
 ) -> dict[Value, Axes]:
-    """Of those that depend on the sources. What only one row shows may be luck."""
+    """The axes of the values that depend on the sources, confirmed with a second row."""
     last = _traced(study, sources, (rows - 1, rows), values)
     first = _traced(study, sources, (0, rows), values) if last else {}
     return {
@@ -145,7 +151,7 @@ def _axes_of(
 
 
 def _groups(study: Study, rows: int, *values: Value) -> list[list[Value]]:
-    """Data with so many rows that the values were made from, those together whose rows belong together."""
+    """The data with that many rows behind the values, grouped by rows that belong together."""
     groups: dict[Any, list[Value]] = {}
     batches = {
         id(leaf): batch for batch, data in study.now.deliveries for _, leaf in leaves_of(data)
@@ -158,7 +164,7 @@ def _groups(study: Study, rows: int, *values: Value) -> list[list[Value]]:
 
 
 def _data(study: Study, *values: Value) -> dict[Value, None]:
-    """All that values were made from in the pass, and these."""
+    """Everything that the values were made from in the pass, and the values."""
     calls = dict.fromkeys(each for value in values for each in study.path(value))
     return dict.fromkeys(
         (*(each for call in calls for each in (*call.operands, *call.outputs)), *values)
@@ -166,7 +172,7 @@ def _data(study: Study, *values: Value) -> dict[Value, None]:
 
 
 def _key(value: Value, rows: int, batches: Mapping[int, Batch]) -> Any:
-    """What the rows of a value are known by, if they are rows of the data; None if not."""
+    """A key for the rows of a value, if they are rows of the data; None if not."""
     batch = value.leaf.batch if isinstance(value.leaf, BatchLeaf) else batches.get(id(value.tensor))
     if is_weight(value) or (
         value.shape[:1] != (rows,) and (batch is None or _joined(value, rows) is None)
@@ -180,9 +186,9 @@ def _key(value: Value, rows: int, batches: Mapping[int, Batch]) -> Any:
     if call.name in PICKS and not call.operands[0].requires_grad:
         return _picked_by(call, rows)
     if call.name == "stack" and len(call.operands) == rows and not value.requires_grad:
-        # Put together by hand: what else was, may have been in another order.
+        # Stacked by the program: other stacks may be in another order.
         return id(value)
-    # Numbers that were drawn belong to nothing but what is made from them.
+    # Random values are grouped only with what is made from them.
     return (
         id(value)
         if is_random(call) and not any(each.requires_grad for each in call.operands)
@@ -191,7 +197,7 @@ def _key(value: Value, rows: int, batches: Mapping[int, Batch]) -> Any:
 
 
 def _joined(value: Value, rows: int) -> list[int] | None:
-    """How many rows each sample has in a value whose samples were joined one below the other, as the nodes of graphs are."""
+    """The rows per sample of a value whose samples were concatenated, as nodes of graphs are."""
     call = value.call
     axis = (
         call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else 0)
@@ -218,13 +224,13 @@ def _traced(
     sources: Sequence[Value],
     at: tuple[int, int],
     values: Sequence[Value],
-    mend: Amend | None = None,
+    correct: Amend | None = None,
 ) -> dict[Value, Changed]:
-    """What changes in each value with one row out of so many, if anything does."""
+    """What changes in each value if one row is replaced."""
     row, rows = at
     shared = [each for value in values for each in study.path(value) if _is_shared(each, rows)]
     made = dict.fromkeys((*values, *(each.results[0] for each in shared if each.results)))
-    before = study.again(*made, *sources, amend=mend)
+    before = study.again(*made, *sources, amend=correct)
     if before is None:
         return {}
     others = {
@@ -234,13 +240,13 @@ def _traced(
     given = {each: other for each, other in others.items() if other is not None}
 
     def amend(call: Call, run: Run) -> None:
-        if mend is not None:
-            mend(call, run)
+        if correct is not None:
+            correct(call, run)
         for each in call.outputs:
             if each in given:
                 run.contents[each] = given[each].clone()
         if call in shared and call.results:
-            # The statistics of a batch are made from all its samples: that is no meeting.
+            # Batch statistics combine all samples on purpose.
             _keep_rows_apart(
                 call.results[0], row if _has_rows(call.results[0], rows) else None, before, run
             )
@@ -277,7 +283,7 @@ def _with_row_of_another(
 
 
 def _is_shared(call: Call, rows: int) -> bool:
-    """Whether a call makes something of all samples: their mean, their largest, or shares that add up to one over them."""
+    """Whether a call combines all samples: a mean, a maximum, a softmax over them."""
     if call.inner or not call.results or not call.operands or not _has_rows(call.operands[0], rows):
         return False
     if call.name in STATISTICS:
@@ -292,7 +298,7 @@ def _has_rows(value: Value, rows: int) -> bool:
 
 
 def _keep_rows_apart(value: Value, row: int | None, before: Run, run: Run) -> None:
-    """As it was, but for the row of the sample that is another one now."""
+    """Restore the old value, except for the row of the replaced sample."""
     old, new = before.contents.get(value), run.contents.get(value)
     if old is not None and new is not None and old.shape == new.shape:
         kept = old.detach().clone()
@@ -302,7 +308,7 @@ def _keep_rows_apart(value: Value, row: int | None, before: Run, run: Run) -> No
 
 
 def _changed(before: torch.Tensor | None, after: torch.Tensor | None, row: int) -> Changed | None:
-    """Where one is not like the other; None if there is no such place."""
+    """The positions that differ; None if none do."""
     if before is None or after is None or before.shape != after.shape:
         return None
     changed = (before != after) & ~(before.isnan() & after.isnan())
@@ -317,7 +323,7 @@ def _changed(before: torch.Tensor | None, after: torch.Tensor | None, row: int) 
 
 
 def _axes(value: Value, changed: Changed) -> Axes:
-    """The axes on which nothing but the place of the row changed."""
+    """The axes on which only the position of the row changed."""
     return frozenset(
         axis for axis in range(len(value.shape)) if changed.along[axis] == [changed.row]
     )

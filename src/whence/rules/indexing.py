@@ -1,4 +1,4 @@
-"""Calls that look something up by number: which tensor has the numbers, and how many there are of what they look up."""
+"""Calls that look up by index: which tensor holds the indices, and the size of the lookup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """An index that is not in what it indexes."""
+    """An index that is out of range."""
 
     index: torch.Tensor
     place: tuple[int, ...]
@@ -51,7 +51,7 @@ def _holds_indices(tensor: torch.Tensor) -> bool:
 
 
 def _are_pixels(prediction: torch.Tensor, target: torch.Tensor) -> bool:
-    """Whether there is a label for each place, with the classes on axis 1."""
+    """Whether there is one label per position, with the classes on axis 1."""
     return target.shape == (prediction.shape[0], *prediction.shape[2:])
 
 
@@ -65,7 +65,7 @@ def _indexing(failed: FailedCall) -> tuple[torch.Tensor | None, int | None, int 
             and target.dim() == prediction.dim() - 1
             and not _are_pixels(prediction, target)
         ):
-            # Which axis the classes are on is what has to be found out.
+            # The class axis itself is in question; shape/class-axis decides.
             return None, None, None
         exempt = failed.kwargs.get("ignore_index", IGNORED)
         return (

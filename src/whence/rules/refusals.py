@@ -1,4 +1,4 @@
-"""Methods of torch's, written in Python, that refuse what they are given: they raise by themselves, not in a torch call."""
+"""PyTorch methods written in Python that raise by themselves, not in a recorded call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from whence.tape.failed import FailedCall
 
 
 def refusing(failed: FailedCall, kind: type, *methods: str) -> dict[str, Any] | None:
-    """The variables of the method that raised, if it is one of these and its object is of this kind."""
+    """The variables of the method that raised, if it is one of these on an object of this kind."""
     frames = frames_in(failed.exception.__traceback__)
     if (
         not frames

@@ -1,7 +1,7 @@
-"""Models of sequences in a recorded pass: what goes in, what is to come out, and by how much that is shifted.
+"""Sequence models in a recorded pass: their input, their target, and the shift between them.
 
-Some are given a whole sequence at once, of tokens or of real numbers. Others are run step by step, and are given one token of each
-sample in each step.
+Some receive a whole sequence at once, of tokens or of real numbers. Others run step by step and
+receive one token per sample in each step.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ FEWEST_STEPS = 4
 SHORTEST = 8
 FEW = 3
 REPEATED = 0.4
-"""A step that is given what the model itself has said, and not the true token, tells nothing."""
+"""A step that receives the model's own output, not the true token, is no evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What a model predicts for each place of each sample, and which axis is which."""
+    """A model's predictions for each position of each sample, and their axes."""
 
     value: Value
     sample: int
     time: int
 
     def at(self, step: int) -> dict[int, int]:
-        """One place of the first sample."""
+        """One position of the first sample."""
         return {self.sample: 0, self.time: step}
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A loss over sequences: at each place the label is what stands `by` places later in the input."""
+    """A loss over sequences: each label is the input `by` positions later."""
 
     loss: Loss
     call: Call
-    """The cross entropy, or where predictions meet their targets."""
+    """The cross entropy, or the call that compares predictions with targets."""
     source: Value
-    """The input: a series, or what the tokens were looked up as."""
+    """The input: a series, or the embedded tokens."""
     by: int
     length: int
     batch: int
     supervised: tuple[int, ...]
-    """Places of the first sample that have a label."""
+    """Positions of the first sample that have a label."""
     time: int = 1
-    """The axis of the input on which places stand."""
+    """The axis of the input that holds positions."""
     made: Predictions | None = None
-    """The predictions, where the loss has them as they were made."""
+    """The predictions, if the loss uses them as they were made."""
 
     @property
     def width(self) -> int:
@@ -62,7 +62,7 @@ class Shift:
 
     @property
     def begins(self) -> int:
-        """The number of the last call before the model sees its input."""
+        """The number of the last call before the model receives its input."""
         return self.source.call.number if self.source.call is not None else -1
 
 
@@ -83,7 +83,7 @@ def shifts(study: Study) -> list[Shift]:
             time = 1
             if shift is None and tokens.shape[0] != tokens.shape[1]:
                 shift, time = (
-                    _aligned(tokens.T, _turned(labels, tokens.shape[1]), _ignored(call)),
+                    _aligned(tokens.T, _by_sample(labels, tokens.shape[1]), _ignored(call)),
                     0,
                 )
             if shift is not None:
@@ -96,13 +96,13 @@ def shifts(study: Study) -> list[Shift]:
     return found
 
 
-def _turned(labels: torch.Tensor, batch: int) -> torch.Tensor:
-    """Labels that stand place by place as they would stand sample by sample."""
+def _by_sample(labels: torch.Tensor, batch: int) -> torch.Tensor:
+    """Labels ordered by position, reordered by sample."""
     return labels.reshape(-1, batch).T if labels.numel() % batch == 0 else labels
 
 
 def series(study: Study) -> list[Shift]:
-    """Each loss over real numbers whose targets are the model's own input, one place on."""
+    """Each loss over real numbers whose targets are the model's own input, one position later."""
     found: list[Shift] = []
     for loss, call in study.loss_calls():
         made = next((each for each in call.operands[:2] if each.requires_grad), None)
@@ -134,7 +134,7 @@ def series(study: Study) -> list[Shift]:
 
 
 def _real_inputs(study: Study, made: Value, target: Value) -> list[Value]:
-    """Real numbers that predictions are made from, with no weight in them, that are as many and as long as the target."""
+    """Float inputs of the predictions, without weights, with the target's batch size and length."""
     lengths = {size for size in target.shape[1:] if size >= SHORTEST}
     found: dict[Value, None] = {}
     for call in study.path(made):
@@ -146,7 +146,7 @@ def _real_inputs(study: Study, made: Value, target: Value) -> list[Value]:
 
 
 def _one_on(given: torch.Tensor, wanted: torch.Tensor) -> tuple[int, int] | None:
-    """The axes of time of an input and of a target that is the same, or one of its features, one place on."""
+    """The time axes of an input and of a target that is a feature of it, one position later."""
     if given.layout is not torch.strided or wanted.layout is not torch.strided:
         # A graph, not a series.
         return None
@@ -184,7 +184,7 @@ def by_time(shift: Shift) -> Predictions | None:
     for _ in range(20):
         if value is None:
             return None
-        # A loss takes (batch, classes, time); before that they stand as the tokens do.
+        # A loss takes (batch, classes, time); before it, predictions have the tokens' layout.
         sample, time = (0, 2) if value is logits else (1 - shift.time, shift.time)
         if (
             len(value.shape) == 3
@@ -234,7 +234,7 @@ def _aligned(
 
 
 def repeats_its_input(study: Study) -> Call | None:
-    """A loss over the predictions of single steps whose labels are the tokens that the steps were given."""
+    """A loss over single-step predictions whose labels are the inputs of the same steps."""
     for loss, call in study.loss_calls():
         logits = argument(call, 0, "input") if call.name in ("cross_entropy", "nll_loss") else None
         target = argument(call, 1, "target") if logits is not None else None
@@ -266,7 +266,7 @@ def repeats_its_input(study: Study) -> Call | None:
 def _is_repeated(
     labels: torch.Tensor, tokens: torch.Tensor, first: tuple[int, bool], ignored: int
 ) -> bool:
-    """Whether labels are the tokens of their own steps, and not of the next ones."""
+    """Whether the labels are the tokens of their own steps, and not of the next ones."""
     step, by_time = first
     wanted = (
         labels.reshape(-1, tokens.shape[1]) if by_time else labels.reshape(tokens.shape[1], -1).T
@@ -287,7 +287,7 @@ def _is_repeated(
 def _first_step(
     study: Study, logits: Value, steps: list[Call], batch: int
 ) -> tuple[int, bool] | None:
-    """The step whose token the first rows of predictions see last; and whether rows go by time, and not by sample."""
+    """The step whose token the first predictions see last, and whether rows are ordered by time."""
     rows = logits.shape[0]
     if rows % batch or not 2 <= rows // batch <= len(steps):
         return None
@@ -305,7 +305,7 @@ def _first_step(
 
 
 def _single_steps(study: Study, loss: Loss) -> list[Call]:
-    """Embeddings of one token of each sample, with the same table and for as many samples: the largest group."""
+    """Embeddings of one token per sample, with one table and batch size: the largest group."""
     groups: dict[tuple[int, int], list[Call]] = {}
     for call in study.path(loss.value):
         ids = argument(call, 0, "input") if call.name == "embedding" else None
@@ -316,14 +316,14 @@ def _single_steps(study: Study, loss: Loss) -> list[Call]:
 
 
 def _last_seen(study: Study, logits: Value, row: int, steps: list[Call]) -> tuple[int, int] | None:
-    """The last step whose token a row of predictions depends on, and of which sample that is."""
+    """The last step whose token a row of predictions depends on, and its sample."""
     run = study.run
     made = run.contents.get(logits) if run is not None else None
     given = [run.contents.get(each.outputs[0]) for each in steps] if run is not None else []
     known = [each for each in given if each is not None and each.requires_grad]
     if made is None or not made.requires_grad or len(known) != len(steps):
         return None
-    # Probabilities add up to one, whatever they depend on.
+    # Weighted, because probabilities sum to 1 whatever they depend on.
     part = (made[row].double() * torch.arange(made.shape[1]).cos()).sum()
     gradients = torch.autograd.grad(part, known, retain_graph=True, allow_unused=True)
     for number, each in reversed(list(enumerate(gradients))):
