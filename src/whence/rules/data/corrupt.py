@@ -163,7 +163,7 @@ def _report_odd(failed: FailedCall, position: int, raised: str, odd: Oddity) -> 
     finding = _report_sample(
         failed,
         position,
-        f"{raised}: {odd.name} is {shape_text(odd.size)}, earlier {shape_text(odd.usual)}",
+        f"{raised}: {odd.name} is {shape_text(odd.size)}, in other samples {shape_text(odd.usual)}",
         None,
         fix=ALIKE,
     )

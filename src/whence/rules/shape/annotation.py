@@ -56,7 +56,7 @@ def broken_dtype(failed: FailedCall) -> Finding | None:
 
 
 def _verdict(found: Broken, got: str) -> str:
-    return f"{found.function}: {found.place.label} expected {found.place.text()}, {got}"
+    return f"{found.function}: {found.place.label} should be {found.place.text()}, {got}"
 
 
 def _wrong(found: Broken) -> Property:

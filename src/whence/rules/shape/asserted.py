@@ -59,7 +59,7 @@ def asserted_size(failed: FailedCall) -> Finding | None:
         "shape/mismatch",
         spot=spot,
         patch=flatten_patch(spot, start) if start is not None else None,
-        verdict=f"{claim.text} expected size {claim.wanted} on axis {claim.axis}, "
+        verdict=f"{claim.text} should have size {claim.wanted} on axis {claim.axis}, "
         f"got {shape_text(shape)}",
         trail=trace(
             failed.value(claim.tensor), GotAxis(claim.axis - len(shape), claim.got), failed

@@ -49,7 +49,7 @@ class Change:
 
 @rule("shape/changed", Rank.GENERAL)
 def changed(failed: FailedCall) -> Finding | None:
-    """A tensor changed size between batches, and a later call depends on the old size.
+    """A tensor changed size between batches, and a later call needs the old size.
 
     What happened
         A call that succeeded before now raises, because one of its operands has another size.

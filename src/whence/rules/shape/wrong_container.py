@@ -118,19 +118,12 @@ def _layer_before(failed: FailedCall) -> nn.Module | None:
     """The previous layer, if both are in an nn.Sequential with no program line between them."""
     scope = failed.scope
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
-    if not isinstance(parent, nn.Sequential) or not type(scope.module).__module__.startswith(
-        "torch.nn"
-    ):  # type: ignore[union-attr]
+    if scope is None or not isinstance(parent, nn.Sequential):
+        return None
+    if not type(scope.module).__module__.startswith("torch.nn"):
         return None
     layers = list(parent)
-    at = next(
-        (
-            number
-            for number, each in enumerate(layers)
-            if scope is not None and each is scope.module
-        ),
-        0,
-    )
+    at = next((number for number, each in enumerate(layers) if each is scope.module), 0)
     return layers[at - 1] if at else None
 
 
