@@ -29,7 +29,7 @@ def blended_labels(audit: Audit) -> Finding | None:
             phase="data",
             verdict=f"interpolation created class ids that are not labels: {created} "
             f"(sample {blend.index} had {had})",
-            what=f"{blend.path or 'the sample'} equals the labels resized with "
+            what=f"sample{blend.path} equals the labels resized with "
             f"mode={blend.manner!r}, rounded",
             why="A class id is a name, not a quantity: the average of two class ids is another, "
             "unrelated class.",

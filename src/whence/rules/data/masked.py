@@ -170,7 +170,7 @@ def _report_masked(
             trail,
             spot=counted,
             op=None,
-            hops=(trail.spot.hop("masks that many labels"), *trail.hops),
+            hops=(trail.spot.hop("this many labels are masked here"), *trail.hops),
         )
     return tell_silent(
         scene,

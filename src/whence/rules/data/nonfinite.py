@@ -440,24 +440,22 @@ def nonfinite(trip: Trip) -> Finding | None:
     if source is None:
         return None
     sample = sample_of(source)
-    which = (
-        f" in sample {sample.dataset_index}"
-        if sample is not None and sample.dataset_index is not None
-        else ""
-    )
-    path = source.value.leaf.path if isinstance(source.value.leaf, BatchLeaf) else ""
-    leaf = f" {'of' if which else 'in'} {path}" if path else ""
-    column = _column(source)
+    places = []
+    if sample is not None and sample.dataset_index is not None:
+        places.append(f"sample {sample.dataset_index}")
+    if isinstance(source.value.leaf, BatchLeaf) and source.value.leaf.path:
+        places.append(f"batch{source.value.leaf.path}")
+    if column := _column(source):
+        places.append(column.removeprefix(", "))
+    where = f" in {', '.join(places)}" if places else ""
     many = int((~torch.isfinite(source.content)).sum())
-    where = f"{which}{leaf}"
-    where += column if where else column.replace(", ", " in ", 1)
     return _report_data(
         trip,
         "data/nonfinite",
         source,
         verdict=f"the data contain {_number(source)}{where}",
-        why=f"{many} of {source.content.numel()} elements {'is' if many == 1 else 'are'} not "
-        "finite when the step begins; no operation of the step produced them.",
+        why=f"{many} of {source.content.numel()} elements {'is' if many == 1 else 'are'} already "
+        "not finite when the step begins, before any operation of the step.",
         fix=f"{REMEDIES.get(operation_of(source.trail) or '', 'Fix the value at the origin')}, "
         "or drop the sample.",
     )

@@ -60,7 +60,7 @@ def empty_epoch(audit: Audit) -> Finding | None:
         used_up = _used_up(entry) if before else None
         if before and (info.is_iterable or used_up is not None):
             spot = used_up
-            why = "It iterates over an iterator that the previous epoch exhausted."
+            why = "The loader uses an iterator that the previous epoch exhausted."
             fix = "Create the iterator in __iter__, or open the file there."
         elif length == 0:
             site = info.stack[0] if info.stack else None
@@ -266,7 +266,7 @@ def duplicated_stream(audit: Audit) -> Finding | None:
             phase="data",
             verdict=f"every sample is delivered {info.workers} times: each of {info.workers} "
             "workers yields the whole stream",
-            what=f"{epoch.samples} samples in the first epoch, {len(epoch.seen)} of them different",
+            what=f"{epoch.samples} samples in the first epoch, {len(epoch.seen)} of them distinct",
             why="Each worker process has its own copy of the dataset and iterates over all of it.",
             fix="Split the stream in __iter__: info = get_worker_info(), then "
             "islice(stream, info.id, None, info.num_workers).",

@@ -120,7 +120,9 @@ def _delivered(dataset: object) -> Pair | None:
 def _report_rows(audit: Audit, found: RowsApart, trained: list[LoaderEntry]) -> Finding | None:
     mixed, correlations = found.mixed, found.mixed.told
     table = found.table or "the table"
-    proof = "the preparation ran again in a child process, and the rows were located by their values"
+    proof = (
+        "the preparation ran again in a child process, and the rows were located by their values"
+    )
     if correlations is not None:
         proof += (
             f"; in the order of {table} the inputs predict the labels "
@@ -136,8 +138,8 @@ def _report_rows(audit: Audit, found: RowsApart, trained: list[LoaderEntry]) -> 
         confidence=Confidence.PROVEN if correlations is None else Confidence.LIKELY,
         verdict=f"{mixed.wrong} of {mixed.size} inputs have the label of another row, from this "
         "line on",
-        what=f"input {mixed.row} is row {mixed.other} of {table}, but has the label of row "
-        f"{mixed.row}",
+        what=f"input {mixed.row} is row {mixed.other} of {table}, but has the label of "
+        + (f"row {mixed.row}" if mixed.row != mixed.other else "another row"),
         why="The rows of the inputs are reordered or dropped, and those of the labels are not, so "
         "the model learns the mean of the labels.",
         fix="Take inputs and labels from one table after its rows are reordered, or apply one "

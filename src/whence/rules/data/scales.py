@@ -99,7 +99,7 @@ def train_eval_skew(audit: Audit) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict="evaluation inputs are prepared differently from training inputs: "
+        verdict="evaluation and training inputs are prepared differently: "
         f"{_of_training(found.message)}",
         what="the model is evaluated on these inputs",
         why="A model gives reliable results only for inputs like those it was trained on.",

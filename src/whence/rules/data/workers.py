@@ -86,7 +86,8 @@ def _lost(failed: FailedCall, fetching: Fetching, lost: Lost) -> Finding | None:
     index = ending.index if ending is not None and isinstance(ending.index, int) else None
     sample = Sample(batch=fetching.info.batches, dataset_index=index) if index is not None else None
     of = f" at sample {index}" if index is not None else ""
-    listed = f"{', '.join(map(str, lost.indices[:8]))}{' ...' if len(lost.indices) > 8 else ''}"
+    rest = f" and {len(lost.indices) - 8} more" if len(lost.indices) > 8 else ""
+    listed = f"{', '.join(map(str, lost.indices[:8]))}{rest}"
     asked = f" It was fetching samples {listed}." if lost.indices else ""
     raised = ending.raised if ending is not None else ""
     if lost.is_alive:
@@ -118,8 +119,7 @@ def _lost(failed: FailedCall, fetching: Fetching, lost: Lost) -> Finding | None:
                 f"pid {lost.pid}, {'alive' if lost.is_alive else f'exit code {lost.exit_code}'}",
             ),
         ),
-        counterfactual="fetched again in a child process, "
-        f"{f'sample {index}' if index is not None else 'the same data'} {ending.how} at this line"
+        counterfactual=f"the same fetch in a child process {ending.how} at this line{of}"
         if ending is not None and spot is not None
         else None,
     )

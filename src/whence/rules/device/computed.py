@@ -42,7 +42,7 @@ def refused_by_optimizer(failed: FailedCall) -> Finding | None:
     leaf = _leaf_of(tensor)
     owner = failed.modules.name_of(leaf) if leaf is not None else ""
     name = _name_of(tensor, failed)
-    how = made.name.strip("_") if made is not None else "an operation"
+    how = f"`{made.name.strip('_')}`" if made is not None else "an operation"
     source = (
         owner
         or f"a {'parameter' if isinstance(leaf, nn.Parameter) else 'tensor'} {_shape(leaf)}"
@@ -51,7 +51,7 @@ def refused_by_optimizer(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "device/parameter-copy",
-        verdict=f"{name or 'a tensor'} cannot be optimized: it is computed from {source}",
+        verdict=f"{name or 'the tensor'} is not a leaf tensor: it is computed from {source}",
         spot=spot,
         why=f"The result of {how} is not a leaf tensor: it is computed once, and its gradient "
         "flows to the tensors it was computed from.",

@@ -272,7 +272,7 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "device/mismatch",
-        verdict=f"{role} of {shape_text(stray.shape)} is on {stray.device}, the other operands of "
+        verdict=f"{role} {shape_text(stray.shape)} is on {stray.device}, the other operands of "
         f"{failed.name} on {home}",
         trail=trail,
         spot=discarded,

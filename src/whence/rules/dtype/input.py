@@ -44,7 +44,7 @@ def _report_input(
         trail=trail,
         why=f"{why} {target} has {dtype_name(wanted)} {_others(failed)}, and PyTorch converts "
         f"neither side. {origin_of_type(trail, tensor)}.",
-        fix=f"Create the data as {dtype_name(wanted)} at the origin; one cast there serves every "
+        fix=f"Convert the data to {dtype_name(wanted)} at the origin; one cast there serves every "
         "use.",
         patch=cast_patch(trail, wanted),
         operands=(Operand("input", describe(tensor)), Operand(_others(failed), dtype_name(wanted))),

@@ -127,4 +127,4 @@ def origin_of_type(trail: Trail, tensor: torch.Tensor) -> str:
     """A short sentence on where the dtype comes from."""
     if trail.spot is None:
         return f"The origin of the {dtype_name(tensor.dtype)} data is unknown"
-    return f"It is {dtype_name(tensor.dtype)} since {trail.spot.file}:{trail.spot.line}"
+    return f"The data are {dtype_name(tensor.dtype)} since {trail.spot.file}:{trail.spot.line}"

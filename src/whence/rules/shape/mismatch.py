@@ -104,7 +104,7 @@ def changed(failed: FailedCall) -> Finding | None:
 
 def _changed_in_batch(failed: FailedCall, change: Change, leaf: ChangedLeaf) -> Finding | None:
     now, before = shape_text(leaf.value.shape), shape_text(leaf.before)
-    name = f"{leaf.leaf.path} of the batch" if leaf.leaf.path else "the batch"
+    name = f"batch{leaf.leaf.path}" if leaf.leaf.path else "the batch"
     return tell(
         failed,
         "shape/changed",
