@@ -17,14 +17,14 @@ def explain(failed: FailedCall) -> list[Finding]:
         failed.troubles.append("failures of calls with nested tensors, which have no single shape")
         return []
     for each in all_rules():
-        found = _asked(each, failed)
+        found = _run_rule(each, failed)
         if found is not None:
-            hidden = _fault_behind(failed, found)
+            hidden = _hidden_fault(failed, found)
             return [found, hidden] if hidden is not None else [found]
     return []
 
 
-def _fault_behind(failed: FailedCall, first: Finding) -> Finding | None:
+def _hidden_fault(failed: FailedCall, first: Finding) -> Finding | None:
     """PyTorch reports a dtype error before a shape error: run the shape rules as well."""
     if not first.rule.startswith("dtype/"):
         return None
@@ -32,14 +32,14 @@ def _fault_behind(failed: FailedCall, first: Finding) -> Finding | None:
         if (
             each.family == "shape"
             and each.rank is not Rank.GENERAL
-            and (found := _asked(each, failed)) is not None
+            and (found := _run_rule(each, failed)) is not None
         ):
             what = "hidden behind the dtype error: it raises as soon as that is fixed"
             return replace(found, symptom=replace(found.symptom, what=what))
     return None
 
 
-def _asked(rule: Rule, failed: FailedCall) -> Finding | None:
+def _run_rule(rule: Rule, failed: FailedCall) -> Finding | None:
     """Run one rule; a rule that fails must not stop the others."""
     if rule.diagnose is None:
         return None

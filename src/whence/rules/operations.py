@@ -58,8 +58,8 @@ ELEMENTWISE: Final = frozenset(
     {"add", "sub", "mul", "div", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__",
      "__rmul__", "__truediv__", "__rtruediv__", "__iadd__", "__isub__", "__imul__", "__itruediv__",
      "add_", "sub_", "mul_", "div_", "true_divide", "__pow__", "pow", "where", "maximum", "minimum",
-     "eq", "__eq__", "ne", "lerp", "addcmul", "truediv", "rsub", "masked_fill", "masked_fill_", "__lt__",
-     "__gt__", "lt", "gt", "le", "ge"}
+     "eq", "__eq__", "ne", "lerp", "addcmul", "truediv", "rsub", "masked_fill", "masked_fill_",
+     "__lt__", "__gt__", "lt", "gt", "le", "ge"}
 )  # fmt: skip
 ORDERS: Final = frozenset({"lt", "__lt__", "gt", "__gt__", "le", "ge", "__le__", "__ge__"})
 COMPARISONS: Final = ORDERS | {"eq", "__eq__", "ne", "__ne__"}

@@ -32,14 +32,14 @@ def stored_by_class(
     if len(indices) != len(labels) or not all(isinstance(each, int) for each in indices):
         return False
     there = labels[torch.tensor(indices).argsort()]
-    return runs_of(there) <= most and aims_at(audit, entry)
+    return runs_of(there) <= most and feeds_class_loss(audit, entry)
 
 
 def runs_of(labels: torch.Tensor) -> int:
     return int((labels[1:] != labels[:-1]).sum()) + 1
 
 
-def aims_at(audit: Audit, entry: LoaderEntry) -> bool:
+def feeds_class_loss(audit: Audit, entry: LoaderEntry) -> bool:
     """Whether a classification loss received the labels of a loader."""
     for call in audit.tape.calls:
         target = argument(call, 1, "target") if call.name in LOSSES else None
@@ -64,7 +64,7 @@ def aims_at(audit: Audit, entry: LoaderEntry) -> bool:
 KEEP = "Keep the result: this call changes nothing in place (`order = rng.permutation(order)`)."
 
 
-def mixed_in_vain(maker: type) -> Spot | None:
+def discarded_shuffle(maker: type) -> Spot | None:
     """A discarded shuffle: in the class that makes the order, or else the only one found."""
     for each in maker.__mro__:
         node, filename = class_node(each)

@@ -18,7 +18,7 @@ LEAST_STEPS = 0.45
 """Optimizer steps per batch; fewer than one if gradients are accumulated."""
 
 
-def sorted_by_hand(audit: Audit) -> Finding | None:
+def sorted_in_loop(audit: Audit) -> Finding | None:
     """Labels that reach a loss class by class, in the same order in every epoch."""
     for stream in audit.labels.streams.values():
         classes = class_by_class(stream)

@@ -174,7 +174,7 @@ def _report_odd(failed: FailedCall, position: int, raised: str, odd: Oddity) -> 
 
 def _without_a_part(failed: FailedCall, fetching: Fetching) -> Finding | None:
     """Collating failed while it held a sample without the parts that the others have."""
-    position = sample_in_hand(failed, fetching)
+    position = sample_being_collated(failed, fetching)
     keys = [_keys(each) for each in fetching.samples]
     usual, times = Counter(keys).most_common(1)[0] if keys else (None, 0)
     if (
@@ -197,7 +197,7 @@ def _without_a_part(failed: FailedCall, fetching: Fetching) -> Finding | None:
     )
 
 
-def sample_in_hand(failed: FailedCall, fetching: Fetching) -> int | None:
+def sample_being_collated(failed: FailedCall, fetching: Fetching) -> int | None:
     """The sample that the collate function was processing when it failed."""
     if fetching.stage is not Stage.COLLATING:
         return None
@@ -232,7 +232,7 @@ def _returned_none(fetching: Fetching, position: int) -> tuple[Spot | None, str]
     )
     if frame is None:
         return None, ""
-    while (inner := _giver(frame, path, made, fetching.callers)) is not None:
+    while (inner := _returning_frame(frame, path, made, fetching.callers)) is not None:
         frame, path = inner, ()
     site = Site.of(frame)
     statement = site.statement()
@@ -242,7 +242,7 @@ def _returned_none(fetching: Fetching, position: int) -> tuple[Spot | None, str]
     return Spot(site.filename, span_of(statement), site.function), site.function if forgets else ""
 
 
-def _giver(
+def _returning_frame(
     frame: FrameType, path: tuple[Any, ...], made: list[tuple[FrameType, Any]], callers: Callers
 ) -> FrameType | None:
     """The function that returned the None which this frame passes on at `path`."""
@@ -252,7 +252,7 @@ def _giver(
         parts = dict(enumerate(part.elts)) if not isinstance(part, ast.Dict) else _keyed(part)
         part, path = parts.get(path[0]), path[1:]
     if isinstance(statement, ast.Return) and (part is None or isinstance(part, ast.Constant)):
-        part = _asked_for(statement)
+        part = _none_check(statement)
     if not isinstance(part, ast.Name | ast.Call):
         return None
     nothing = [inner for inner, returned in made if returned is None and inner in callers]
@@ -264,7 +264,7 @@ def _giver(
     return given[-1] if given else None
 
 
-def _asked_for(statement: ast.Return) -> ast.expr | None:
+def _none_check(statement: ast.Return) -> ast.expr | None:
     """`if image is None: return None`: the name whose None is passed on."""
     match parent_of(statement):
         case (

@@ -55,7 +55,7 @@ def shuffled(built: Spot | None) -> str | None:
     return diff_of(give_by_name(built.filename, node, "shuffle", "True"))
 
 
-def draw_kept(spot: Spot | None) -> str | None:
+def keep_draw_patch(spot: Spot | None) -> str | None:
     """Change `random.sample(rows, len(rows))` to `rows = random.sample(rows, len(rows))`."""
     node = spot.node() if spot is not None else None
     match node:
@@ -76,7 +76,7 @@ def draw_kept(spot: Spot | None) -> str | None:
     return diff_of(insert_before(spot.filename, node, f"{name} = ")) if spot is not None else None
 
 
-def only_transformed(spot: Spot | None) -> str | None:
+def transform_only_patch(spot: Spot | None) -> str | None:
     """Change `fit_transform` to `transform`, if the same scaler was fitted above."""
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.AST):
@@ -101,7 +101,7 @@ def only_transformed(spot: Spot | None) -> str | None:
     return None
 
 
-def kept_as_list(made: Spot | None, loop: Spot) -> str | None:
+def as_list_patch(made: Spot | None, loop: Spot) -> str | None:
     """Turn a one-shot iterable that a loop uses by name into a list, or drop its `iter`."""
     node, head = (made.node() if made is not None else None), loop.node()
     around = (
@@ -210,7 +210,7 @@ def told_the_epoch(site: Site | None, part: str, frames: list[FrameType]) -> str
     )
 
 
-def seeded_once(seeding: Spot | None) -> str | None:
+def seed_once_patch(seeding: Spot | None) -> str | None:
     """Move a seed that is set in a loop before it."""
     node = seeding.node() if seeding is not None else None
     statement = statement_of(node) if node is not None else None
@@ -226,7 +226,7 @@ def seeded_once(seeding: Spot | None) -> str | None:
     )
 
 
-def changed_on_a_copy(changing: Spot | None) -> str | None:
+def copy_patch(changing: Spot | None) -> str | None:
     """Change `image = self.images[i]` to a deepcopy, if the same method modifies it."""
     node = changing.node() if changing is not None else None
     statement = statement_of(node) if node is not None else None
@@ -258,7 +258,7 @@ def _changed_in(statement: ast.stmt) -> str:
     return ""
 
 
-def shared_out(source: Spot | None) -> str | None:
+def split_stream_patch(source: Spot | None) -> str | None:
     """Give each worker its share of a stream's loop, if its iterations are independent."""
     node = source.node() if source is not None else None
     loop = parent_of(node) if node is not None else None

@@ -37,16 +37,16 @@ def refused(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "data/empty-epoch",
-        spot=source_of_nothing(dataset, failed.site, frame),
+        spot=origin_of_empty(dataset, failed.site, frame),
         verdict=f"the loader's dataset is empty: len({type(dataset).__name__}) is 0",
         why=WHY,
         fix=FIX,
     )
 
 
-def source_of_nothing(dataset: object, site: Site | None, frame: FrameType | None) -> Spot | None:
+def origin_of_empty(dataset: object, site: Site | None, frame: FrameType | None) -> Spot | None:
     """The condition under which the dataset adds samples, or else the empty list it received."""
-    return _never_met(dataset) or _empty_name(site, frame)
+    return _unmet_condition(dataset) or _empty_name(site, frame)
 
 
 def _is_empty(thing: object) -> bool:
@@ -57,7 +57,7 @@ def _is_empty(thing: object) -> bool:
         return False
 
 
-def _never_met(dataset: object) -> Spot | None:
+def _unmet_condition(dataset: object) -> Spot | None:
     """`if ...:` around the code that fills the container whose length is the dataset's."""
     length, _ = method_of(type(dataset), "__len__")
     counted = (

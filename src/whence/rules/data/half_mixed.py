@@ -9,7 +9,7 @@ from whence.ledgers.mixing import half_mixed, spread_of
 from whence.lineage.datasets.stretches import Buffer
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.properties import IsNumber
-from whence.rules.data.blocks import aims_at, stream_loop
+from whence.rules.data.blocks import feeds_class_loss, stream_loop
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, class_node
 from whence.source.definitions import Definition, find_definition
@@ -17,10 +17,10 @@ from whence.source.spots import Spot
 from whence.source.text import tree_of
 
 
-def sorted_behind_a_buffer(audit: Audit) -> Finding | None:
+def sorted_behind_buffer(audit: Audit) -> Finding | None:
     for entry in audit.batches.trained():
         epochs = half_mixed(entry)
-        if not epochs or not aims_at(audit, entry):
+        if not epochs or not feeds_class_loss(audit, entry):
             continue
         buffer = entry.buffer
         together, classes = _classes(epochs[0])

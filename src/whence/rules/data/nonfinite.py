@@ -97,7 +97,7 @@ def _where_numpy_warned(trail: Trail, trip: Trip) -> Trail:
     found = [
         spot for stack in beneath or trip.warned if _is_arithmetic(spot := Spot.of_site(stack[0]))
     ]
-    if not found or (not beneath and (len(trip.warned) > 1 or _asks_a_library(end, trip))):
+    if not found or (not beneath and (len(trip.warned) > 1 or _calls_library(end, trip))):
         return trail
     hops = (end.hop("passed on here"), *trail.hops)
     return replace(
@@ -130,7 +130,7 @@ def _is_arithmetic(spot: Spot) -> bool:
     )
 
 
-def _asks_a_library(spot: Spot, trip: Trip) -> bool:
+def _calls_library(spot: Spot, trip: Trip) -> bool:
     """`pandas.read_csv(path)`: the NaN may come from the library, whatever NumPy warned about."""
     node = spot.node()
     calls = (

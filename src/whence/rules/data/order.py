@@ -9,17 +9,22 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.rules.data.blocks import (
     KEEP,
-    mixed_in_vain,
+    discarded_shuffle,
     ordered_by,
     ordered_within,
     runs_of,
     stored_by_class,
     stream_loop,
 )
-from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
-from whence.rules.data.edits import draw_kept, kept_as_list, shared_out, shuffled
-from whence.rules.data.empty import FIX, WHY, source_of_nothing
-from whence.rules.data.half_mixed import sorted_behind_a_buffer
+from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_in_loop
+from whence.rules.data.edits import (
+    as_list_patch,
+    keep_draw_patch,
+    shuffled,
+    split_stream_patch,
+)
+from whence.rules.data.empty import FIX, WHY, origin_of_empty
+from whence.rules.data.half_mixed import sorted_behind_buffer
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.classes import attribute_of
@@ -68,7 +73,7 @@ def empty_epoch(audit: Audit) -> Finding | None:
                 (each for each in audit.frames if site is not None and each.f_code is site.f_code),
                 None,
             )
-            spot, why, fix = source_of_nothing(info.dataset, site, frame), WHY, FIX
+            spot, why, fix = origin_of_empty(info.dataset, site, frame), WHY, FIX
         elif (
             info.drop_last
             and length is not None
@@ -100,10 +105,10 @@ def empty_epoch(audit: Audit) -> Finding | None:
             why=why,
             fix=fix,
         )
-    return _used_up_by_hand(audit)
+    return _exhausted_in_loop(audit)
 
 
-def _used_up_by_hand(audit: Audit) -> Finding | None:
+def _exhausted_in_loop(audit: Audit) -> Finding | None:
     """A loop over an iterator that an earlier iteration of the outer loop has exhausted."""
     for each in audit.rounds.empty:
         return tell_silent(
@@ -120,7 +125,7 @@ def _used_up_by_hand(audit: Audit) -> Finding | None:
             "only once.",
             fix="Create the iterator inside the outer loop, in each epoch, or keep its elements in "
             "a list.",
-            patch=kept_as_list(each.made, each.inner),
+            patch=as_list_patch(each.made, each.inner),
         )
     return None
 
@@ -190,7 +195,7 @@ def sorted_labels(audit: Audit) -> Finding | None:
         if in_blocks and not stored_by_class(audit, entry, epoch, labels, most=1.5 * classes):
             continue
         maker = entry.info.kind if entry.info.is_iterable else entry.info.sampler_kind
-        mixed = None if in_blocks else mixed_in_vain(maker)
+        mixed = None if in_blocks else discarded_shuffle(maker)
         ordered = ordered_within(entry) if in_blocks else ordered_by(maker)
         plain = mixed is None and ordered is None and not entry.info.is_iterable
         return tell_silent(
@@ -209,9 +214,9 @@ def sorted_labels(audit: Audit) -> Finding | None:
             if mixed is not None
             else "Shuffle the data: DataLoader(..., shuffle=True), or shuffle where the order is "
             "made.",
-            patch=shuffled(entry.info.built) if plain else draw_kept(mixed),
+            patch=shuffled(entry.info.built) if plain else keep_draw_patch(mixed),
         )
-    return sorted_behind_a_buffer(audit) or sorted_by_hand(audit)
+    return sorted_behind_buffer(audit) or sorted_in_loop(audit)
 
 
 def _batches(epoch: Epoch) -> list[torch.Tensor]:
@@ -270,6 +275,6 @@ def duplicated_stream(audit: Audit) -> Finding | None:
             why="Each worker process has its own copy of the dataset and iterates over all of it.",
             fix="Split the stream in __iter__: info = get_worker_info(), then "
             "islice(stream, info.id, None, info.num_workers).",
-            patch=shared_out(stream_loop(info.kind)),
+            patch=split_stream_patch(stream_loop(info.kind)),
         )
     return None

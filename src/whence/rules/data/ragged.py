@@ -16,7 +16,7 @@ from whence.lineage.looking import is_array, picture_shape
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.data.corrupt import named, redrawn_text, sample_text
-from whence.rules.data.stacked import ragged_by_hand
+from whence.rules.data.stacked import ragged_stack
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import Site
@@ -49,7 +49,7 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     """
     fetching = failed.fetching
     if fetching is None:
-        return ragged_by_hand(failed)
+        return ragged_stack(failed)
     if fetching.stage is not Stage.COLLATING or not fetching.samples:
         return None
     odd = _odd_one(fetching.samples)

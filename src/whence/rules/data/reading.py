@@ -9,7 +9,7 @@ from whence.finding import Confidence, Finding, Hop, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.memory import Holding
 from whence.ledgers.orders import same_contents
-from whence.rules.data.edits import changed_on_a_copy, seeded_once
+from whence.rules.data.edits import copy_patch, seed_once_patch
 from whence.rules.distributed.sampler_epoch import ENOUGH_EPOCHS, made_at, way_to_tell, why_it_stays
 from whence.rules.dtype.wrapped import OTHER_END, tell_wrapped
 from whence.rules.memory.filling import filled_at
@@ -73,11 +73,11 @@ def mutated_sample(audit: Audit) -> Finding | None:
             "data that the previous one left.",
             fix="Modify a copy: .copy() of an array, .clone() of a tensor, list(...) of a list, or "
             "an expression that makes a new object.",
-            patch=changed_on_a_copy(habits.mutates),
+            patch=copy_patch(habits.mutates),
             counterfactual="the same sample was fetched again with the same random numbers in a "
             "child process",
         )
-    return _changed_by_hand(audit) or _overwritten(audit)
+    return _changed_in_loop(audit) or _overwritten(audit)
 
 
 def _overwritten(audit: Audit) -> Finding | None:
@@ -115,7 +115,7 @@ def _is_stacked(shape: tuple[int, ...], audit: Audit) -> bool:
     )
 
 
-def _changed_by_hand(audit: Audit) -> Finding | None:
+def _changed_in_loop(audit: Audit) -> Finding | None:
     """In-place changes of batches that are views of the data."""
     found = audit.changes.left_behind()
     if found is None:
@@ -239,10 +239,10 @@ def repeated_randomness(audit: Audit) -> Finding | None:
             fix=text[2],
             chain=chain,
         )
-    return _drawn_again(audit)
+    return _repeated_draws(audit)
 
 
-def _drawn_again(audit: Audit) -> Finding | None:
+def _repeated_draws(audit: Audit) -> Finding | None:
     """Random numbers that the loop draws in each step, and that never change."""
     for draw in audit.draws.repeated():
         seeding = seeding_before(draw.stack)
@@ -260,7 +260,7 @@ def _drawn_again(audit: Audit) -> Finding | None:
             what=f"the same numbers in each of {draw.times} steps",
             why="A generator with the same seed yields the same numbers in every step.",
             fix="Seed once, before training, and draw from one generator.",
-            patch=seeded_once(seeding),
+            patch=seed_once_patch(seeding),
             counterfactual=f"the numbers drawn by this line in {draw.times} steps are "
             "bit-identical",
         )
@@ -273,7 +273,7 @@ def _is_projection(value: Value, audit: Audit) -> bool:
 
 
 @audit_rule("dtype/uint8-wrap", Rank.CALL)
-def wrapped_in_a_dataset(audit: Audit) -> Finding | None:
+def wrapped_in_dataset(audit: Audit) -> Finding | None:
     """Unsigned NumPy arithmetic wrapped around while a sample was created."""
     for entry in audit.batches.trained():
         habits = audit.habits_of(entry)

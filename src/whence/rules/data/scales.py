@@ -33,7 +33,7 @@ from whence.lineage.properties import Shows
 from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
-from whence.rules.data.edits import only_transformed
+from whence.rules.data.edits import transform_only_patch
 from whence.rules.data.refitted import refitted
 from whence.rules.data.sizes import is_faint, reaches_beyond, scale_of
 from whence.rules.data.twice import scaled_twice_in_samples
@@ -152,7 +152,7 @@ def _report_refitted(audit: Audit, trail: Trail) -> Finding | None:
         "the scaler was probably fitted again.",
         fix="Fit the scaler on the training data only, and call transform, not fit_transform, on "
         "the rest.",
-        patch=only_transformed(trail.spot),
+        patch=transform_only_patch(trail.spot),
         chain=trail.hops,
     )
 
@@ -329,7 +329,11 @@ class _Source:
 def _sources(audit: Audit) -> list[_Source]:
     loaders = [
         _Source(
-            each.summary, each.pixels, each.sized, each.info.built, partial(_made_so, audit, each)
+            each.summary,
+            each.pixels,
+            each.sized,
+            each.info.built,
+            partial(_locate_in_samples, audit, each),
         )
         for each in audit.batches.trained()
     ]
@@ -363,7 +367,7 @@ def _on_tape(audit: Audit, _path: str, shows: Callable[[Any], bool]) -> Spot | N
     return None
 
 
-def _made_so(
+def _locate_in_samples(
     audit: Audit, entry: LoaderEntry, path: str, shows: Callable[[Any], bool]
 ) -> Spot | None:
     """Where such values entered; samples are fetched and collated again in a child process."""

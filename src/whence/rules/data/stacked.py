@@ -22,7 +22,7 @@ STACKS = ("stack", "vstack", "hstack", "column_stack", "dstack")
 ENOUGH = 4
 
 
-def ragged_by_hand(failed: FailedCall) -> Finding | None:
+def ragged_stack(failed: FailedCall) -> Finding | None:
     """Most stacked elements have one shape and a few another, so they are samples."""
     parts = stacked(failed)
     shapes = [tuple(each.shape) for each in parts]

@@ -27,7 +27,7 @@ from dataclasses import replace
 from whence.finding import Confidence, Finding, Operand, Sample
 from whence.lineage.datasets.workers import Ending, spot_at_line
 from whence.lineage.trail import Birth, Trail
-from whence.rules.data.corrupt import named, sample_in_hand, sample_text
+from whence.rules.data.corrupt import named, sample_being_collated, sample_text
 from whence.rules.data.streamed import shown
 from whence.rules.rule import Rank, rule
 from whence.rules.telling import tell
@@ -59,7 +59,7 @@ def _raised(failed: FailedCall, fetching: Fetching) -> Finding | None:
         )
     if spot is None:
         return None
-    position = sample_in_hand(failed, fetching) if raised is None else None
+    position = sample_being_collated(failed, fetching) if raised is None else None
     at = f", at {sample_text(fetching, position)}" if position is not None else ""
     sample = named(fetching, position) if position is not None else None
     return tell(

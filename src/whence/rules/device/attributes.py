@@ -18,7 +18,7 @@ from whence.source.text import last_name, tree_of
 from whence.tape.failed import FailedCall
 
 
-def no_parameter(failed: FailedCall) -> Finding | None:
+def tensor_for_parameter(failed: FailedCall) -> Finding | None:
     """`layer.weight = tensor`, where weight is a parameter."""
     names = refusing(failed, nn.Module, "__setattr__")
     module, name, value = (
@@ -59,7 +59,7 @@ def _wrapped(failed: FailedCall) -> str | None:
     )
 
 
-def before_it_began(failed: FailedCall) -> Finding | None:
+def before_super_init(failed: FailedCall) -> Finding | None:
     """`self.layer = ...` in an __init__ before super().__init__()."""
     names = refusing(
         failed, nn.Module, "__setattr__", "register_buffer", "register_parameter", "register_module"
@@ -67,7 +67,7 @@ def before_it_began(failed: FailedCall) -> Finding | None:
     if names is None or "_parameters" in names["self"].__dict__:
         return None
     kind = type(names["self"])
-    first, later = _beginning(kind)
+    first, later = _first_statement(kind)
     if first is None:
         return None
     filename, statement = first
@@ -84,7 +84,7 @@ def before_it_began(failed: FailedCall) -> Finding | None:
     )
 
 
-def _beginning(kind: type) -> tuple[tuple[str, ast.stmt] | None, bool]:
+def _first_statement(kind: type) -> tuple[tuple[str, ast.stmt] | None, bool]:
     """The first statement of the __init__ that ran, and whether it calls its parent's."""
     code = getattr(vars(kind).get("__init__"), "__code__", None)
     tree = tree_of(code.co_filename) if code is not None else None

@@ -33,7 +33,7 @@ def refused_by_optimizer(failed: FailedCall) -> Finding | None:
     )
     if tensor is None or (names is not None and names["self"].defaults.get("differentiable")):
         return None
-    made = _departure(failed.value(tensor))
+    made = _operation_on_leaf(failed.value(tensor))
     spot = (
         Spot.of_site(made.site)
         if made is not None and made.site is not None
@@ -59,7 +59,7 @@ def refused_by_optimizer(failed: FailedCall) -> Finding | None:
         if owner
         else "Compute first, then wrap: nn.Parameter(torch.randn(...) * 0.1), or "
         "(...).requires_grad_() last.",
-        patch=wrapped_last(spot) if not owner else None,
+        patch=wrap_last_patch(spot) if not owner else None,
         operands=(Operand(name or "given", describe(tensor)),),
     )
 
@@ -73,7 +73,7 @@ def _weights(group: Any) -> list[torch.Tensor]:
     )
 
 
-def _departure(value: Value) -> Call | None:
+def _operation_on_leaf(value: Value) -> Call | None:
     """The call that computed a result from a leaf."""
     for _ in range(LONGEST_WALK):
         call = value.call
@@ -130,7 +130,7 @@ def _where_kept(tensor: torch.Tensor, failed: FailedCall) -> Spot | None:
     return None
 
 
-def wrapped_last(spot: Spot | None) -> str | None:
+def wrap_last_patch(spot: Spot | None) -> str | None:
     """Change `nn.Parameter(a) * b` to `nn.Parameter(a * b)`, and likewise for requires_grad."""
     node = spot.node() if spot is not None else None
     made = _made_in(node) if node is not None else None

@@ -12,7 +12,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.properties import HasDevice
 from whence.lineage.trail import trace, where_built
 from whence.rules.device.absent import absent_device
-from whence.rules.device.attributes import before_it_began, no_parameter
+from whence.rules.device.attributes import before_super_init, tensor_for_parameter
 from whence.rules.device.computed import refused_by_optimizer
 from whence.rules.operations import weight_of
 from whence.rules.rule import rule
@@ -25,7 +25,7 @@ from whence.tape.scopes import parts_of, weights_within
 from whence.tape.tape import Value
 
 
-def _left_behind(failed: FailedCall) -> tuple[torch.Tensor, torch.device] | None:
+def _stray_operand(failed: FailedCall) -> tuple[torch.Tensor, torch.device] | None:
     """The operand on another device than the model's weights, or the others, and that device."""
     tensors = [each for each in failed.tensors() if each.dim() > 0 or each.device.type != "cpu"]
     places = {each.device for each in tensors}
@@ -55,7 +55,7 @@ def _home(failed: FailedCall, tensors: list[torch.Tensor]) -> torch.device:
     return next((each.device for each in tensors if each.device.type != "cpu"), tensors[0].device)
 
 
-def _wholes(failed: FailedCall, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+def _sources_of(failed: FailedCall, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """A tensor and the tensors it was made from."""
     value: Value | None = failed.value(tensor)
     for _ in range(10):
@@ -66,11 +66,11 @@ def _wholes(failed: FailedCall, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         value = value.call.operands[0] if value.call is not None and value.call.operands else None
 
 
-def _kept_by(
+def _held_by(
     failed: FailedCall, tensor: torch.Tensor
 ) -> tuple[nn.Module, str, torch.Tensor] | None:
     """The module that holds the tensor, or a tensor it is part of, as a plain attribute."""
-    for whole in _wholes(failed, tensor):
+    for whole in _sources_of(failed, tensor):
         if (holder := failed.modules.holder_of(whole)) is not None:
             return *holder, whole
     return None
@@ -80,7 +80,7 @@ def _registered_by(failed: FailedCall, tensor: torch.Tensor) -> tuple[nn.Module,
     """The module that owns the tensor, or a tensor it is part of, as a parameter or buffer."""
     owners = (
         failed.modules.owner_of(each)
-        for each in _wholes(failed, tensor)
+        for each in _sources_of(failed, tensor)
         if each.device == tensor.device
     )
     return next((each for each in owners if each is not None), None)
@@ -114,7 +114,7 @@ def module_in_forward(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    found = _left_behind(failed)
+    found = _stray_operand(failed)
     layer = _built_in_forward(failed, found[0]) if found is not None else None
     if found is None or layer is None:
         return None
@@ -152,10 +152,10 @@ def unregistered_tensor(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    if (refused := before_it_began(failed)) is not None:
+    if (refused := before_super_init(failed)) is not None:
         return refused
-    found = _left_behind(failed)
-    kept = _kept_by(failed, found[0]) if found is not None else None
+    found = _stray_operand(failed)
+    kept = _held_by(failed, found[0]) if found is not None else None
     if found is None or kept is None or (kept[2].requires_grad and not kept[2].is_leaf):
         return None
     module, name, tensor = kept
@@ -210,7 +210,7 @@ def optimizer_state(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    found = _left_behind(failed)
+    found = _stray_operand(failed)
     if found is None or failed.call.phase != "optimizer":
         return None
     trail = trace(failed.value(found[0]), HasDevice(found[0].device), failed)
@@ -254,18 +254,18 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
     """
     if (absent := absent_device(failed)) is not None:
         return absent
-    found = _left_behind(failed)
+    found = _stray_operand(failed)
     if (
         found is None
         or failed.call.phase == "optimizer"
-        or _kept_by(failed, found[0])
+        or _held_by(failed, found[0])
         or _built_in_forward(failed, found[0])
     ):
         return None
     stray, home = found
     owned = _registered_by(failed, stray)
     if owned is not None and stray.device.type == "meta":
-        return _without_memory(failed, *owned, home)
+        return _still_on_meta(failed, *owned, home)
     discarded = _discarded_move(failed, stray, home)
     trail = trace(failed.value(stray), HasDevice(stray.device), failed)
     role = "a weight" if isinstance(stray, nn.Parameter) else "data"
@@ -293,7 +293,7 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
     )
 
 
-def _without_memory(
+def _still_on_meta(
     failed: FailedCall, module: nn.Module, name: str, home: torch.device
 ) -> Finding | None:
     """A model built on meta whose checkpoint did not fill every tensor."""
@@ -350,10 +350,10 @@ def parameter_copy(failed: FailedCall) -> Finding | None:
     Cost
         None until a call raises.
     """
-    if (refused := refused_by_optimizer(failed) or no_parameter(failed)) is not None:
+    if (refused := refused_by_optimizer(failed) or tensor_for_parameter(failed)) is not None:
         return refused
-    found = _left_behind(failed)
-    kept = _kept_by(failed, found[0]) if found is not None else None
+    found = _stray_operand(failed)
+    kept = _held_by(failed, found[0]) if found is not None else None
     if found is None or kept is None or kept[2].is_leaf or not kept[2].requires_grad:
         return None
     module, name, tensor = kept

@@ -12,7 +12,7 @@ from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.study import Study
 from whence.lineage.trail import where_built
-from whence.rules.device.computed import wrapped_last
+from whence.rules.device.computed import wrap_last_patch
 from whence.rules.optimizer.ownership import hiding
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, tell_silent
@@ -138,7 +138,7 @@ def parameter_copy(study: Study) -> Finding | None:
                 why="nn.Parameter(...) followed by arithmetic, .to() or a cast gives an ordinary "
                 "tensor; the parameter itself is lost.",
                 fix="Compute first, then wrap: nn.Parameter(torch.randn(...) * 0.1).",
-                patch=wrapped_last(spot),
+                patch=wrap_last_patch(spot),
             )
     return None
 

@@ -10,7 +10,13 @@ import torch
 from whence.finding import Finding, Operand
 from whence.lineage.properties import HALVES
 from whence.lineage.trail import Trail, border
-from whence.rules.dtype.operands import birth, cast_patch, cured_by_cast, misfit, origin_of_type
+from whence.rules.dtype.operands import (
+    cast_patch,
+    dtype_trail,
+    misfit,
+    origin_of_type,
+    runs_with_cast,
+)
 from whence.rules.operations import weight_of
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, layer_text, tell
@@ -30,8 +36,8 @@ def _report_input(
     why: str,
     trail: Trail | None = None,
 ) -> Finding | None:
-    trail = trail or birth(failed, tensor)
-    had, cured = dtype_name(tensor.dtype), cured_by_cast(failed, tensor, wanted)
+    trail = trail or dtype_trail(failed, tensor)
+    had, cured = dtype_name(tensor.dtype), runs_with_cast(failed, tensor, wanted)
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     target = layer_text(layer, path) if layer is not None else f"{failed.name}()"
@@ -112,7 +118,7 @@ def integer_input(failed: FailedCall) -> Finding | None:
     found = misfit(failed)
     if found is None or found[0].dtype.is_floating_point or found[0].dtype.is_complex:
         return None
-    trail = birth(failed, found[0])
+    trail = dtype_trail(failed, found[0])
     earlier = failed.tape.earlier_like(failed.call)
     if earlier is not None and earlier.operands[0].dtype.is_floating_point:
         # It succeeded with floats, so the stored integers are right and a conversion is missing.
@@ -148,7 +154,7 @@ def precision_boundary(failed: FailedCall) -> Finding | None:
     found = misfit(failed) or _without_weight(failed)
     if found is None or found[0].dtype not in HALVES:
         return None
-    trail = birth(failed, found[0])
+    trail = dtype_trail(failed, found[0])
     made = _made_under_autocast(failed.value(found[0]))
     inside = _last_line_inside(made) if made is not None and made.autocast else None
     why = "A half-precision result of autocast keeps its dtype after the region ends."
@@ -172,7 +178,7 @@ def _without_weight(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | No
         return None
     for tensor in tensors:
         if tensor.dtype in HALVES and _made_under_autocast(failed.value(tensor)) is not None:
-            return (tensor, wider) if cured_by_cast(failed, tensor, wider) else None
+            return (tensor, wider) if runs_with_cast(failed, tensor, wider) else None
     return None
 
 

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from whence.finding import Finding, Operand
-from whence.rules.dtype.operands import birth, cast_patch
+from whence.rules.dtype.operands import cast_patch, dtype_trail
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, tell
 from whence.source.edits import diff_of, give_by_name
@@ -43,7 +43,7 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
         "requires_grad_",
         "Parameter",
     )
-    trail = None if created else birth(failed, tensor)
+    trail = None if created else dtype_trail(failed, tensor)
     spot = (
         Spot.of_site(failed.site)
         if created and failed.site is not None

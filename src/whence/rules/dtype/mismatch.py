@@ -23,7 +23,7 @@ from __future__ import annotations
 import torch
 
 from whence.finding import Finding, Operand
-from whence.rules.dtype.operands import birth, cast_patch
+from whence.rules.dtype.operands import cast_patch, dtype_trail
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.annotation import broken_dtype
 from whence.rules.telling import describe, dtype_name, tell
@@ -37,11 +37,11 @@ CANDIDATES = (torch.int64, torch.float32, torch.float64, torch.bool)
 def mismatch(failed: FailedCall) -> Finding | None:
     if (annotated := broken_dtype(failed)) is not None:
         return annotated
-    found = curing_cast(failed)
+    found = single_cast(failed)
     if found is None:
         return None
     tensor, wanted = found
-    trail = birth(failed, tensor)
+    trail = dtype_trail(failed, tensor)
     return tell(
         failed,
         "dtype/mismatch",
@@ -58,7 +58,7 @@ def mismatch(failed: FailedCall) -> Finding | None:
     )
 
 
-def curing_cast(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
+def single_cast(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
     """The operand and the dtype with which the call runs although nothing else is changed."""
     if not callable(failed.func) or isinstance(failed.func, torch.nn.Module):
         return None

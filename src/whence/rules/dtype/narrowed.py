@@ -15,7 +15,7 @@ MOST = 0.05
 
 
 @audit_rule("dtype/narrowed", Rank.CAUSE)
-def coarse_numbers(audit: Audit) -> Finding | None:
+def inexact_integers(audit: Audit) -> Finding | None:
     """A cast changed values: ids passed through a float dtype that merges neighbouring ids."""
     for site, cut in audit.tape.cuts.items():
         call = cut.call

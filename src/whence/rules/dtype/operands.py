@@ -34,7 +34,7 @@ def _is_mask(failed: FailedCall, tensor: torch.Tensor) -> bool:
     )
 
 
-def cured_by_cast(failed: FailedCall, tensor: torch.Tensor, dtype: torch.dtype) -> bool:
+def runs_with_cast(failed: FailedCall, tensor: torch.Tensor, dtype: torch.dtype) -> bool:
     """Whether the call runs on copies with this operand cast."""
     if isinstance(failed.func, nn.Module) or not callable(failed.func):
         return False
@@ -45,7 +45,7 @@ def cured_by_cast(failed: FailedCall, tensor: torch.Tensor, dtype: torch.dtype) 
     return try_values(failed.func, failed.args, failed.kwargs, cast).ran
 
 
-def birth(failed: FailedCall, tensor: torch.Tensor) -> Trail:
+def dtype_trail(failed: FailedCall, tensor: torch.Tensor) -> Trail:
     return trace(failed.value(tensor), HasDtype(tensor.dtype), failed)
 
 

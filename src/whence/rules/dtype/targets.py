@@ -11,7 +11,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
 from whence.lineage.properties import HasDtype
 from whence.lineage.trail import trace
-from whence.rules.dtype.operands import birth, cast_patch, cured_by_cast
+from whence.rules.dtype.operands import cast_patch, dtype_trail, runs_with_cast
 from whence.rules.operations import CLASS_LOSSES, SAME_SHAPE_LOSSES, loss_operands
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, shape_text, tell
@@ -54,8 +54,8 @@ def labels(failed: FailedCall) -> Finding | None:
     soft = target.is_floating_point() and target.shape == prediction.shape
     if target.dtype in CLASS_TYPES or soft or target.dim() > prediction.dim():
         return None
-    trail = birth(failed, target)
-    cured = cured_by_cast(failed, target, torch.int64)
+    trail = dtype_trail(failed, target)
+    cured = runs_with_cast(failed, target, torch.int64)
     return tell(
         failed,
         "dtype/labels",
@@ -99,14 +99,14 @@ def integer_target(failed: FailedCall) -> Finding | None:
     prediction, target = operands
     if target.is_floating_point() or not prediction.is_floating_point():
         return None
-    cured = cured_by_cast(failed, target, prediction.dtype)
+    cured = runs_with_cast(failed, target, prediction.dtype)
     if (
         not cured
         and target.shape != prediction.shape
         and failed.name not in ("binary_cross_entropy", "binary_cross_entropy_with_logits")
     ):
         return None
-    trail = birth(failed, target)
+    trail = dtype_trail(failed, target)
     wanted = dtype_name(prediction.dtype)
     return tell(
         failed,

@@ -150,7 +150,7 @@ def _inverted_bytes(study: Study) -> Finding | None:
         if call.name in BITWISE or call.inner:
             continue
         for value in call.operands:
-            turned = _plain(value).call
+            turned = _before_casts(value).call
             if (
                 turned is None
                 or turned.name not in INVERTS
@@ -173,13 +173,13 @@ def _inverted_bytes(study: Study) -> Finding | None:
                 what=f"{call.name} uses 255 and 254 as numbers",
                 why="~ inverts all eight bits of a byte; only bool tensors are negated logically.",
                 fix="Use 1 - x, or convert to bool first: ~x.bool().",
-                patch=_opposite(Spot.of_site(turned.site)),
+                patch=_negation_patch(Spot.of_site(turned.site)),
                 replay="bit-identical",
             )
     return None
 
 
-def _plain(value: Value) -> Value:
+def _before_casts(value: Value) -> Value:
     """The value before it was moved or cast."""
     while (
         value.call is not None
@@ -191,7 +191,7 @@ def _plain(value: Value) -> Value:
     return value
 
 
-def _opposite(spot: Spot) -> str | None:
+def _negation_patch(spot: Spot) -> str | None:
     node = spot.node()
     if not isinstance(node, ast.UnaryOp) or not isinstance(node.op, ast.Invert):
         return None

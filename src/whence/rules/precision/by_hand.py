@@ -19,7 +19,7 @@ OF_WEIGHTS = ("grad.__get__", "data.__get__", "detach")
 SCALED = 2.0
 
 
-def clipped_by_hand(audit: Audit) -> Finding | None:
+def clipped_manually(audit: Audit) -> Finding | None:
     """`p.grad.mul_(limit / norm)` between backward and the scaler's step, which unscales."""
     scales = [each for each in audit.loop.of(Kind.SCALE) if each.detail["scale"] > SCALED]
     unscaled = [each for each in audit.loop.of(Kind.UNSCALE) if each.site is not None]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
-from whence.rules.precision.by_hand import clipped_by_hand
+from whence.rules.precision.by_hand import clipped_manually
 from whence.rules.rule import Rank, audit_rule, trip_rule, trip_rules
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.edits import diff_of
@@ -107,7 +107,7 @@ def clip_before_unscale(audit: Audit) -> Finding | None:
             fix="Call scaler.unscale_(optimizer) before the clip.",
             patch=_unscaled_first(clip.site, found[-1][1].site),
         )
-    return clipped_by_hand(audit)
+    return clipped_manually(audit)
 
 
 def _unscaled_first(clip: Site | None, step: Site | None) -> str | None:

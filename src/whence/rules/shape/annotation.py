@@ -9,7 +9,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.annotations import Broken, broken_annotation
 from whence.lineage.properties import GotAxis, HasRank, HasShape, Property
 from whence.lineage.trail import trace
-from whence.rules.dtype.operands import birth, cast_patch
+from whence.rules.dtype.operands import cast_patch, dtype_trail
 from whence.rules.shape.layers import table
 from whence.rules.telling import describe, dtype_name, shape_text, tell
 from whence.tape.failed import FailedCall
@@ -40,7 +40,7 @@ def broken_dtype(failed: FailedCall) -> Finding | None:
     if found is None or found.dtype is None:
         return None
     tensor = found.place.value
-    trail = birth(failed, tensor)
+    trail = dtype_trail(failed, tensor)
     return tell(
         failed,
         "dtype/mismatch",

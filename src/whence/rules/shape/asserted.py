@@ -53,7 +53,7 @@ def asserted_size(failed: FailedCall) -> Finding | None:
         return None
     shape = claim.tensor.shape
     start = _flattened_from(claim)
-    spot = _given_at(failed) if start is not None else None
+    spot = _model_call(failed) if start is not None else None
     return tell(
         failed,
         "shape/mismatch",
@@ -76,7 +76,7 @@ def asserted_size(failed: FailedCall) -> Finding | None:
     )
 
 
-def _given_at(failed: FailedCall) -> Spot | None:
+def _model_call(failed: FailedCall) -> Spot | None:
     """Where the model is called: the innermost line that is in no forward."""
     outside = (each for each in failed.call.stack if each.function != "forward")
     site = next(outside, None)

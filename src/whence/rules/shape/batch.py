@@ -94,7 +94,7 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
                 f"{call.name} is {literal}, which fits only batches of {literal}."
                 f"{_leftover(failed)}",
                 fix=f"Replace {literal} by x.size(0), or by -1 if the other sizes are known.",
-                patch=size_taken(spot, call)
+                patch=size_from_batch_patch(spot, call)
                 if rows == given.shape[0]
                 else _exchange_patch(failed, spot, call),
                 operands=(
@@ -189,7 +189,7 @@ def _exchange_patch(failed: FailedCall, spot: Spot | None, call: Call) -> str | 
     )
 
 
-def size_taken(spot: Spot | None, call: Call) -> str | None:
+def size_from_batch_patch(spot: Spot | None, call: Call) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None
@@ -235,7 +235,7 @@ def squeezed_batch(failed: FailedCall) -> Finding | None:
             why="Without a dim, squeeze removes every axis of size 1: "
             f"{shape_text(given.shape)} became {shape_text(made.shape)}.{_leftover(failed)}",
             fix="Name the axis to remove: squeeze(-1).",
-            patch=axis_named(spot, given),
+            patch=named_axis_patch(spot, given),
             operands=(Operand("input", describe(given)), Operand("squeezed", describe(made))),
             counterfactual="squeeze(-1) would give "
             f"{shape_text(given.shape[:-1] if given.shape[-1] == 1 else given.shape)}",
@@ -254,7 +254,7 @@ def _is_batch_axis(failed: FailedCall, call: Call, given: Value) -> bool:
     return batch_size(failed) == 1
 
 
-def axis_named(spot: Spot | None, given: Value) -> str | None:
+def named_axis_patch(spot: Spot | None, given: Value) -> str | None:
     node = spot.node() if spot is not None else None
     axes = [at - len(given.shape) for at, size in enumerate(given.shape) if size == 1 and at > 0]
     if (

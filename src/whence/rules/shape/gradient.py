@@ -81,13 +81,13 @@ def gradient(failed: FailedCall) -> Finding | None:
             Operand("gradient", describe(given)),
             Operand("parameter" if failed.name == "grad.__set__" else "tensor", describe(subject)),
         ),
-        patch=_turned_back(failed, given, trail.op)
+        patch=_transpose_patch(failed, given, trail.op)
         if turned and failed.name == "grad.__set__"
         else None,
     )
 
 
-def _turned_back(failed: FailedCall, given: torch.Tensor, maker: str | None) -> str | None:
+def _transpose_patch(failed: FailedCall, given: torch.Tensor, maker: str | None) -> str | None:
     """Transpose the assigned product: `weight.grad = (a.T @ b).T`. Unproven for other formulas."""
     site = failed.site
     statement = site.statement() if site is not None else None

@@ -6,14 +6,14 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.footprints import is_chain
-from whence.rules.shape.samples import comes_in_no_order
+from whence.rules.shape.samples import is_unordered
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.tape import Call
 
 CUMULATES = frozenset({"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"})
 SORTS = frozenset({"sort", "argsort", "topk", "msort"})
-TAKES_APART = frozenset({"unbind", "__iter__", "__getitem__", "select"})
+UNSTACKS = frozenset({"unbind", "__iter__", "__getitem__", "select"})
 
 
 def loop_over_samples(study: Study) -> Finding | None:
@@ -31,7 +31,7 @@ def loop_over_samples(study: Study) -> Finding | None:
         made = call.outputs[0]
         if made.shape[:1] != (rows,) or len(made.shape) < 3 or not made.requires_grad:
             continue
-        taken = _taken_apart(call, rows)
+        taken = _unstacked(call, rows)
         if taken is None or taken.site is None or not is_chain(study, rows, made):
             continue
         given = taken.operands[0].shape
@@ -58,7 +58,7 @@ def loop_over_samples(study: Study) -> Finding | None:
     return None
 
 
-def added_up_over_samples(study: Study) -> Finding | None:
+def cumulative_over_samples(study: Study) -> Finding | None:
     """`cumprod(..., dim=0)` over unordered samples that have another axis it may be meant for."""
     for loss, call in study.loss_calls():
         given = call.operands[0] if call.operands else None
@@ -76,7 +76,7 @@ def added_up_over_samples(study: Study) -> Finding | None:
             axis not in (0, -len(given.shape))
             or given.shape[0] < 3
             or not others
-            or not comes_in_no_order(given)
+            or not is_unordered(given)
         ):
             continue
         if any(each.name in SORTS for each in study.path(given)) or not is_chain(
@@ -107,18 +107,18 @@ def added_up_over_samples(study: Study) -> Finding | None:
     return None
 
 
-def _taken_apart(joined: Call, rows: int) -> Call | None:
+def _unstacked(joined: Call, rows: int) -> Call | None:
     """The nearest tensor of samples, each with its own steps, from which the parts were taken."""
     for call in ancestors(joined.outputs[0]):
         given = call.operands[0] if call.operands else None
         if (
-            call.name not in TAKES_APART
+            call.name not in UNSTACKS
             or given is None
             or len(given.shape) < 3
             or given.shape[0] != rows
         ):
             continue
         is_one = call.outputs and len(call.outputs[0].shape) == len(given.shape) - 1
-        if is_one and given.shape[1] > 1 and comes_in_no_order(given):
+        if is_one and given.shape[1] > 1 and is_unordered(given):
             return call
     return None

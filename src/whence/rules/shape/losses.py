@@ -17,8 +17,8 @@ from whence.rules.shape.batch import batch_size
 from whence.rules.shape.single_samples import (
     first_argument,
     loss_runs,
-    taken_without_batch,
-    without_batch,
+    unbatched_in_backward,
+    unbatched_sample,
 )
 from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silent
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
@@ -62,7 +62,7 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
         None until a call raises.
     """
     if failed.name in BACKWARDS:
-        return taken_without_batch(failed)
+        return unbatched_in_backward(failed)
     operands = _compared(failed)
     if operands is None:
         return None
@@ -72,7 +72,7 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
         and prediction.dim() - target.dim() != 1
         and (prediction.dim() == 1 or not target.dim())
     ):
-        return without_batch(failed, prediction, target)
+        return unbatched_sample(failed, prediction, target)
     if not prediction.dim() or not target.dim() or prediction.shape[0] == target.shape[0]:
         return None
     if 1 in (prediction.shape[0], target.shape[0]) and failed.name in ELEMENTWISE:
@@ -82,22 +82,22 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
         name: trace(failed.value(each), HasAxis(-each.dim(), each.shape[0]), failed)
         for name, each in sides.items()
     }
-    guilty = _guilty(failed, sides, trails)
-    trail = trails[guilty] if guilty is not None else None
+    wrong_side = _wrong_side(failed, sides, trails)
+    trail = trails[wrong_side] if wrong_side is not None else None
     return tell(
         failed,
         "shape/batch-mismatch",
         verdict=f"batch sizes differ: {prediction.shape[0]} predictions, {target.shape[0]} targets",
         trail=trail,
-        chain=() if guilty is not None else _origins(trails),
-        why=_why(failed, sides, trails, guilty),
-        fix=_fix(guilty),
+        chain=() if wrong_side is not None else _origins(trails),
+        why=_why(failed, sides, trails, wrong_side),
+        fix=_fix(wrong_side),
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=_with_equal_rows(failed, prediction, target),
     )
 
 
-def _guilty(
+def _wrong_side(
     failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, Trail]
 ) -> str | None:
     """The side whose rows a call made, or that disagrees with the batch; None if neither does."""
@@ -156,10 +156,13 @@ def _origins(trails: dict[str, Trail]) -> tuple[Hop, ...]:
 
 
 def _why(
-    failed: FailedCall, sides: dict[str, torch.Tensor], trails: dict[str, Trail], guilty: str | None
+    failed: FailedCall,
+    sides: dict[str, torch.Tensor],
+    trails: dict[str, Trail],
+    wrong_side: str | None,
 ) -> str:
     batch = batch_size(failed)
-    if guilty is None:
+    if wrong_side is None:
         places = " and ".join(
             f"the {name}'s {sides[name].shape[0]} rows come from "
             f"{trail.spot.file}:{trail.spot.line}"
@@ -169,19 +172,19 @@ def _why(
         return f"Each prediction needs one target. {places[:1].upper()}{places[1:]}.".replace(
             " .", ""
         )
-    made = trails[guilty]
+    made = trails[wrong_side]
     where = f"{made.spot.file}:{made.spot.line}" if made.spot is not None else "an unknown place"
     delivered = f" The loader delivered {batch} samples." if batch is not None else ""
     return (
-        f"Each prediction needs one target. The {sides[guilty].shape[0]} rows of the {guilty} come "
-        f"from {where} ({made.op}).{delivered}"
+        f"Each prediction needs one target. The {sides[wrong_side].shape[0]} rows of the "
+        f"{wrong_side} come from {where} ({made.op}).{delivered}"
     )
 
 
-def _fix(guilty: str | None) -> str:
-    if guilty is None:
+def _fix(wrong_side: str | None) -> str:
+    if wrong_side is None:
         return "Create input and target from the same rows."
-    return f"Keep the first axis of the {guilty}, the samples, unchanged at the origin."
+    return f"Keep the first axis of the {wrong_side}, the samples, unchanged at the origin."
 
 
 def _with_equal_rows(
@@ -345,7 +348,7 @@ def target_shape(failed: FailedCall) -> Finding | None:
         and len(earlier.operands) >= 2
         and len(earlier.operands[1].shape) != target.dim() == prediction.dim() - 1
     ):
-        return _departed_target(failed, prediction, target, earlier)
+        return _other_rank(failed, prediction, target, earlier)
     if prediction.shape[:-1] == target.shape[:-1] and 1 not in (
         prediction.shape[-1],
         target.shape[-1],
@@ -419,12 +422,14 @@ def _other_size(
         fix=f"Give the last layer {wanted} outputs, if the targets are right."
         if layer
         else "Give prediction and target the same last size.",
-        patch=_more(trail.counted, wanted - made) if layer and wanted > made else None,
+        patch=_more_outputs_patch(trail.counted, wanted - made)
+        if layer and wanted > made
+        else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
     )
 
 
-def _more(counted: Spot | None, more: int) -> str | None:
+def _more_outputs_patch(counted: Spot | None, more: int) -> str | None:
     """Add `more` to the counted number of outputs."""
     node = counted.node() if counted is not None else None
     node = node.value if isinstance(node, ast.Assign) else node
@@ -435,7 +440,7 @@ def _more(counted: Spot | None, more: int) -> str | None:
     )
 
 
-def _departed_target(
+def _other_rank(
     failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor, earlier: Call
 ) -> Finding | None:
     """The same loss succeeded with targets of another rank; this target lacks an axis."""

@@ -40,7 +40,7 @@ def missing_key(failed: FailedCall) -> Finding | None:
     if not isinstance(node, ast.Subscript) or failed.site is None:
         return None
     names = [each for each in dict.keys(holder) if isinstance(each, str)]
-    others = _others_with(failed, holder, key)
+    others = _dicts_with(failed, holder, key)
     alike = get_close_matches(key, names, n=2, cutoff=ALIKE)
     name, filename = ast.unparse(node.value), failed.site.filename
     patch = None
@@ -53,7 +53,7 @@ def missing_key(failed: FailedCall) -> Finding | None:
         failed,
         "shape/wrong-container",
         verdict=f"{name} has no key {key!r}" + (f"; {meant}" if meant else ""),
-        why=f"The keys are {_some(names)}.",
+        why=f"The keys are {_listed(names)}.",
         fix=f"Take {key!r} from {others[0]}, if that dict is meant."
         if others
         else f"Use {alike[0]!r}, if that key is meant."
@@ -64,7 +64,7 @@ def missing_key(failed: FailedCall) -> Finding | None:
     )
 
 
-def _others_with(failed: FailedCall, holder: Any, key: str) -> list[str]:
+def _dicts_with(failed: FailedCall, holder: Any, key: str) -> list[str]:
     """The program's variables in scope that are dicts with this key."""
     ground = ground_of(failed.call.stack, failed.frames)
     if ground is None or ground.frame is None:
@@ -80,7 +80,7 @@ def _others_with(failed: FailedCall, holder: Any, key: str) -> list[str]:
     ]
 
 
-def _some(names: list[str]) -> str:
+def _listed(names: list[str]) -> str:
     shown = ", ".join(map(repr, names[:MOST_NAMES]))
     return (shown or "not strings") + (
         f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""

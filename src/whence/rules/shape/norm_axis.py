@@ -10,7 +10,7 @@ from whence.lineage.ancestry import MOVES
 from whence.lineage.constructors import argument_names
 from whence.rules.rule import study_rule
 from whence.rules.shape.axes import Source, source_of
-from whence.rules.shape.scaled_columns import normalised_over_samples
+from whence.rules.shape.scaled_columns import normalized_over_samples
 from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
@@ -75,7 +75,7 @@ def norm_axis(study: Study) -> Finding | None:
             ),
             patch=_transposed(call.site, swapped),
         )
-    return normalised_over_samples(study)
+    return normalized_over_samples(study)
 
 
 def _transposed(site: Site | None, swapped: str) -> str | None:
@@ -102,7 +102,7 @@ def _made_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | No
     """An axis of the same size that a layer's output made, while the norm's came with the data."""
     given = norm.operands[0]
     rank = len(given.shape)
-    others = _like(given, axis)
+    others = _same_size_axes(given, axis)
     if not others or source_of(given, axis - rank)[0] is not Source.DATA:
         return None
     for each in others:
@@ -113,14 +113,14 @@ def _made_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | No
                 f"{maker.name} has its outputs on axis {each}; axis {axis} comes with the data and "
                 "has the same size"
             )
-            return (each, what) if not _is_meant(study, norm, maker) else None
+            return (each, what) if not _is_intended(study, norm, maker) else None
     return None
 
 
 def _taken_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | None:
     """The last axis, if a later layer reads features there under the norm's name for the size."""
     given, last = norm.operands[0], len(norm.operands[0].shape) - 1
-    if last not in _like(given, axis):
+    if last not in _same_size_axes(given, axis):
         return None
     reached = {id(each) for each in norm.outputs}
     for call in study.calls:
@@ -145,7 +145,7 @@ def _taken_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | N
     return None
 
 
-def _like(given: Value, axis: int) -> list[int]:
+def _same_size_axes(given: Value, axis: int) -> list[int]:
     """Other axes of the same size, except the batch axis."""
     return [
         each
@@ -154,7 +154,7 @@ def _like(given: Value, axis: int) -> list[int]:
     ]
 
 
-def _is_meant(study: Study, norm: Call, maker: Call) -> bool:
+def _is_intended(study: Study, norm: Call, maker: Call) -> bool:
     """Whether the norm's size and the outputs have different names: `LayerNorm(window)`."""
     one, other = _names_of_size(study, norm, SIZES), _names_of_size(study, maker, OUTPUTS)
     return bool(one and other) and not one & other

@@ -271,7 +271,7 @@ def crossed_axis(before: Shape, after: Shape) -> int | None:
     if old == new or len(old) + len(new) < 5:
         return None
     for left, right in _groups(old, new):
-        if len(left) > 1 and len(right) > 1 and not _shears(left, right):
+        if len(left) > 1 and len(right) > 1 and not _shifts_rows(left, right):
             # If two axes have its size afterwards, neither may be at its old place.
             shared = [size for size in left if size in right and left.count(size) == 1]
             moved = [
@@ -284,7 +284,7 @@ def crossed_axis(before: Shape, after: Shape) -> int | None:
     return None
 
 
-def _shears(left: list[int], right: list[int]) -> bool:
+def _shifts_rows(left: list[int], right: list[int]) -> bool:
     """(8, 9) -> (9, 8): each row shifts by one, as in relative attention."""
     return len(left) == 2 and left == right[::-1] and abs(left[0] - left[1]) == 1
 

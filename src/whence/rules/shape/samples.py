@@ -43,7 +43,7 @@ def first_is_batch(value: Value) -> bool:
     return False
 
 
-def comes_in_no_order(value: Value) -> bool:
+def is_unordered(value: Value) -> bool:
     """Whether the rows are unordered samples; rows in index order may be steps of a sequence."""
     if not first_is_batch(value):
         return False

@@ -21,7 +21,7 @@ BY_ROW = frozenset(
 """Functions that read rows as vectors by default."""
 
 
-def normalised_over_samples(study: Study) -> Finding | None:
+def normalized_over_samples(study: Study) -> Finding | None:
     """`normalize(z, dim=0)` of (32, 16), whose rows are then compared with each other."""
     for loss, call in study.loss_calls():
         given = call.operands[0] if call.operands else None

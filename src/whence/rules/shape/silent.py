@@ -7,8 +7,8 @@ from whence.ledgers.study import Study
 from whence.lineage.dependence import reach
 from whence.rules.operations import RESHAPES
 from whence.rules.rule import study_rule
-from whence.rules.shape.batch import axis_named, size_taken
-from whence.rules.shape.looped import added_up_over_samples, loop_over_samples
+from whence.rules.shape.batch import named_axis_patch, size_from_batch_patch
+from whence.rules.shape.looped import cumulative_over_samples, loop_over_samples
 from whence.rules.shape.recurrent import batch_first_patch
 from whence.rules.shape.samples import first_is_batch
 from whence.rules.source_operands import is_written
@@ -55,7 +55,7 @@ def hardcoded_batch(study: Study) -> Finding | None:
                 why=f"The number of rows, {after[0]}, is fixed. This batch happens to divide into "
                 "it, so rows no longer correspond to samples.",
                 fix="Take the size from the tensor: x.view(x.size(0), -1), or x.flatten(1).",
-                patch=size_taken(Spot.of_site(call.site), call),
+                patch=size_from_batch_patch(Spot.of_site(call.site), call),
             )
     return None
 
@@ -104,7 +104,7 @@ def squeezed_batch(study: Study) -> Finding | None:
                 why="Without a dim, squeeze removes every axis of size 1, including the batch "
                 "axis.",
                 fix="Name the axis to remove: squeeze(1) or squeeze(-1).",
-                patch=axis_named(Spot.of_site(call.site), call.operands[0]),
+                patch=named_axis_patch(Spot.of_site(call.site), call.operands[0]),
             )
     return None
 
@@ -146,7 +146,7 @@ def batch_first(study: Study) -> Finding | None:
     """The silent form: batch and time are swapped, and the layer runs along the batch."""
     found = _mixing(study, axes=3)
     if found is None:
-        return loop_over_samples(study) or added_up_over_samples(study)
+        return loop_over_samples(study) or cumulative_over_samples(study)
     call, given = found
     layer = study.layer_of(call)
     stack = study.modules.built_at(layer) if layer is not None else ()

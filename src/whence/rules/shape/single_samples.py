@@ -20,7 +20,7 @@ from whence.tape.trial import try_values
 LONGEST_WALK = 64
 
 
-def without_batch(
+def unbatched_sample(
     failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor
 ) -> Finding | None:
     """One operand is a single sample without a batch axis, the other a batch of one."""
@@ -35,7 +35,7 @@ def without_batch(
         "shape/batch-mismatch",
         verdict=f"the {lacks} {shape_text(lacking.shape)} has no batch axis, "
         f"the {has} {shape_text(other.shape)} has one",
-        spot=_taken_alone(failed.value(lacking)),
+        spot=_unbatched_at(failed.value(lacking)),
         why=f"{failed.name} takes (batch, classes) with labels (batch,), or one prediction "
         "(classes,) with one label ().",
         fix=f"Add the batch axis: {lacks}.unsqueeze(0), or x[i:i + 1] where a sample is taken with "
@@ -45,7 +45,7 @@ def without_batch(
     )
 
 
-def taken_without_batch(failed: FailedCall) -> Finding | None:
+def unbatched_in_backward(failed: FailedCall) -> Finding | None:
     """Forward accepts one prediction with a row of one label; only backward rejects it."""
     root = next(iter(failed.call.operands), None)
     loss = (
@@ -67,7 +67,7 @@ def taken_without_batch(failed: FailedCall) -> Finding | None:
         "shape/batch-mismatch",
         verdict=f"the prediction {shape_text(prediction.shape)} has no batch axis, "
         f"the target {shape_text(target.shape)} has one",
-        spot=_taken_alone(prediction) or Spot.of_site(loss.site),
+        spot=_unbatched_at(prediction) or Spot.of_site(loss.site),
         why=f"{loss.name} takes (batch, classes) with labels (batch,), or one prediction "
         "(classes,) with one label (). Its forward accepts this mixture; only its backward raises.",
         fix="Give both a batch axis, prediction.unsqueeze(0), or neither.",
@@ -76,7 +76,7 @@ def taken_without_batch(failed: FailedCall) -> Finding | None:
     )
 
 
-def _taken_alone(value: Value) -> Spot | None:
+def _unbatched_at(value: Value) -> Spot | None:
     """Where a sample was taken out of a batch: the latest call that dropped an axis."""
     for _ in range(LONGEST_WALK):
         call = value.call

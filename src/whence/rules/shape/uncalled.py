@@ -31,7 +31,7 @@ def uncalled(failed: FailedCall) -> Finding | None:
     )
     if thing is None:
         return None
-    spot = _left_uncalled(failed)
+    spot = _uncalled_method(failed)
     return tell(
         failed,
         "shape/wrong-container",
@@ -61,7 +61,7 @@ def _name(thing: Any) -> str:
     return str(getattr(thing, "__name__", "it"))
 
 
-def _left_uncalled(failed: FailedCall) -> Spot | None:
+def _uncalled_method(failed: FailedCall) -> Spot | None:
     """The method without parentheses, in the failing line or where its name was assigned."""
     node = failed.site.node() if failed.site is not None else None
     scope = function_node(failed.site) if failed.site is not None else None

@@ -63,7 +63,7 @@ def wrong_container(failed: FailedCall) -> Finding | None:
             spot=found.spot,
             why=_why(thing, found),
             fix=_fix(found),
-            patch=_patch(thing, found) or _first_of_it(failed, thing, found),
+            patch=_patch(thing, found) or _first_element_patch(failed, thing, found),
             operands=(Operand("given", describe(thing)),),
         )
     return untensored(failed)
@@ -96,7 +96,7 @@ def _source(failed: FailedCall, thing: Any) -> Result | None:
         # Only the operand that is not a tensor.
         node = ast.Expr(node.left if thing is failed.args[0] else node.right)
     found = result_of(node, thing, ground, failed.frames, failed.call.stack)
-    handed = _handed_over(failed, found.module) if found is not None else None
+    handed = _built_elsewhere(failed, found.module) if found is not None else None
     if found is None or handed is None:
         return found
     return Result(
@@ -104,7 +104,7 @@ def _source(failed: FailedCall, thing: Any) -> Result | None:
     )
 
 
-def _handed_over(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
+def _built_elsewhere(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
     """Where a PyTorch layer was built, if another class passed it to the class that calls it."""
     stack = failed.modules.built_at(layer) if layer is not None else ()
     here = function_node(failed.site) if failed.site is not None else None
@@ -160,7 +160,7 @@ def _why(thing: Any, found: Result) -> str:
     )
 
 
-def _first_of_it(failed: FailedCall, thing: Any, found: Result) -> str | None:
+def _first_element_patch(failed: FailedCall, thing: Any, found: Result) -> str | None:
     """Insert `[0]` after the call, if it is in the expression that failed."""
     node, failing = found.spot.node(), failed.site.statement() if failed.site is not None else None
     here = isinstance(node, ast.Call) and failing is not None and statement_of(node) is failing
