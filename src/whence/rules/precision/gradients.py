@@ -61,8 +61,8 @@ def underflow(study: Study) -> Finding | None:
             severity=Severity.WARNING,
             verdict=f"{zero / aimed:.0%} of the gradient elements underflow to zero in float16",
             what=f"{zero} of {aimed} elements of the weights' gradients underflow in backward",
-            why="float16 rounds values below 6e-8 to zero or nearly so. Gradients of small losses, "
-            "or of means over many elements, are often that small.",
+            why="The smallest positive float16 is 6e-8; smaller values become zero. Gradients of "
+            "small losses, or of means over many elements, are often below that.",
             fix="Scale the loss with torch.amp.GradScaler, or use bfloat16, which has the range of "
             "float32.",
             replay="bit-identical",

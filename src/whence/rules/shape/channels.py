@@ -89,8 +89,7 @@ def _why(failed: FailedCall, given: torch.Tensor, wanted: int, got: int, *, last
             "at the last axis, the layout that NumPy and PIL use for images."
         )
     return (
-        f"{name} has a weight for {wanted} channels; "
-        f"the input {shape_text(given.shape)} has {got} channels."
+        f"{name} has a weight for {wanted} channels; the input {shape_text(given.shape)} has {got}."
     )
 
 

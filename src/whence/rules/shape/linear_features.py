@@ -340,7 +340,7 @@ def _story(trail: Trail, got: int) -> str:
         return f"{got} arrived, of unknown origin."
     where = f"{trail.spot.file}:{trail.spot.line}"
     if trail.parts:
-        return f"{got} = {'*'.join(map(str, trail.parts))} was merged at {where}."
+        return f"{got} = {'*'.join(map(str, trail.parts))} is formed at {where}."
     if trail.birth is Birth.LAYER:
         return f"{got} is the output size of the layer built at {where}."
     return f"{got} comes from {where}."

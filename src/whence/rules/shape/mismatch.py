@@ -154,7 +154,7 @@ def mismatch(failed: FailedCall) -> Finding | None:
     operands = failed.call.operands
     # A tensor read from a file is recorded before its memory is allocated.
     shapes = [tuple(each.shape) for each in failed.tensors()] or [each.shape for each in operands]
-    few = " and ".join(map(shape_text, shapes))
+    few = (" and " if len(shapes) < 3 else ", ").join(map(shape_text, shapes))
     trail = _bare_weight(failed)
     return tell(
         failed,

@@ -135,7 +135,7 @@ def _other_axes(failed: FailedCall, found: Given) -> Finding | None:
         fix = f"Put the layer axis first in the state: {shape_text(expected)}."
     elif state.shape[0] != expected[0]:
         trail = trace(failed.value(state), HasAxis(-3, state.shape[0]), failed)
-        what = f"expected {_layers(expected[0])}, got {state.shape[0]}"
+        what = f"expected size {expected[0]} on axis 0, got {state.shape[0]}"
         why = (
             f"{layer_text(layer, path)} keeps one state per layer and direction: "
             f"{_layers(layer.num_layers)}{both}."

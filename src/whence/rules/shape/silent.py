@@ -52,8 +52,8 @@ def hardcoded_batch(study: Study) -> Finding | None:
                 verdict=f"{call.name} makes {after[0]} rows from a batch of {before[0]}: "
                 f"{shape_text(before)} -> {shape_text(after)}",
                 what=f"in earlier steps the batch size was {used[0]}, and each row was a sample",
-                why=f"The number of rows, {after[0]}, is fixed. This batch happens to divide into "
-                "it, so rows no longer correspond to samples.",
+                why=f"The number of rows, {after[0]}, is fixed. The elements of this batch happen "
+                "to divide into that many rows, which no longer correspond to samples.",
                 fix="Take the size from the tensor: x.view(x.size(0), -1), or x.flatten(1).",
                 patch=size_from_batch_patch(Spot.of_site(call.site), call),
             )
