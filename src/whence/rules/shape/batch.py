@@ -52,8 +52,8 @@ def _leftover(failed: FailedCall) -> str:
     length, size, here = current.info.length(), current.info.batch_size, batch_size(failed)
     if length and here == length % size:
         return (
-            f" Batch {current.number} has {here} rows ({length} % {size}); "
-            f"all earlier batches had {size}."
+            f" Batch {current.number} has {here} row{'s' if here != 1 else ''} ({length} % "
+            f"{size}); all earlier batches had {size}."
         )
     return ""
 

@@ -201,8 +201,8 @@ def _report_arrays(
 
 def _verdict(name: str, before: Shape, after: Shape, crossed: int) -> str:
     return (
-        f"{name} {shape_text(before)} -> {shape_text(after)} does not permute: "
-        f"the axis of size {crossed} is scrambled"
+        f"{name} {shape_text(before)} -> {shape_text(after)} moves the axis of size {crossed}, "
+        "which needs permute"
     )
 
 

@@ -62,7 +62,7 @@ def wrong_container(failed: FailedCall) -> Finding | None:
             verdict=_verdict(failed, thing, found),
             spot=found.spot,
             why=_why(thing, found),
-            fix=_fix(found),
+            fix=_fix(thing, found),
             patch=_patch(thing, found) or _first_element_patch(failed, thing, found),
             operands=(Operand("given", describe(thing)),),
         )
@@ -135,9 +135,11 @@ def _verdict(failed: FailedCall, thing: Any, found: Result) -> str:
     )
 
 
-def _fix(found: Result) -> str:
+def _fix(thing: Any, found: Result) -> str:
     if found.returns_nothing:
         return f"Add `return` with the result at the end of {found.giver}."
+    if isinstance(thing, dict):
+        return "Take the tensor out of the dict by its key."
     if found.module is not None and found.statement is None:
         return (
             "Unpack the result, out, _ = ..., or wrap the layer in a module that returns only its "
