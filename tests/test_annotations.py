@@ -29,7 +29,7 @@ some = rows[:, 2:6]  # HERE
 pooled(some * 2)
 """,
         "shape/mismatch",
-        "pooled: x is to be Float[Tensor, 'batch 3 width'] and got (4, 4, 8)",
+        "pooled: x should be Float[Tensor, 'batch 3 width'], got (4, 4, 8)",
     ),
     "by keyword, annotations as text": (
         """
@@ -42,7 +42,7 @@ y = torch.zeros(6, 4)  # HERE
 joined(x, right=y + 1)
 """,
         "shape/mismatch",
-        "joined: right is to be Float[Tensor, 'batch width'] and got (6, 4)",
+        "joined: right should be Float[Tensor, 'batch width'], got (6, 4)",
     ),
     "too many axes": (
         """
@@ -55,7 +55,7 @@ y = x.unsqueeze(1)  # HERE
 scored(y.relu())
 """,
         "shape/mismatch",
-        "scored: x is to be Float[Tensor, 'batch width'] and got (6, 1, 5)",
+        "scored: x should be Float[Tensor, 'batch width'], got (6, 1, 5)",
     ),
     "any axes in front": (
         """
@@ -68,7 +68,7 @@ w = torch.ones(7)  # HERE
 scored(x, w)
 """,
         "shape/mismatch",
-        "scored: w is to be Float[Tensor, 'width'] and got (7,)",
+        "scored: w should be Float[Tensor, 'width'], got (7,)",
     ),
     "within containers": (
         """
@@ -81,7 +81,7 @@ second = torch.ones(4, 2)  # HERE
 fused((first, second))
 """,
         "shape/mismatch",
-        "fused: maps[1] is to be Float[Tensor, 'batch width'] and got (4, 2)",
+        "fused: maps[1] should be Float[Tensor, 'batch width'], got (4, 2)",
     ),
     "or nothing": (
         """
@@ -94,7 +94,7 @@ mask = torch.ones(2, 6)  # HERE
 masked(torch.ones(2, 5), mask)
 """,
         "shape/mismatch",
-        "masked: mask is to be Float[Tensor, 'batch time'] and got (2, 6)",
+        "masked: mask should be Float[Tensor, 'batch time'], got (2, 6)",
     ),
     "what is returned": (
         """
@@ -112,7 +112,7 @@ class Net(nn.Module):
 Net()(torch.randn(4, 8))
 """,
         "shape/mismatch",
-        "Net.forward: the result is to be Float[Tensor, 'batch width'] and got (4, 7)",
+        "Net.forward: the result should be Float[Tensor, 'batch width'], got (4, 7)",
     ),
     "a layer of another width": (
         """
@@ -128,7 +128,7 @@ class Net(nn.Module):
 Net()(torch.randn(4, 8))
 """,
         "shape/mismatch",
-        "Net.forward: the result is to be Float[Tensor, 'batch width'] and got (4, 6)",
+        "Net.forward: the result should be Float[Tensor, 'batch width'], got (4, 6)",
     ),
     "a type": (
         """
@@ -141,7 +141,7 @@ ids = ids / 2  # HERE
 looked_up(ids)
 """,
         "dtype/mismatch",
-        "looked_up: ids is to be Int[Tensor, 'batch time'] and got float32",
+        "looked_up: ids should be Int[Tensor, 'batch time'], got float32",
     ),
 }
 

@@ -81,7 +81,7 @@ def test_a_skip_connection_leads_to_the_size_of_the_pictures_and_names_those_tha
     script = copied(next(each for each in BROKEN if each.name == "shape/skip-connection"), tmp_path) / "broken.py"
     (found,) = whence_run(script, cwd=script.parent).loud
     assert [(each["file"], each["line"], each["code"]) for each in found["chain"]] == [("broken.py", 6, "SIZE = 50")]
-    assert "48 or 52 px would fit in place of 50" in found["fix"]
+    assert "48 or 52 px fit instead of 50" in found["fix"]
 
 
 def test_what_a_parametrised_weight_computes_is_no_line_of_the_program(tmp_path: Path) -> None:

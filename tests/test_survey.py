@@ -187,7 +187,7 @@ def test_a_picture_of_another_mode_is_named_where_samples_are_put_together() -> 
     report = whence.check_data(DataLoader(Pictures(), 8, collate_fn=as_tensors))
     (found,) = report.findings
     assert (found.rule, found.verdict) == ("data/ragged-samples", "sample 13 is (8, 6), the others are (8, 6, 3)")
-    assert found.operands[0].description == "PIL picture (8, 6), mode L"
+    assert found.operands[0].description == "PIL image (8, 6), mode L"
     assert whence.check_data(DataLoader(Pictures(in_colour=True), 8, collate_fn=as_tensors)).ok
 
 
@@ -195,7 +195,7 @@ def test_a_sample_that_raises_is_compared_with_the_others() -> None:
     report = whence.check_data(DataLoader(Tensors(), 8))
     (found,) = report.findings
     assert found.rule == "data/corrupt-sample"
-    assert found.verdict == "sample 13 raised RuntimeError: array is (8, 6), in the other samples (8, 6, 3)"
+    assert found.verdict == "sample 13 raised RuntimeError: array is (8, 6), in other samples (8, 6, 3)"
 
 
 def sorted_parts(samples: list[tuple[object, ...]]) -> tuple[tuple[object, ...], ...]:

@@ -1,1 +1,1 @@
-"""What it means. A folder a family, a file a rule; `whence.rules.rule` has what they share."""
+"""The rules: one folder per family, one file per rule; `whence.rules.rule` registers them."""

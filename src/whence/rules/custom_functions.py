@@ -24,7 +24,7 @@ def is_librarys(kind: type) -> bool:
 
 
 def caller_of(call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
-    """The Function that a call applies, as a function of its tensors, with its first floating result."""
+    """The applied Function as a function of its tensors, returning its first floating result."""
 
     def run(inputs: Sequence[torch.Tensor]) -> torch.Tensor:
         by_value = dict(zip(call.operands, inputs, strict=True))
@@ -33,7 +33,11 @@ def caller_of(call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
             return by_value[thing] if isinstance(thing, Value) else thing
 
         result = run_native(call.func, map_leaves(put, call.args), map_leaves(put, call.kwargs))
-        made = [each for each in flatten(result) if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        made = [
+            each
+            for each in flatten(result)
+            if isinstance(each, torch.Tensor) and each.is_floating_point()
+        ]
         if not made:
             raise TypeError("no result to differentiate")
         return made[0]
@@ -42,7 +46,7 @@ def caller_of(call: Call) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
 
 
 def parameter_names(kind: Any) -> list[str]:
-    """Of its forward, without the context."""
+    """The parameters of its forward, without the context."""
     try:
         names = list(inspect.signature(kind.forward).parameters)
     except (TypeError, ValueError):
@@ -51,15 +55,16 @@ def parameter_names(kind: Any) -> list[str]:
 
 
 def argument_position(call: Call, number: int) -> int:
-    """At which place of the Function's arguments a tensor of it stands."""
+    """The position of a tensor among the Function's arguments."""
     at = [place for place, each in enumerate(call.args) if each is call.operands[number]]
     return at[0] if at else number
 
 
 def gradient_written(kind: type, position: int) -> tuple[ast.AST, str] | None:
-    """Where backward writes the gradient for an argument, and the file.
+    """Where backward computes the gradient for an argument, and the file.
 
-    That is what it returns; or the one assignment to the variable that it returns, if the gradient that came in is in there.
+    That is the returned expression, or the one assignment to the returned variable if it uses the
+    incoming gradient.
     """
     found = returned_by_backward(kind)
     method, filename = method_of(kind, "backward")
@@ -71,21 +76,30 @@ def gradient_written(kind: type, position: int) -> tuple[ast.AST, str] | None:
     if isinstance(part, ast.Name):
         given = _made_of(set(all_parameter_names(method)[1:]), method)
         known = definitions_before(part.id, method, found[0])
-        whole = known[0].value if len(known) == 1 and known[0].kind is Kind.ASSIGNED and not known[0].path else None
-        if whole is not None and any(isinstance(each, ast.Name) and each.id in given for each in ast.walk(whole)):
+        whole = (
+            known[0].value
+            if len(known) == 1 and known[0].kind is Kind.ASSIGNED and not known[0].path
+            else None
+        )
+        if whole is not None and any(
+            isinstance(each, ast.Name) and each.id in given for each in ast.walk(whole)
+        ):
             return known[0].node, filename
     return found
 
 
 def shared_by(kind: type, wrong: Sequence[int], right: Sequence[int]) -> tuple[ast.AST, str] | None:
-    """The one variable of backward that the gradients of some arguments are computed with, and those of others are not: where it is set.
+    """Where the one variable of backward that only the wrong gradients use is set.
 
-    None if the gradient that came in is missing in one of them: then that is its fault.
+    None if one of them does not use the incoming gradient: then that is the mistake.
     """
     method, filename = method_of(kind, "backward")
     if method is None:
         return None
-    used, others = [_names_in(kind, each) for each in wrong], [_names_in(kind, each) for each in right]
+    used, others = (
+        [_names_in(kind, each) for each in wrong],
+        [_names_in(kind, each) for each in right],
+    )
     given = _made_of(set(all_parameter_names(method)[1:]), method)
     if not all(each & given for each in used):
         return None
@@ -103,14 +117,22 @@ def _names_in(kind: type, position: int) -> set[str]:
     """The names in the formula of one gradient."""
     written = gradient_written(kind, position)
     formula: ast.AST | None = written[0] if written is not None else None
-    if isinstance(formula, ast.Return) and isinstance(formula.value, ast.Tuple) and position < len(formula.value.elts):
+    if (
+        isinstance(formula, ast.Return)
+        and isinstance(formula.value, ast.Tuple)
+        and position < len(formula.value.elts)
+    ):
         formula = formula.value.elts[position]
-    names = (each for each in ast.walk(formula) if isinstance(each, ast.Name)) if formula is not None else ()
+    names = (
+        (each for each in ast.walk(formula) if isinstance(each, ast.Name))
+        if formula is not None
+        else ()
+    )
     return {each.id for each in names if isinstance(each.ctx, ast.Load)}
 
 
 def _made_of(names: set[str], method: ast.FunctionDef) -> set[str]:
-    """Some variables, and those that are computed from them."""
+    """Some variables, and those computed from them."""
     found = set(names)
     for node in ast.walk(method):
         if isinstance(node, ast.Assign) and any(
@@ -123,5 +145,9 @@ def _made_of(names: set[str], method: ast.FunctionDef) -> set[str]:
 def returned_by_backward(kind: type) -> tuple[ast.Return, str] | None:
     """The last `return` of its backward, and the file."""
     node, filename = method_of(kind, "backward")
-    returns = [each for each in ast.walk(node) if isinstance(each, ast.Return)] if node is not None else []
+    returns = (
+        [each for each in ast.walk(node) if isinstance(each, ast.Return)]
+        if node is not None
+        else []
+    )
     return (returns[-1], filename) if returns else None

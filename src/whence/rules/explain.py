@@ -1,4 +1,4 @@
-"""Ask the rules about a failure."""
+"""Run the rules on a failure."""
 
 from __future__ import annotations
 
@@ -12,31 +12,35 @@ from whence.tape.failed import FailedCall
 
 
 def explain(failed: FailedCall) -> list[Finding]:
-    """The finding of the first rule that knows the failure, and a second one if another fault hides behind it."""
+    """The finding of the first rule that applies, and a second one if it hides another fault."""
     if any(each.is_nested for each in failed.tensors()):
-        failed.troubles.append("failures of calls with nested tensors, which have no one shape")
+        failed.troubles.append("failures of calls with nested tensors, which have no single shape")
         return []
     for each in all_rules():
-        found = _asked(each, failed)
+        found = _run_rule(each, failed)
         if found is not None:
-            hidden = _fault_behind(failed, found)
+            hidden = _hidden_fault(failed, found)
             return [found, hidden] if hidden is not None else [found]
     return []
 
 
-def _fault_behind(failed: FailedCall, first: Finding) -> Finding | None:
-    """Torch reports a type fault and says nothing of the shape fault behind it: ask the rules for shapes as well."""
+def _hidden_fault(failed: FailedCall, first: Finding) -> Finding | None:
+    """PyTorch reports a dtype error before a shape error: run the shape rules as well."""
     if not first.rule.startswith("dtype/"):
         return None
     for each in all_rules():
-        if each.family == "shape" and each.rank is not Rank.GENERAL and (found := _asked(each, failed)) is not None:
-            what = "hidden behind the type fault: it raises as soon as that is mended"
+        if (
+            each.family == "shape"
+            and each.rank is not Rank.GENERAL
+            and (found := _run_rule(each, failed)) is not None
+        ):
+            what = "hidden behind the dtype error: it raises as soon as that is fixed"
             return replace(found, symptom=replace(found.symptom, what=what))
     return None
 
 
-def _asked(rule: Rule, failed: FailedCall) -> Finding | None:
-    """A rule that fails has nothing to say; the others still have."""
+def _run_rule(rule: Rule, failed: FailedCall) -> Finding | None:
+    """Run one rule; a rule that fails must not stop the others."""
     if rule.diagnose is None:
         return None
     before = refusals()
@@ -46,5 +50,7 @@ def _asked(rule: Rule, failed: FailedCall) -> Finding | None:
     except Exception as error:
         if is_interrupt(error):
             raise
-        failed.troubles.append(f"{rule.id} failed on {failed.name} ({described(error).splitlines()[0]})")
+        failed.troubles.append(
+            f"{rule.id} failed on {failed.name} ({described(error).splitlines()[0]})"
+        )
         return None

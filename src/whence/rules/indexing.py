@@ -1,4 +1,4 @@
-"""Calls that look something up by number: which tensor has the numbers, and how many there are of what they look up."""
+"""Calls that look up by index: which tensor holds the indices, and the size of the lookup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """An index that is not in what it indexes."""
+    """An index that is out of range."""
 
     index: torch.Tensor
     place: tuple[int, ...]
@@ -42,11 +42,16 @@ INDICES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def _holds_indices(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in INDICES and tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
+    return (
+        tensor.dtype in INDICES
+        and tensor.layout is torch.strided
+        and not tensor.is_meta
+        and tensor.numel() > 0
+    )
 
 
 def _are_pixels(prediction: torch.Tensor, target: torch.Tensor) -> bool:
-    """Whether there is a label for each place, with the classes on axis 1."""
+    """Whether there is one label per position, with the classes on axis 1."""
     return target.shape == (prediction.shape[0], *prediction.shape[2:])
 
 
@@ -55,13 +60,21 @@ def _indexing(failed: FailedCall) -> tuple[torch.Tensor | None, int | None, int 
     operands = loss_operands(failed)
     if operands is not None and failed.name in CLASS_LOSSES:
         prediction, target = operands
-        if prediction.dim() > 2 and target.dim() == prediction.dim() - 1 and not _are_pixels(prediction, target):
-            # Which axis the classes are on is what has to be found out.
+        if (
+            prediction.dim() > 2
+            and target.dim() == prediction.dim() - 1
+            and not _are_pixels(prediction, target)
+        ):
+            # The class axis itself is in question; shape/class-axis decides.
             return None, None, None
         exempt = failed.kwargs.get("ignore_index", IGNORED)
         return (
             target,
-            prediction.shape[1] if prediction.dim() > 1 else prediction.shape[-1] if prediction.dim() else None,
+            prediction.shape[1]
+            if prediction.dim() > 1
+            else prediction.shape[-1]
+            if prediction.dim()
+            else None,
             exempt,
         )
     first, second = failed.argument(0, "input"), failed.argument(1, "weight")
@@ -86,7 +99,11 @@ def _indexing(failed: FailedCall) -> tuple[torch.Tensor | None, int | None, int 
         "index_copy_",
     ):
         axis, index = failed.argument(1, "dim"), failed.argument(2, "index")
-        if isinstance(first, torch.Tensor) and isinstance(axis, int) and isinstance(index, torch.Tensor):
+        if (
+            isinstance(first, torch.Tensor)
+            and isinstance(axis, int)
+            and isinstance(index, torch.Tensor)
+        ):
             return index, first.shape[axis], None
     if failed.name == "one_hot" and isinstance(first, torch.Tensor):
         classes = failed.argument(1, "num_classes")
@@ -96,8 +113,14 @@ def _indexing(failed: FailedCall) -> tuple[torch.Tensor | None, int | None, int 
     return None, None, None
 
 
-def _subscript(table: torch.Tensor, index: Any) -> tuple[torch.Tensor | None, int | None, int | None]:
+def _subscript(
+    table: torch.Tensor, index: Any
+) -> tuple[torch.Tensor | None, int | None, int | None]:
     for axis, each in enumerate(index if isinstance(index, tuple) else (index,)):
-        if isinstance(each, torch.Tensor) and each.dtype in (torch.int64, torch.int32) and axis < table.dim():
+        if (
+            isinstance(each, torch.Tensor)
+            and each.dtype in (torch.int64, torch.int32)
+            and axis < table.dim()
+        ):
             return each, table.shape[axis], None
     return None, None, None

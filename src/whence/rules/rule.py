@@ -1,4 +1,4 @@
-"""What a rule is, and how the rules are found and asked."""
+"""What a rule is, and how rules are registered and listed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ Ask = TypeVar("Ask", bound=Callable[..., Finding | None])
 
 
 class Rank(IntEnum):
-    """Who is asked first: a cause upstream explains more than the call that raised, and that more than a general rule.
+    """The order in which rules run: upstream causes, the call that raised, general rules.
 
-    Before all of them come those that ask the others themselves, and last those that know no more than where it was.
+    WHOLE runs before all of them, for rules that run the others; PLACE runs last, for rules that
+    know only the location.
     """
 
     WHOLE = -1
@@ -42,8 +43,11 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule looks at calls that raised, at calls that went well, at what is not finite, at a recorded pass before its
-    update, or at the ledgers. Some look at more than one of these."""
+    """A rule and its checks.
+
+    It checks calls that raised (diagnose), calls that succeeded (notice), NaN and Inf (examine), a
+    recorded pass before its update (inspect), or the ledgers (review).
+    """
 
     id: str
     rank: Rank
@@ -69,28 +73,28 @@ _registered: dict[str, Rule] = {}
 def rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Diagnose], Diagnose]:
     """Register a function as the rule `family/kind` for calls that raised.
 
-    The function's docstring is the rule's documentation; that of its file, where the function has none.
+    The rule's documentation is the function's docstring, or the file's if the function has none.
     """
     return lambda diagnose: _register(id, rank, diagnose, diagnose=diagnose)
 
 
 def call_rule(id: str) -> Callable[[Notice], Notice]:
-    """Register a function as a rule for calls that went well. It is asked for every recorded call: it must be quick."""
+    """Register a rule for calls that succeeded. It runs for every recorded call: keep it fast."""
     return lambda notice: _register(id, Rank.GENERAL, notice, notice=notice)
 
 
 def trip_rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Examine], Examine]:
-    """Register a function as a rule for NaN and Inf: it is asked when something not finite reached a loss or a gradient."""
+    """Register a rule for NaN and Inf, which runs when one reaches a loss or a gradient."""
     return lambda examine: _register(id, rank, examine, examine=examine)
 
 
 def study_rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Inspect], Inspect]:
-    """Register a function as a rule for recorded passes: it is asked when their gradients are about to be used."""
+    """Register a rule for recorded passes, which runs just before their gradients are used."""
     return lambda inspect: _register(id, rank, inspect, inspect=inspect)
 
 
 def audit_rule(id: str, rank: Rank = Rank.CALL) -> Callable[[Review], Review]:
-    """Register a function as a rule for the ledgers: it is asked after some steps, and when the program is over."""
+    """Register a rule for the ledgers, which runs after some steps and at the end."""
     return lambda review: _register(id, rank, review, review=review)
 
 
@@ -100,8 +104,8 @@ def _register(id: str, rank: Rank, function: Ask, **asked: Any) -> Ask:
         _registered[id] = Rule(id, rank, _documentation(function), **asked)
     else:
         if any(getattr(known, each) is not None for each in asked):
-            raise ValueError(f"{id} has two functions for one and the same question")
-        # A rule with a loud and a silent form is documented where there is most to say.
+            raise ValueError(f"{id} has two functions of the same kind")
+        # A rule with a loud and a silent form keeps the longer documentation.
         documentation = max(known.documentation, _documentation(function), key=len)
         rank = rank if "diagnose" in asked or known.diagnose is None else known.rank
         _registered[id] = replace(known, rank=rank, documentation=documentation, **asked)
@@ -114,7 +118,7 @@ def _documentation(function: Callable[..., object]) -> str:
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule of the package, those of the lowest rank first."""
+    """Every rule of the package, lowest rank first."""
     for module in pkgutil.walk_packages(whence.rules.__path__, "whence.rules."):
         import_module(module.name)
     return tuple(sorted(_registered.values(), key=lambda each: (each.rank, each.id)))

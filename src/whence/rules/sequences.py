@@ -1,7 +1,7 @@
-"""Models of sequences in a recorded pass: what goes in, what is to come out, and by how much that is shifted.
+"""Sequence models in a recorded pass: their input, their target, and the shift between them.
 
-Some are given a whole sequence at once, of tokens or of real numbers. Others are run step by step, and are given one token of each
-sample in each step.
+Some receive a whole sequence at once, of tokens or of real numbers. Others run step by step and
+receive one token per sample in each step.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ FEWEST_STEPS = 4
 SHORTEST = 8
 FEW = 3
 REPEATED = 0.4
-"""A step that is given what the model itself has said, and not the true token, tells nothing."""
+"""A step that receives the model's own output, not the true token, is no evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What a model predicts for each place of each sample, and which axis is which."""
+    """A model's predictions for each position of each sample, and their axes."""
 
     value: Value
     sample: int
     time: int
 
     def at(self, step: int) -> dict[int, int]:
-        """One place of the first sample."""
+        """One position of the first sample."""
         return {self.sample: 0, self.time: step}
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A loss over sequences: at each place the label is what stands `by` places later in the input."""
+    """A loss over sequences: each label is the input `by` positions later."""
 
     loss: Loss
     call: Call
-    """The cross entropy, or where predictions meet their targets."""
+    """The cross entropy, or the call that compares predictions with targets."""
     source: Value
-    """The input: a series, or what the tokens were looked up as."""
+    """The input: a series, or the embedded tokens."""
     by: int
     length: int
     batch: int
     supervised: tuple[int, ...]
-    """Places of the first sample that have a label."""
+    """Positions of the first sample that have a label."""
     time: int = 1
-    """The axis of the input on which places stand."""
+    """The axis of the input that holds positions."""
     made: Predictions | None = None
-    """The predictions, where the loss has them as they were made."""
+    """The predictions, if the loss uses them as they were made."""
 
     @property
     def width(self) -> int:
@@ -62,7 +62,7 @@ class Shift:
 
     @property
     def begins(self) -> int:
-        """The number of the last call before the model sees its input."""
+        """The number of the last call before the model receives its input."""
         return self.source.call.number if self.source.call is not None else -1
 
 
@@ -82,27 +82,37 @@ def shifts(study: Study) -> list[Shift]:
             shift = _aligned(tokens, labels, _ignored(call))
             time = 1
             if shift is None and tokens.shape[0] != tokens.shape[1]:
-                shift, time = _aligned(tokens.T, _turned(labels, tokens.shape[1]), _ignored(call)), 0
+                shift, time = (
+                    _aligned(tokens.T, _by_sample(labels, tokens.shape[1]), _ignored(call)),
+                    0,
+                )
             if shift is not None:
                 by, length, supervised = shift
                 source = embedding.outputs[0]
-                found.append(Shift(loss, call, source, by, length, tokens.shape[1 - time], supervised, time))
+                found.append(
+                    Shift(loss, call, source, by, length, tokens.shape[1 - time], supervised, time)
+                )
                 break
     return found
 
 
-def _turned(labels: torch.Tensor, batch: int) -> torch.Tensor:
-    """Labels that stand place by place as they would stand sample by sample."""
+def _by_sample(labels: torch.Tensor, batch: int) -> torch.Tensor:
+    """Labels ordered by position, reordered by sample."""
     return labels.reshape(-1, batch).T if labels.numel() % batch == 0 else labels
 
 
 def series(study: Study) -> list[Shift]:
-    """Each loss over real numbers whose targets are the model's own input, one place on."""
+    """Each loss over real numbers whose targets are the model's own input, one position later."""
     found: list[Shift] = []
     for loss, call in study.loss_calls():
         made = next((each for each in call.operands[:2] if each.requires_grad), None)
         target = next((each for each in call.operands[:2] if not each.requires_grad), None)
-        if call.name not in DISTANCES or made is None or target is None or made.shape != target.shape:
+        if (
+            call.name not in DISTANCES
+            or made is None
+            or target is None
+            or made.shape != target.shape
+        ):
             continue
         if not target.dtype.is_floating_point or len(target.shape) < 2 or target.numel < FEWEST:
             continue
@@ -114,13 +124,17 @@ def series(study: Study) -> list[Shift]:
                 length = target.shape[axes[1]]
                 places = tuple(range(length - 1))
                 predictions = Predictions(made, 0, axes[1])
-                found.append(Shift(loss, call, source, 1, length, target.shape[0], places, axes[0], predictions))
+                found.append(
+                    Shift(
+                        loss, call, source, 1, length, target.shape[0], places, axes[0], predictions
+                    )
+                )
                 break
     return found
 
 
 def _real_inputs(study: Study, made: Value, target: Value) -> list[Value]:
-    """Real numbers that predictions are made from, with no weight in them, that are as many and as long as the target."""
+    """Float inputs of the predictions, without weights, with the target's batch size and length."""
     lengths = {size for size in target.shape[1:] if size >= SHORTEST}
     found: dict[Value, None] = {}
     for call in study.path(made):
@@ -132,7 +146,7 @@ def _real_inputs(study: Study, made: Value, target: Value) -> list[Value]:
 
 
 def _one_on(given: torch.Tensor, wanted: torch.Tensor) -> tuple[int, int] | None:
-    """The axes of time of an input and of a target that is the same, or one of its features, one place on."""
+    """The time axes of an input and of a target that is a feature of it, one position later."""
     if given.layout is not torch.strided or wanted.layout is not torch.strided:
         # A graph, not a series.
         return None
@@ -141,8 +155,16 @@ def _one_on(given: torch.Tensor, wanted: torch.Tensor) -> tuple[int, int] | None
             length = wanted.shape[there]
             if given.shape[here] != length or length < SHORTEST:
                 continue
-            before = given.detach().movedim(here, 1).flatten(2) if given.dim() > 2 else given.detach()[:, :, None]
-            after = wanted.detach().movedim(there, 1).flatten(2) if wanted.dim() > 2 else wanted.detach()[:, :, None]
+            before = (
+                given.detach().movedim(here, 1).flatten(2)
+                if given.dim() > 2
+                else given.detach()[:, :, None]
+            )
+            after = (
+                wanted.detach().movedim(there, 1).flatten(2)
+                if wanted.dim() > 2
+                else wanted.detach()[:, :, None]
+            )
             if before.shape[2] != after.shape[2] and after.shape[2] != 1:
                 continue
             same = (before[:, 1:] == after[:, :-1]).all(0).all(0)
@@ -162,12 +184,20 @@ def by_time(shift: Shift) -> Predictions | None:
     for _ in range(20):
         if value is None:
             return None
-        # A loss takes (batch, classes, time); before that they stand as the tokens do.
+        # A loss takes (batch, classes, time); before it, predictions have the tokens' layout.
         sample, time = (0, 2) if value is logits else (1 - shift.time, shift.time)
-        if len(value.shape) == 3 and 0 <= value.shape[time] - shift.length <= 2 and value.shape[sample] == shift.batch:
+        if (
+            len(value.shape) == 3
+            and 0 <= value.shape[time] - shift.length <= 2
+            and value.shape[sample] == shift.batch
+        ):
             return Predictions(value, sample, time)
         call = value.call
-        value = call.operands[0] if call is not None and call.operands and call.name in SAME_NUMBERS else None
+        value = (
+            call.operands[0]
+            if call is not None and call.operands and call.name in SAME_NUMBERS
+            else None
+        )
     return None
 
 
@@ -176,14 +206,20 @@ def _ignored(call: Call) -> int:
     return given if isinstance(given, int) else -100
 
 
-def _aligned(tokens: torch.Tensor, labels: torch.Tensor, ignored: int) -> tuple[int, int, tuple[int, ...]] | None:
+def _aligned(
+    tokens: torch.Tensor, labels: torch.Tensor, ignored: int
+) -> tuple[int, int, tuple[int, ...]] | None:
     batch, width = tokens.shape
     if labels.numel() % batch or labels.numel() < FEWEST:
         return None
     rows = labels.reshape(batch, -1)
     length = rows.shape[1]
     kept = rows != ignored
-    if int(kept.sum()) < FEWEST or len(set(rows[kept][:256].tolist())) < 3 or not width - 2 <= length <= width:
+    if (
+        int(kept.sum()) < FEWEST
+        or len(set(rows[kept][:256].tolist())) < 3
+        or not width - 2 <= length <= width
+    ):
         return None
     rates = {}
     for by in (1, 0, 2):
@@ -198,43 +234,60 @@ def _aligned(tokens: torch.Tensor, labels: torch.Tensor, ignored: int) -> tuple[
 
 
 def repeats_its_input(study: Study) -> Call | None:
-    """A loss over the predictions of single steps whose labels are the tokens that the steps were given."""
+    """A loss over single-step predictions whose labels are the inputs of the same steps."""
     for loss, call in study.loss_calls():
         logits = argument(call, 0, "input") if call.name in ("cross_entropy", "nll_loss") else None
         target = argument(call, 1, "target") if logits is not None else None
-        if logits is None or target is None or target.dtype.is_floating_point or len(logits.shape) != 2:
+        if (
+            logits is None
+            or target is None
+            or target.dtype.is_floating_point
+            or len(logits.shape) != 2
+        ):
             continue
         steps = sorted(_single_steps(study, loss), key=lambda each: each.number)
         labels = study.content(target) if len(steps) >= FEWEST_STEPS else None
         if labels is None:
             continue
-        given = [study.content(ids) for each in steps if (ids := argument(each, 0, "input")) is not None]
+        given = [
+            study.content(ids) for each in steps if (ids := argument(each, 0, "input")) is not None
+        ]
         tokens = [each.reshape(-1) for each in given if each is not None]
         if len(tokens) < FEWEST_STEPS or len(tokens) != len(steps):
             continue
         first = _first_step(study, logits, steps, len(tokens[0]))
-        if first is not None and _is_repeated(labels.reshape(-1), torch.stack(tokens), first, _ignored(call)):
+        if first is not None and _is_repeated(
+            labels.reshape(-1), torch.stack(tokens), first, _ignored(call)
+        ):
             return call
     return None
 
 
-def _is_repeated(labels: torch.Tensor, tokens: torch.Tensor, first: tuple[int, bool], ignored: int) -> bool:
-    """Whether labels are the tokens of their own steps, and not of the next ones."""
+def _is_repeated(
+    labels: torch.Tensor, tokens: torch.Tensor, first: tuple[int, bool], ignored: int
+) -> bool:
+    """Whether the labels are the tokens of their own steps, and not of the next ones."""
     step, by_time = first
-    wanted = labels.reshape(-1, tokens.shape[1]) if by_time else labels.reshape(tokens.shape[1], -1).T
+    wanted = (
+        labels.reshape(-1, tokens.shape[1]) if by_time else labels.reshape(tokens.shape[1], -1).T
+    )
     rates = []
     for later in (0, 1):
         there = tokens[step + later :][: len(wanted)]
         kept = wanted[: len(there)] != ignored
         same = (wanted[: len(there)] == there) & kept
         rates.append(float(same.sum()) / max(int(kept.sum()), 1))
-        if later == 0 and (int(kept.sum()) < FEWEST or len(set(wanted[: len(there)][kept][:256].tolist())) < 3):
+        if later == 0 and (
+            int(kept.sum()) < FEWEST or len(set(wanted[: len(there)][kept][:256].tolist())) < 3
+        ):
             return False
     return rates[0] >= REPEATED and rates[1] < rates[0] / 2
 
 
-def _first_step(study: Study, logits: Value, steps: list[Call], batch: int) -> tuple[int, bool] | None:
-    """The step whose token the first rows of predictions see last; and whether rows go by time, and not by sample."""
+def _first_step(
+    study: Study, logits: Value, steps: list[Call], batch: int
+) -> tuple[int, bool] | None:
+    """The step whose token the first predictions see last, and whether rows are ordered by time."""
     rows = logits.shape[0]
     if rows % batch or not 2 <= rows // batch <= len(steps):
         return None
@@ -252,7 +305,7 @@ def _first_step(study: Study, logits: Value, steps: list[Call], batch: int) -> t
 
 
 def _single_steps(study: Study, loss: Loss) -> list[Call]:
-    """Embeddings of one token of each sample, with the same table and for as many samples: the largest group."""
+    """Embeddings of one token per sample, with one table and batch size: the largest group."""
     groups: dict[tuple[int, int], list[Call]] = {}
     for call in study.path(loss.value):
         ids = argument(call, 0, "input") if call.name == "embedding" else None
@@ -263,18 +316,22 @@ def _single_steps(study: Study, loss: Loss) -> list[Call]:
 
 
 def _last_seen(study: Study, logits: Value, row: int, steps: list[Call]) -> tuple[int, int] | None:
-    """The last step whose token a row of predictions depends on, and of which sample that is."""
+    """The last step whose token a row of predictions depends on, and its sample."""
     run = study.run
     made = run.contents.get(logits) if run is not None else None
     given = [run.contents.get(each.outputs[0]) for each in steps] if run is not None else []
     known = [each for each in given if each is not None and each.requires_grad]
     if made is None or not made.requires_grad or len(known) != len(steps):
         return None
-    # Probabilities add up to one, whatever they depend on.
+    # Weighted, because probabilities sum to 1 whatever they depend on.
     part = (made[row].double() * torch.arange(made.shape[1]).cos()).sum()
     gradients = torch.autograd.grad(part, known, retain_graph=True, allow_unused=True)
     for number, each in reversed(list(enumerate(gradients))):
-        samples = torch.nonzero(each.flatten(0, -2).any(-1)).flatten().tolist() if each is not None else []
+        samples = (
+            torch.nonzero(each.flatten(0, -2).any(-1)).flatten().tolist()
+            if each is not None
+            else []
+        )
         if samples:
             return (number, samples[0]) if len(samples) == 1 else None
     return None

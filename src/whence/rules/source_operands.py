@@ -1,4 +1,4 @@
-"""The expressions in the source that a call's operands were written as."""
+"""The source expressions of a call's operands."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ TENSORS = ("Tensor", "TensorBase", "_TensorBase")
 
 
 def operand_nodes(call: Call) -> list[ast.expr]:
-    """The operands of a call as they stand in the source, in the order of its arguments; empty where that cannot be told."""
+    """The operands of a call as written, in argument order; empty if that is unknown."""
     node = call.site.node() if call.site is not None else None
     if isinstance(node, ast.Call) and not (_is_method(call) and is_written(call)):
-        # What stands before the point is a module, or a layer that makes the call: `F.log(x)`, `self.criterion(x, y)`.
+        # The prefix is a module or a layer: `F.log(x)`, `self.criterion(x, y)`.
         return [*node.args]
     nodes = operands_of(node)
     return nodes[::-1] if call.name.startswith("__r") else nodes
 
 
 def operands_of_study(call: Call, values: Iterable[Value], study: Study) -> tuple[Operand, ...]:
-    """Some operands of a call as the source names them, with what they were."""
+    """Some operands of a call under their source names, with a description."""
     nodes = operand_nodes(call)
     found = []
     for value in values:
@@ -38,12 +38,12 @@ def operands_of_study(call: Call, values: Iterable[Value], study: Study) -> tupl
 
 
 def is_written(call: Call) -> bool:
-    """Whether the operation itself stands in the source, and not a layer or a function of a library that makes use of it."""
+    """Whether the source names the operation itself, not a layer or library function around it."""
     match call.site.node() if call.site is not None else None:
         case ast.Call(func=func):
             return last_name(func).strip("_") == call.name.strip("_")
         case ast.Attribute(attr=attr):
-            # A property may compute: that of a parametrised weight does.
+            # A property may compute, as that of a parametrized weight does.
             return attr == call.name.partition(".")[0]
         case ast.Subscript():
             return call.name in ("__getitem__", "__setitem__")

@@ -1,4 +1,4 @@
-"""From what a rule found out to the finding that reports render."""
+"""Build findings from what a rule found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shape_text(shape: Any) -> str:
 
 
 def describe(thing: Any) -> str:
-    """A value in a few words: kind, shape, type, and its first elements."""
+    """A short description of a value: kind, shape, dtype, and its first elements."""
     if isinstance(thing, Value):
         return f"{shape_text(thing.shape)} {dtype_name(thing.dtype)}"
     if isinstance(thing, torch.Tensor):
@@ -38,13 +38,21 @@ def describe(thing: Any) -> str:
     if is_array(thing):
         return f"numpy {shape_text(thing.shape)} {thing.dtype}"
     if (shape := picture_shape(thing)) is not None:
-        return f"PIL picture {shape_text(shape)}, mode {thing.mode}"
+        return f"PIL image {shape_text(shape)}, mode {thing.mode}"
     if isinstance(thing, nn.Module):
         return f"{type(thing).__name__}({settings_of(thing)})"
     if isinstance(thing, tuple | list):
         inside = ", ".join(describe(each) for each in thing[:3])
-        return f"{type(thing).__name__} of {len(thing)}: {inside}" if thing else f"empty {type(thing).__name__}"
-    text = repr(thing) if isinstance(thing, int | float | str | bool | type(None)) else type(thing).__name__
+        return (
+            f"{type(thing).__name__} of {len(thing)}: {inside}"
+            if thing
+            else f"empty {type(thing).__name__}"
+        )
+    text = (
+        repr(thing)
+        if isinstance(thing, int | float | str | bool | type(None))
+        else type(thing).__name__
+    )
     return text if len(text) < 60 else text[:57] + "..."
 
 
@@ -57,18 +65,20 @@ def _glimpse(tensor: torch.Tensor) -> str:
 
 
 def settings_of(layer: nn.Module) -> str:
-    """What PyTorch's own layers say of themselves. The program's may run anything."""
+    """The extra_repr of PyTorch's own layers; the program's may run anything."""
     return layer.extra_repr() if type(layer).__module__.startswith("torch.nn.") else ""
 
 
 def layer_text(layer: nn.Module, path: str) -> str:
-    """A layer as the user would point at it: `Net.fc1 = Linear(in_features=400, ...)`."""
+    """A layer as the user would name it: `Net.fc1 = Linear(in_features=400, ...)`."""
     return f"{path} = {type(layer).__name__}({settings_of(layer)})"
 
 
 def has_worked(failed: FailedCall) -> bool:
-    """Whether the line that fails now has gone well before: then the program fits itself, and what it was given decides."""
-    return any(each.site == failed.call.site for each in failed.tape.calls if each is not failed.call)
+    """Whether the failing line has succeeded before, so that its inputs decide."""
+    return any(
+        each.site == failed.call.site for each in failed.tape.calls if each is not failed.call
+    )
 
 
 def tell(
@@ -88,11 +98,11 @@ def tell(
     operands: tuple[Operand, ...] = (),
     table: tuple[str, ...] = (),
 ) -> Finding | None:
-    """Make the finding of a failed call. Its origin is `spot`, else the trail's birth, else where the call stands."""
+    """Build the finding of a failed call; its origin is `spot`, the trail's, or the call's."""
     surfaced = failed.surfaced or failed.site
     here = Spot.of_site(surfaced) if surfaced is not None else None
     if here is None:
-        # Nothing of the program's runs: its data, or its model, are only looked at.
+        # No line of the program is running; use its loader or place.
         here = failed.place or (failed.fetching.info.built if failed.fetching is not None else None)
     trail = trail or Trail(Birth.UNKNOWN)
     born = spot or trail.spot or here
@@ -116,7 +126,11 @@ def tell(
             sample=trail.sample,
         ),
         symptom=Symptom(
-            file=here.file, line=here.line, code=here.code, step=failed.call.step, what=_raised(failed.exception)
+            file=here.file,
+            line=here.line,
+            code=here.code,
+            step=failed.call.step,
+            what=_raised(failed.exception),
         ),
         chain=(*chain, *_without_repeats(trail.hops, born, here)),
         why=why,
@@ -171,7 +185,7 @@ def tell_silent(
     replay: str | None = None,
     counterfactual: str | None = None,
 ) -> Finding | None:
-    """Make the finding of a mistake that raised nothing. `what` is what it does, seen at `symptom`."""
+    """Build the finding of a mistake that raised nothing; `what` is its effect at `symptom`."""
     spot = spot or symptom
     if spot is None:
         return None
@@ -215,7 +229,7 @@ def tell_call(
     severity: Severity = Severity.WARNING,
     patch: str | None = None,
 ) -> Finding | None:
-    """Make the finding of a call that went well and should not have been made so."""
+    """Build the finding of a single call that succeeded but is a mistake."""
     spot = spot_at(call.site)
     if spot is None:
         return None
@@ -224,7 +238,15 @@ def tell_call(
         severity=severity,
         confidence=Confidence.PROVEN,
         verdict=verdict,
-        origin=Origin(spot.file, spot.line, spot.code, spot.function, phase=call.phase, step=call.step, op=call.name),
+        origin=Origin(
+            spot.file,
+            spot.line,
+            spot.code,
+            spot.function,
+            phase=call.phase,
+            step=call.step,
+            op=call.name,
+        ),
         symptom=Symptom(spot.file, spot.line, spot.code, what=what, step=call.step),
         why=why,
         fix=fix,
@@ -234,9 +256,13 @@ def tell_call(
 
 
 def _is_written_elsewhere(call: Call, spot: Spot) -> bool:
-    """Whether a call is made by a library, and the line that is told only calls that: an edit would take the one for the other."""
+    """Whether a library makes the call, so that an edit of the reported line would miss it."""
     site = call.site
-    return site is not None and site.is_indirect and (spot.filename, spot.line) == (site.filename, site.f_lineno)
+    return (
+        site is not None
+        and site.is_indirect
+        and (spot.filename, spot.line) == (site.filename, site.f_lineno)
+    )
 
 
 def spot_at(site: Site | None) -> Spot | None:
@@ -244,13 +270,16 @@ def spot_at(site: Site | None) -> Spot | None:
 
 
 def place_of(call: Call, scene: Scene) -> Spot | None:
-    """Where a call stands in the program: its line; the layer's constructor where only a container of torch's, or a library, calls it."""
+    """The program line of a call, or the layer's constructor if only containers call it."""
     scope = call.module if isinstance(call.module, Scope) else None
     if scope is not None and scope.module is not None:
         parent = scope.parent.module if scope.parent is not None else None
         contained = _is_torchs(scope.module) and parent is not None and _is_torchs(parent)
         stack = scene.modules.built_at(scope.module)
-        if stack and (contained or (call.site is not None and call.site.is_indirect and not stack[0].is_indirect)):
+        if stack and (
+            contained
+            or (call.site is not None and call.site.is_indirect and not stack[0].is_indirect)
+        ):
             return Spot.of_site(stack[0])
     return Spot.of_site(call.site) if call.site is not None else None
 

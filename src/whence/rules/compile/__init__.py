@@ -1,1 +1,1 @@
-"""Compiled code."""
+"""Mistakes in compiled code."""

@@ -1,4 +1,4 @@
-"""Compiled code that gives another result than the same code run eagerly."""
+"""Compiled code whose result differs from the same code run eagerly."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ def divergence(trip: Trip) -> Finding | None:
     """Compiled and eager results differ.
 
     What happened
-        The loss of a step with compiled code in it is NaN or Inf. The same step with that code run eagerly, from the same
-        weights, batch and random state, is finite.
+        The loss of a step with compiled code is NaN or Inf. The same step with that code run
+        eagerly, from the same weights, batch and random state, is finite.
     Why it matters
-        The program is right and its compiled form is not: looking for the cause in the program leads nowhere.
+        The compiled code differs from the program, so the cause is not in the program's source.
     How it is detected
-        After a trip the step is replayed; compiled regions are run eagerly.
+        The step with the NaN or Inf is replayed, with compiled regions run eagerly.
     How to fix it
-        Leave the region uncompiled (`torch.compiler.disable`), try another backend, and report it with the repro.
+        Exclude the region from compilation (`torch.compiler.disable`), try another backend, and
+        report the bug with the repro.
     When it stays silent
-        Where eager is not finite either, and where both differ only by rounding.
+        If the eager result is not finite either, or both differ only by rounding.
     Cost
         None until a loss is not finite.
     """
     regions = (
-        [call for call in trip.plan.calls if isinstance(call.func, CompiledRegion)] if trip.plan is not None else []
+        [call for call in trip.plan.calls if isinstance(call.func, CompiledRegion)]
+        if trip.plan is not None
+        else []
     )
     if not regions or trip.notice is not Notice.LOSS or trip.run is None or trip.observed is None:
         return None
@@ -43,9 +46,11 @@ def divergence(trip: Trip) -> Finding | None:
         trip,
         "compile/divergence",
         spot=Spot.of_site(region.site) if region.site is not None else None,
-        verdict=f"compiled {region.name} gives a loss that is not finite; run eagerly it is {value}",
-        why="From the same weights, batch and random state the same code gives a finite loss when it is not compiled.",
-        fix="Leave this part uncompiled (`torch.compiler.disable`), or try another backend or torch version.",
+        verdict=f"compiled {region.name} gives a loss that is not finite; eager gives {value}",
+        why="With the same weights, batch and random state, the same code gives a finite loss when "
+        "it is not compiled.",
+        fix="Exclude this code from compilation (`torch.compiler.disable`), or try another backend "
+        "or PyTorch version.",
         op=region.name,
         phase="forward",
         counterfactual=f"run eagerly the loss is {value}",

@@ -1,1 +1,1 @@
-"""What the loader delivered."""
+"""Mistakes in the data that a loader delivers."""

@@ -1,4 +1,4 @@
-"""Labels that no one has given: mixtures of others, made by resizing them as pictures are resized."""
+"""Labels that interpolation created: class masks resized like images."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from whence.tape.batches import BatchLeaf
 
 @audit_rule("data/label-range", Rank.CAUSE)
 def blended_labels(audit: Audit) -> Finding | None:
-    """Labels that were resized as pictures are have classes in them that nobody gave."""
+    """Resized labels contain classes that the original labels do not have."""
     for entry in audit.batches.trained():
         habits = audit.habits_of(entry)
         blend = habits.blend if habits is not None else None
         if blend is None or not _are_classes(audit, entry, blend.path):
             continue
-        invented, had = (", ".join(map(str, each[:8])) for each in (blend.invented, blend.before))
+        created, had = (", ".join(map(str, each[:8])) for each in (blend.invented, blend.before))
         return tell_silent(
             audit,
             "data/label-range",
@@ -27,19 +27,25 @@ def blended_labels(audit: Audit) -> Finding | None:
             symptom=entry.info.built,
             step=audit.step,
             phase="data",
-            verdict=f"resizing labels invents others: sample {blend.index} has {invented} where it had {had} only",
-            what=f"{blend.path or 'the sample'} is what mode={blend.manner!r} gives, rounded",
-            why="A class is a name, not an amount: what lies between two of them in a picture is one or the other, never their mean.",
-            fix="Resize labels with mode='nearest' (or 'nearest-exact'), and pictures as before.",
-            counterfactual=f"sample {blend.index} was fetched again, in a child process, and compared with what was resized",
+            verdict=f"interpolation created class ids that are not labels: {created} "
+            f"(sample {blend.index} had {had})",
+            what=f"sample{blend.path} equals the labels resized with "
+            f"mode={blend.manner!r}, rounded",
+            why="A class id is a name, not a quantity: the average of two class ids is another, "
+            "unrelated class.",
+            fix="Resize labels with mode='nearest' (or 'nearest-exact'), and images as before.",
+            counterfactual=f"sample {blend.index} was fetched again in a child process and "
+            "compared with its labels before the resize",
         )
     return None
 
 
 def _are_classes(audit: Audit, entry: LoaderEntry, path: str) -> bool:
-    """Whether a loss over classes is given that part of a batch."""
+    """Whether a classification loss receives that part of a batch."""
     return any(
-        isinstance(each.leaf, BatchLeaf) and each.leaf.batch.info is entry.info and each.leaf.path == path
+        isinstance(each.leaf, BatchLeaf)
+        and each.leaf.batch.info is entry.info
+        and each.leaf.path == path
         for call in audit.tape.calls
         if call.name in CLASS_LOSSES
         for each in call.operands

@@ -1,4 +1,4 @@
-"""Where an order is made: by a sampler or a stream of the program's, in whole blocks of data that lie sorted by class, or in vain."""
+"""Where the sample order is decided: in a sampler, a stream, or a shuffle that has no effect."""
 
 from __future__ import annotations
 
@@ -21,43 +21,51 @@ from whence.tape.batches import BatchLeaf
 MOST_STEPS_BACK = 8
 
 
-def stored_by_class(audit: Audit, entry: LoaderEntry, epoch: Epoch, labels: torch.Tensor, most: float) -> bool:
-    """Whether the samples of an epoch, in the order in which the dataset has them, are in few runs of equal labels.
+def stored_by_class(
+    audit: Audit, entry: LoaderEntry, epoch: Epoch, labels: torch.Tensor, most: float
+) -> bool:
+    """Whether the dataset stores the samples of an epoch in few runs of equal labels.
 
-    Samples that come bucket by bucket have one length each, or one speaker: only what a loss of classes aims at is meant.
+    Only targets of a classification loss count: samples bucketed by length or speaker are fine.
     """
     indices = list(epoch.marks)
     if len(indices) != len(labels) or not all(isinstance(each, int) for each in indices):
         return False
     there = labels[torch.tensor(indices).argsort()]
-    return runs_of(there) <= most and aims_at(audit, entry)
+    return runs_of(there) <= most and feeds_class_loss(audit, entry)
 
 
 def runs_of(labels: torch.Tensor) -> int:
     return int((labels[1:] != labels[:-1]).sum()) + 1
 
 
-def aims_at(audit: Audit, entry: LoaderEntry) -> bool:
-    """Whether a loss of classes was given the labels of a loader."""
+def feeds_class_loss(audit: Audit, entry: LoaderEntry) -> bool:
+    """Whether a classification loss received the labels of a loader."""
     for call in audit.tape.calls:
         target = argument(call, 1, "target") if call.name in LOSSES else None
         if target is None:
             continue
         before = [
-            each for _, made in zip(range(MOST_STEPS_BACK), ancestors(target), strict=False) for each in made.operands
+            each
+            for _, made in zip(range(MOST_STEPS_BACK), ancestors(target), strict=False)
+            for each in made.operands
         ]
         for value in (target, *before):
             leaf = value.leaf
-            if isinstance(leaf, BatchLeaf) and leaf.batch.info is entry.info and leaf.path == entry.labelled:
+            if (
+                isinstance(leaf, BatchLeaf)
+                and leaf.batch.info is entry.info
+                and leaf.path == entry.labelled
+            ):
                 return True
     return False
 
 
-KEEP = "Keep what it gives: it changes nothing in place (`order = rng.permutation(order)`)."
+KEEP = "Keep the result: this call changes nothing in place (`order = rng.permutation(order)`)."
 
 
-def mixed_in_vain(maker: type) -> Spot | None:
-    """A line that draws another order and throws it away: in the class that makes the order, else the only one of the program."""
+def discarded_shuffle(maker: type) -> Spot | None:
+    """A discarded shuffle: in the class that makes the order, or else the only one found."""
     for each in maker.__mro__:
         node, filename = class_node(each)
         if node is not None and (drawn := discarded_draw(node)) is not None:
@@ -66,11 +74,15 @@ def mixed_in_vain(maker: type) -> Spot | None:
 
 
 def ordered_by(maker: type) -> Spot | None:
-    """The line that decides the order, where a sampler or a stream of the program's own does."""
+    """The line that decides the order, if the program's own sampler or stream does."""
     walk, filename = method_of(maker, "__iter__")
     if walk is None:
         return None
-    sorts = [each for each in ast.walk(walk) if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)]
+    sorts = [
+        each
+        for each in ast.walk(walk)
+        if isinstance(each, ast.Call) and "sort" in ast.unparse(each.func)
+    ]
     if sorts:
         return Spot.of_node(filename, sorts[0])
     if (loop := stream_loop(maker)) is not None:
@@ -80,9 +92,13 @@ def ordered_by(maker: type) -> Spot | None:
 
 
 def ordered_within(entry: LoaderEntry) -> Spot | None:
-    """What a sampler of the program's own goes through in order: what it gives as a whole, or one index after the other."""
+    """The expression that the program's own sampler iterates over in order."""
     walk, filename = method_of(entry.info.sampler_kind, "__iter__")
-    given = [each for each in ast.walk(walk) if isinstance(each, ast.Yield | ast.YieldFrom)] if walk is not None else []
+    given = (
+        [each for each in ast.walk(walk) if isinstance(each, ast.Yield | ast.YieldFrom)]
+        if walk is not None
+        else []
+    )
     value = given[-1].value if given else None
     if value is None:
         return None
@@ -96,19 +112,29 @@ def _is_batch(node: ast.expr) -> bool:
     """`list(range(a, b))`, `order[a:b]`, `order[a:b].tolist()`: several indices at once."""
     if isinstance(node, ast.Call) and last_name(node.func) in ("list", "range", "arange", "tolist"):
         return True
-    return isinstance(node, ast.ListComp) or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice))
+    return isinstance(node, ast.ListComp) or (
+        isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
+    )
 
 
 def stream_loop(stream: type) -> Spot | None:
-    """The loop that a stream's samples come from: in `__iter__`, or in the method that it iterates over."""
+    """The loop that yields a stream's samples: in `__iter__`, or in a method it iterates over."""
     name, found, home = "__iter__", None, ""
     for _ in range(4):
         walk, filename = method_of(stream, name)
-        loop = next((each for each in ast.walk(walk) if isinstance(each, ast.For)), None) if walk is not None else None
+        loop = (
+            next((each for each in ast.walk(walk) if isinstance(each, ast.For)), None)
+            if walk is not None
+            else None
+        )
         source = loop.iter if loop is not None else None
         if walk is not None and loop is None:
-            source = next((each.value for each in ast.walk(walk) if isinstance(each, ast.YieldFrom)), None)
-            source = source or next((each.value for each in ast.walk(walk) if isinstance(each, ast.Return)), None)
+            source = next(
+                (each.value for each in ast.walk(walk) if isinstance(each, ast.YieldFrom)), None
+            )
+            source = source or next(
+                (each.value for each in ast.walk(walk) if isinstance(each, ast.Return)), None
+            )
         found, home = (loop, filename) if loop is not None else (found, home)
         own = [
             each.func.attr

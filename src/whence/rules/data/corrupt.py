@@ -1,4 +1,4 @@
-"""Samples that cannot be made, or are not what the others are."""
+"""Samples that cannot be created, or that differ from the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from whence.tape.failed import FailedCall, Fetching, Stage
 
 
 def named(fetching: Fetching, position: int, leaf: str | None = None) -> Sample:
-    # A sample of a stream has a place in it, which is no index that it could be asked for by.
+    # A sample of a stream has a position, which cannot be used as an index.
     index = fetching.indices[position] if not fetching.info.is_iterable else None
     made = fetching.returns[position] if position < len(fetching.returns) else []
     return Sample(
@@ -37,15 +37,23 @@ def named(fetching: Fetching, position: int, leaf: str | None = None) -> Sample:
 
 
 def sample_text(fetching: Fetching, position: int) -> str:
-    """A sample as the user would ask for it; of a stream, as it comes."""
+    """A sample by its dataset index, or by its position in a stream."""
     number = fetching.indices[position]
     if not fetching.info.is_iterable:
         return f"sample {number}"
-    return f"record {number}" if fetching.worker is None else f"record {number} of worker {fetching.worker}"
+    return (
+        f"record {number}"
+        if fetching.worker is None
+        else f"record {number} of worker {fetching.worker}"
+    )
 
 
 def redrawn_text(fetching: Fetching) -> str:
-    return " (Fetched again with other random numbers: it may have been another sample.)" if fetching.redrawn else ""
+    return (
+        " (It was fetched again with other random numbers and may differ from the failed one.)"
+        if fetching.redrawn
+        else ""
+    )
 
 
 @rule("data/corrupt-sample")
@@ -53,16 +61,17 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
     """A sample is None, unreadable or raises.
 
     What happened
-        The dataset raised for one index, or returned None for it, or something that has not the parts that the other samples have; a
-        stream, or a generator that the loop reads from, raised.
+        The dataset raised for one index, returned None for it, or returned a sample without the
+        parts that the others have. Or a stream or a generator that the loop reads from raised.
     Why it matters
-        The loader says which type it found, and not which sample; in a worker the user's line is lost in a long text.
+        The loader's message names the type it found, not the sample; in a worker, the program's
+        line is hidden in a long text.
     How it is detected
-        The batch is fetched again in a child process, sample by sample: the first that raises or is None, or that the collate
-        function fails on and that is made otherwise. Without a loader, an
-        exception out of a generator whose loop has computed with what it gave before.
+        The batch is fetched again in a child process, sample by sample: the first sample that
+        raises, is None, or differs from the others and makes the collate function fail. Without a
+        loader: an exception from a generator after its loop has computed with earlier items.
     How to fix it
-        Mend or leave out that sample; in __getitem__ let a broken file raise rather than return None.
+        Fix or skip that sample; in __getitem__, let a broken file raise rather than return None.
     When it stays silent
         Datasets that return None together with a collate_fn that drops it.
     Cost
@@ -77,27 +86,39 @@ def corrupt_sample(failed: FailedCall) -> Finding | None:
         position = len(fetching.samples)
         raised = f"{sample_text(fetching, position)} raised {type(failed.exception).__name__}"
         odd = _odd_at(failed, fetching)
-        return _told(failed, position, raised, None) if odd is None else _told_odd(failed, position, raised, odd)
+        return (
+            _report_sample(failed, position, raised, None)
+            if odd is None
+            else _report_odd(failed, position, raised, odd)
+        )
     for position, sample in enumerate(fetching.samples):
         if sample is None or any(leaf is None for _, leaf in leaves_of(sample)):
             spot, forgets = _returned_none(fetching, position)
-            told = f"{sample_text(fetching, position)} is None"
+            verdict = f"{sample_text(fetching, position)} is None"
             if forgets:
-                told = f"{told}: {forgets} ends without a return"
-            return _told(failed, position, told, spot, fix=RETURN if forgets else MEND)
+                verdict = f"{verdict}: {forgets} ends without a return"
+            return _report_sample(failed, position, verdict, spot, fix=RETURN if forgets else SKIP)
     return _without_a_part(failed, fetching)
 
 
-MEND = "Mend this sample or leave it out of the dataset; returning None for a broken one only moves the failure into the collating."
-ALIKE = "Make this sample like the others before this line (convert, resize, pad), or leave it out of the dataset."
-RETURN = "Return what this function has made."
+SKIP = (
+    "Fix this sample, or remove it from the dataset. Returning None only moves the failure to the "
+    "collate function."
+)
+ALIKE = (
+    "Make this sample like the others before this line (convert, resize, pad), or remove it from "
+    "the dataset."
+)
+RETURN = "Return the value that this function computes."
 
 
-def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, fix: str = MEND) -> Finding | None:
+def _report_sample(
+    failed: FailedCall, position: int, verdict: str, spot: Spot | None, fix: str = SKIP
+) -> Finding | None:
     fetching = failed.fetching
     assert fetching is not None
     sample = named(fetching, position)
-    where = f" It reads {sample.path}." if sample.path else ""
+    where = f" The sample reads {sample.path}." if sample.path else ""
     trail = Trail(
         Birth.SAMPLE,
         spot or (Spot.of_site(failed.site) if failed.site is not None else None),
@@ -110,58 +131,74 @@ def _told(failed: FailedCall, position: int, verdict: str, spot: Spot | None, fi
         "data/corrupt-sample",
         verdict=verdict,
         trail=trail,
-        why=f"The batch was fetched again, one sample after the other; number {position} in it{which} is the one.{where}"
+        why="The batch was fetched again, sample by sample; position "
+        f"{position} in the batch{which} is the first that fails or differs.{where}"
         + redrawn_text(fetching),
         fix=fix,
-        operands=(Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),),
-        counterfactual="fetched again alone, it fails in the same way" if fetching.failed_index is not None else None,
+        operands=(
+            Operand("raised", f"{type(failed.exception).__name__}: {failed.exception}"[:160]),
+        ),
+        counterfactual="fetched again alone, the sample fails in the same way"
+        if fetching.failed_index is not None
+        else None,
     )
 
 
 def _odd_at(failed: FailedCall, fetching: Fetching) -> Oddity | None:
-    """What the line that raised was given, if that was of another size than in the samples before."""
-    own = (each for each in frames_in(failed.exception.__traceback__) if not is_library(each.f_code.co_filename))
+    """The value at the line that raised, if its size differs from the earlier samples'."""
+    own = (
+        each
+        for each in frames_in(failed.exception.__traceback__)
+        if not is_library(each.f_code.co_filename)
+    )
     frame, made = next(own, None), len(fetching.samples)
     if frame is None or failed.site is None or made >= len(fetching.courses):
         return None
-    return oddity(fetching.courses[made], fetching.courses[:made], frame.f_code, failed.site.f_lineno)
+    return oddity(
+        fetching.courses[made], fetching.courses[:made], frame.f_code, failed.site.f_lineno
+    )
 
 
-def _told_odd(failed: FailedCall, position: int, raised: str, odd: Oddity) -> Finding | None:
-    told = _told(
+def _report_odd(failed: FailedCall, position: int, raised: str, odd: Oddity) -> Finding | None:
+    finding = _report_sample(
         failed,
         position,
-        f"{raised}: {odd.name} is {shape_text(odd.size)}, in the other samples {shape_text(odd.usual)}",
+        f"{raised}: {odd.name} is {shape_text(odd.size)}, in other samples {shape_text(odd.usual)}",
         None,
         fix=ALIKE,
     )
-    is_elsewhere = told is not None and odd.since is not None and odd.since.line != told.origin.line
-    if told is None or odd.since is None or not is_elsewhere:
-        return told
-    return replace(told, chain=(*told.chain, odd.since.hop("it came to that here")))
+    if finding is None or odd.since is None or odd.since.line == finding.origin.line:
+        return finding
+    return replace(finding, chain=(*finding.chain, odd.since.hop("the size first differs here")))
 
 
 def _without_a_part(failed: FailedCall, fetching: Fetching) -> Finding | None:
-    """The collating failed with a sample in hand that has not the parts that the others have."""
-    position = sample_in_hand(failed, fetching)
+    """Collating failed while it held a sample without the parts that the others have."""
+    position = sample_being_collated(failed, fetching)
     keys = [_keys(each) for each in fetching.samples]
     usual, times = Counter(keys).most_common(1)[0] if keys else (None, 0)
-    if position is None or usual is None or keys[position] in (usual, None) or 2 * times <= len(keys):
+    if (
+        position is None
+        or usual is None
+        or keys[position] in (usual, None)
+        or 2 * times <= len(keys)
+    ):
         return None
     missing = [each for each in usual if each not in (keys[position] or ())]
     has = f"has no {missing[0]!r}" if missing else f"has {len(keys[position] or ())} parts"
     made = fetching.returns[position]
-    return _told(
+    return _report_sample(
         failed,
         position,
-        f"{sample_text(fetching, position)} {has}; the others have {'it' if missing else len(usual)}",
+        f"{sample_text(fetching, position)} {has}; the others have "
+        f"{'it' if missing else len(usual)}",
         Spot.of_site(Site.of(made[-1][0])) if made else None,
-        fix="Give this sample what the others have, or let the collate function do without it.",
+        fix="Add the missing part to this sample, or make the collate function accept it.",
     )
 
 
-def sample_in_hand(failed: FailedCall, fetching: Fetching) -> int | None:
-    """Which sample was being looked at when the collating failed."""
+def sample_being_collated(failed: FailedCall, fetching: Fetching) -> int | None:
+    """The sample that the collate function was processing when it failed."""
     if fetching.stage is not Stage.COLLATING:
         return None
     for frame in frames_in(failed.exception.__traceback__):
@@ -173,24 +210,29 @@ def sample_in_hand(failed: FailedCall, fetching: Fetching) -> int | None:
 
 
 def _keys(sample: Any) -> tuple[Any, ...] | None:
-    """The names of a sample's parts, or their numbers."""
+    """The keys of a sample's parts, or their positions."""
     if isinstance(sample, dict):
         return tuple(sorted(sample, key=str))
     return tuple(range(len(sample))) if isinstance(sample, tuple) else None
 
 
 def _returned_none(fetching: Fetching, position: int) -> tuple[Spot | None, str]:
-    """The return that gave None, from the sample's inwards over functions that only pass it on.
+    """The return that gave None, past functions that only pass it on.
 
-    Also the name of the function, where it has no return there.
+    Also the name of the function, if it ends without a return.
     """
     made = fetching.returns[position]
     frame, path = next(
-        ((each, path) for each, returned in reversed(made) if (path := _path_to_none(returned)) is not None), (None, ())
+        (
+            (each, path)
+            for each, returned in reversed(made)
+            if (path := _path_to_none(returned)) is not None
+        ),
+        (None, ()),
     )
     if frame is None:
         return None, ""
-    while (inner := _giver(frame, path, made, fetching.callers)) is not None:
+    while (inner := _returning_frame(frame, path, made, fetching.callers)) is not None:
         frame, path = inner, ()
     site = Site.of(frame)
     statement = site.statement()
@@ -200,29 +242,36 @@ def _returned_none(fetching: Fetching, position: int) -> tuple[Spot | None, str]
     return Spot(site.filename, span_of(statement), site.function), site.function if forgets else ""
 
 
-def _giver(
+def _returning_frame(
     frame: FrameType, path: tuple[Any, ...], made: list[tuple[FrameType, Any]], callers: Callers
 ) -> FrameType | None:
-    """The function that returned None to the one of this frame, which returns that at a place of what it returns."""
+    """The function that returned the None which this frame passes on at `path`."""
     statement = Site.of(frame).statement()
     part = statement.value if isinstance(statement, ast.Return) else None
     while path and isinstance(part, ast.Tuple | ast.List | ast.Dict):
         parts = dict(enumerate(part.elts)) if not isinstance(part, ast.Dict) else _keyed(part)
         part, path = parts.get(path[0]), path[1:]
     if isinstance(statement, ast.Return) and (part is None or isinstance(part, ast.Constant)):
-        part = _asked_for(statement)
+        part = _none_check(statement)
     if not isinstance(part, ast.Name | ast.Call):
         return None
     nothing = [inner for inner, returned in made if returned is None and inner in callers]
-    given = [inner for inner in nothing if callers[inner][0] is frame and _is_given_by(part, callers[inner][1], frame)]
+    given = [
+        inner
+        for inner in nothing
+        if callers[inner][0] is frame and _is_given_by(part, callers[inner][1], frame)
+    ]
     return given[-1] if given else None
 
 
-def _asked_for(statement: ast.Return) -> ast.expr | None:
-    """`if image is None: return None`: it is None because of that."""
+def _none_check(statement: ast.Return) -> ast.expr | None:
+    """`if image is None: return None`: the name whose None is passed on."""
     match parent_of(statement):
         case (
-            ast.If(test=ast.Compare(left=name, ops=[ast.Is()], comparators=[ast.Constant(value=None)]), body=body)
+            ast.If(
+                test=ast.Compare(left=name, ops=[ast.Is()], comparators=[ast.Constant(value=None)]),
+                body=body,
+            )
             | ast.If(test=ast.UnaryOp(op=ast.Not(), operand=name), body=body)
         ) if statement in body:
             return name
@@ -230,11 +279,13 @@ def _asked_for(statement: ast.Return) -> ast.expr | None:
 
 
 def _is_given_by(part: ast.Name | ast.Call, line: int, frame: FrameType) -> bool:
-    """Whether a call in a line is what an expression stands for: the call itself, or the one its name was set to."""
+    """Whether an expression is the call in that line, or a name assigned from it."""
     if isinstance(part, ast.Call):
         return part.lineno <= line <= (part.end_lineno or part.lineno)
     statement = statement_at(frame.f_code.co_filename, line)
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call | ast.IfExp):
+    if not isinstance(statement, ast.Assign) or not isinstance(
+        statement.value, ast.Call | ast.IfExp
+    ):
         return False
     return any(isinstance(each, ast.Name) and each.id == part.id for each in statement.targets)
 
@@ -245,10 +296,16 @@ def _keyed(node: ast.Dict) -> dict[Any, ast.expr]:
 
 
 def _path_to_none(thing: Any) -> tuple[Any, ...] | None:
-    """Where in a tree of tuples, lists and dicts the first None is."""
+    """The path to the first None in a tree of tuples, lists and dicts."""
     if thing is None:
         return ()
-    parts = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, tuple | list) else ()
+    parts = (
+        thing.items()
+        if isinstance(thing, dict)
+        else enumerate(thing)
+        if isinstance(thing, tuple | list)
+        else ()
+    )
     for key, each in parts:
         below = _path_to_none(each)
         if below is not None:

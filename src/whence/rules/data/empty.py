@@ -1,4 +1,4 @@
-"""A dataset with nothing in it: where it was to be filled, and what kept it empty."""
+"""An empty dataset: where it should have been filled, and what kept it empty."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from whence.source.spots import Spot
 from whence.source.text import function_node
 from whence.tape.failed import FailedCall
 
-WHY = "The dataset has no samples at all."
-FIX = "Look at what the samples are chosen by: a name, a path or a condition that nothing meets."
+WHY = "The dataset has no samples."
+FIX = "Check how the samples are selected: a name, a path or a condition that matches nothing."
 FILLING = frozenset({"append", "extend", "add", "insert", "update"})
 MOST_NAMES = 10
 
 
 @rule("data/empty-epoch", Rank.CAUSE)
 def refused(failed: FailedCall) -> Finding | None:
-    """The loud form: a sampler that mixes refuses a dataset of no samples."""
+    """The loud form: a random sampler rejects a dataset without samples."""
     names = refusing(failed, RandomSampler, "__init__")
     dataset = names.get("data_source") if names is not None else None
     if not _is_empty(dataset):
@@ -37,36 +37,44 @@ def refused(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "data/empty-epoch",
-        spot=source_of_nothing(dataset, failed.site, frame),
-        verdict=f"a loader was built for a dataset without samples: len({type(dataset).__name__}) is 0",
+        spot=origin_of_empty(dataset, failed.site, frame),
+        verdict=f"the loader's dataset is empty: len({type(dataset).__name__}) is 0",
         why=WHY,
         fix=FIX,
     )
 
 
-def source_of_nothing(dataset: object, site: Site | None, frame: FrameType | None) -> Spot | None:
-    """The condition under which the dataset takes its samples, else the empty list that it was given."""
-    return _never_met(dataset) or _empty_name(site, frame)
+def origin_of_empty(dataset: object, site: Site | None, frame: FrameType | None) -> Spot | None:
+    """The condition under which the dataset adds samples, or else the empty list it received."""
+    return _unmet_condition(dataset) or _empty_name(site, frame)
 
 
 def _is_empty(thing: object) -> bool:
     try:
         return isinstance(thing, Sized) and len(thing) == 0
     except Exception:
-        # A length of the program's own may fail.
+        # The program's own __len__ may fail.
         return False
 
 
-def _never_met(dataset: object) -> Spot | None:
-    """In the class: `if ...:` around what fills the container that its length is taken of."""
+def _unmet_condition(dataset: object) -> Spot | None:
+    """`if ...:` around the code that fills the container whose length is the dataset's."""
     length, _ = method_of(type(dataset), "__len__")
-    counted = {name for each in ast.walk(length) if (name := _own(each)) is not None} if length is not None else set()
+    counted = (
+        {name for each in ast.walk(length) if (name := _own(each)) is not None}
+        if length is not None
+        else set()
+    )
     for name in counted:
         if not _is_empty(getattr(dataset, "__dict__", {}).get(name)):
             continue
         for kind in type(dataset).__mro__:
             node, filename = class_node(kind)
-            choices = [each for each in ast.walk(node) if isinstance(each, ast.If)] if node is not None else []
+            choices = (
+                [each for each in ast.walk(node) if isinstance(each, ast.If)]
+                if node is not None
+                else []
+            )
             # The innermost comes last.
             for each in reversed(choices):
                 if any(_fills(part, name) for inner in each.body for part in ast.walk(inner)):
@@ -92,11 +100,14 @@ def _fills(node: ast.AST, name: str) -> bool:
 
 
 def _empty_name(site: Site | None, frame: FrameType | None) -> Spot | None:
-    """From where the loader is built back to the empty list that its dataset was given."""
+    """From the loader's constructor back to the empty list that its dataset received."""
     node = site.node() if site is not None else None
     if site is None or frame is None or not isinstance(node, ast.Call):
         return None
-    pending: list[ast.AST] = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "dataset")]
+    pending: list[ast.AST] = [
+        *node.args[:1],
+        *(each.value for each in node.keywords if each.arg == "dataset"),
+    ]
     found: Spot | None = None
     for _ in range(MOST_NAMES):
         names = [each for part in pending for each in ast.walk(part) if isinstance(each, ast.Name)]
@@ -107,7 +118,9 @@ def _empty_name(site: Site | None, frame: FrameType | None) -> Spot | None:
             except Unknown:
                 continue
             scope = function_node(site)
-            definition = find_definition(name.id, scope, name) if is_empty and scope is not None else None
+            definition = (
+                find_definition(name.id, scope, name) if is_empty and scope is not None else None
+            )
             if definition is not None and definition.value is not None:
                 found = Spot.of_node(site.filename, definition.value)
                 pending.append(definition.value)

@@ -1,4 +1,4 @@
-"""Streams that lie sorted by class and go through a shuffle buffer which is far smaller than a class: a form of data/sorted."""
+"""Streams sorted by class behind a shuffle buffer smaller than a class: a form of data/sorted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from whence.ledgers.mixing import half_mixed, spread_of
 from whence.lineage.datasets.stretches import Buffer
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.properties import IsNumber
-from whence.rules.data.blocks import aims_at, stream_loop
+from whence.rules.data.blocks import feeds_class_loss, stream_loop
 from whence.rules.telling import tell_silent
 from whence.source.classes import assignment_of, class_node
 from whence.source.definitions import Definition, find_definition
@@ -17,10 +17,10 @@ from whence.source.spots import Spot
 from whence.source.text import tree_of
 
 
-def sorted_behind_a_buffer(audit: Audit) -> Finding | None:
+def sorted_behind_buffer(audit: Audit) -> Finding | None:
     for entry in audit.batches.trained():
         epochs = half_mixed(entry)
-        if not epochs or not aims_at(audit, entry):
+        if not epochs or not feeds_class_loss(audit, entry):
             continue
         buffer = entry.buffer
         together, classes = _classes(epochs[0])
@@ -33,9 +33,11 @@ def sorted_behind_a_buffer(audit: Audit) -> Finding | None:
             phase="data",
             severity=Severity.WARNING,
             confidence=Confidence.PROVEN if buffer is not None else Confidence.LIKELY,
-            verdict=f"the training data arrives almost sorted by class: a batch has {together:.2g} of {classes} classes in it",
-            what=f"a class comes within {spread_of(epochs[0]):.0%} of an epoch, and then no more",
-            why="The data are stored class by class, and a shuffle buffer mixes a sample only with those that are read soon before and after it.",
+            verdict=f"the training data is nearly sorted by class: a batch has {together:.2g} of "
+            f"{classes} classes",
+            what=f"each class appears within {spread_of(epochs[0]):.0%} of an epoch only",
+            why="The data are stored class by class, and a shuffle buffer mixes a sample only with "
+            "samples read shortly before and after it.",
             fix=_fix(buffer),
             counterfactual=_tried(buffer),
         )
@@ -43,25 +45,34 @@ def sorted_behind_a_buffer(audit: Audit) -> Finding | None:
 
 
 def _classes(epoch: Epoch) -> tuple[float, int]:
-    """How many a batch has, and how many there are."""
+    """The mean number of classes in a batch, and the number of classes."""
     sets = [set(each.tolist()) for _, each in epoch.along]
     return sum(map(len, sets)) / len(sets), len(set[float]().union(*sets))
 
 
 def _fix(buffer: Buffer | None) -> str:
     if buffer is None:
-        return "Mix the order in which files or shards are read, in each epoch, and take a shuffle buffer that holds several classes."
-    return f"Mix the order in which files or shards are read, in each epoch, or take a {buffer.name} that is larger than some classes together."
+        return (
+            "Shuffle the files or shards in each epoch, and use a shuffle buffer that holds "
+            "several classes."
+        )
+    return (
+        f"Shuffle the files or shards in each epoch, or use a {buffer.name} larger than several "
+        "classes."
+    )
 
 
 def _tried(buffer: Buffer | None) -> str | None:
     if buffer is None:
         return None
-    return f"with a {buffer.name} beyond all bounds, in a child process, a class is spread over {buffer.enough:.0%} of the epoch"
+    return (
+        f"with an unlimited {buffer.name}, in a child process, a class is spread over "
+        f"{buffer.enough:.0%} of the epoch"
+    )
 
 
 def _set_at(entry: LoaderEntry, audit: Audit) -> Spot | None:
-    """Where the size is given: an argument of a constructor, or a number that is written there or in the module."""
+    """Where the buffer size is set: a constructor argument or a literal."""
     buffer, kind = entry.buffer, entry.mixer
     if buffer is None or kind is None:
         return None

@@ -1,4 +1,4 @@
-"""Inputs and labels that are made group by group, and not in the same order of the groups."""
+"""Inputs and labels that are built group by group, in different orders of the groups."""
 
 from __future__ import annotations
 
@@ -21,27 +21,39 @@ MOST_PAIRS = 4
 MOST_CALLS = 64
 
 Paired = tuple[ast.expr, ast.expr, ast.AST, str]
-"""Two sequences as they are written, the function that they stand in, and its file."""
+"""Two sequences as written, the function that contains them, and its file."""
 
 
 def compared_on_tape(audit: Audit) -> Iterator[Paired]:
-    """What a recorded step gives its model, and what it compares the prediction with, where one line says both."""
+    """The input of a model and the target of its prediction, if one recorded line has both."""
     for call in islice(reversed(audit.tape.calls), MOST_CALLS):
         first, second = call.operands if len(call.operands) == 2 else (None, None)
-        if first is None or second is None or first.requires_grad == second.requires_grad or call.site is None:
+        if (
+            first is None
+            or second is None
+            or first.requires_grad == second.requires_grad
+            or call.site is None
+        ):
             continue
         node, scope = call.site.node(), function_node(call.site)
         given = given_to(node, scope) if isinstance(node, ast.Call) and scope is not None else None
-        if given is not None and isinstance(node, ast.Call) and len(node.args) > 1 and scope is not None:
+        if (
+            given is not None
+            and isinstance(node, ast.Call)
+            and len(node.args) > 1
+            and scope is not None
+        ):
             yield *without_common_index(given, node.args[1]), scope, call.site.filename
 
 
 def misaligned_keys(audit: Audit, paired: Iterable[Paired], symptom: Spot | None) -> Finding | None:
-    """Do again what was done before training, and compare the keys that two sequences are made of."""
+    """Run the preparation again and compare the keys that two sequences are built from."""
     pairs = [each for each in (_courses(*each) for each in paired) if each is not None][:MOST_PAIRS]
     try:
         apart = (
-            run_in_child(lambda: orders_apart(pairs, audit.frames), PATIENCE, need=Need.PREPARATION) if pairs else None
+            run_in_child(lambda: orders_apart(pairs, audit.frames), PATIENCE, need=Need.PREPARATION)
+            if pairs
+            else None
         )
     except NotPossible:
         return None
@@ -57,17 +69,21 @@ def misaligned_keys(audit: Audit, paired: Iterable[Paired], symptom: Spot | None
         symptom=symptom,
         step=audit.step,
         phase="data",
-        verdict=f"{other.name} is made in the order {', '.join(keys[1])}, ... and {one.name}, which goes with it, in the order "
-        f"{', '.join(keys[0])}, ...",
-        what=f"{apart.wrong} of {apart.size} elements stand beside another key's",
-        why="Both are made of the same keys, one after the other, but each in an order of its own: groups are sorted by their key, others "
-        "come as they occur first.",
-        fix=f"Go over the keys once for both, or look up in {other.name} by the keys of {one.name}.",
-        counterfactual="what comes before training was done again, in a child process, and the keys were compared",
+        verdict=f"{one.name} and {other.name} are in different orders: {', '.join(keys[0])}, ... "
+        f"and {', '.join(keys[1])}, ...",
+        what=f"{apart.wrong} of {apart.size} elements are paired with an element of another key",
+        why="Both are built from the same keys, but in different orders: groupby sorts by key, "
+        "other code keeps the order of first occurrence.",
+        fix=f"Iterate over the keys once for both, or look up {other.name} by the keys of "
+        f"{one.name}.",
+        counterfactual="the preparation was run again in a child process, and the keys were "
+        "compared",
     )
 
 
-def _courses(one: ast.expr, other: ast.expr, scope: ast.AST, filename: str) -> tuple[Course, Course] | None:
+def _courses(
+    one: ast.expr, other: ast.expr, scope: ast.AST, filename: str
+) -> tuple[Course, Course] | None:
     first, second = course_of(one, scope, filename), course_of(other, scope, filename)
     if first is None or second is None or not (first.has_groups or second.has_groups):
         return None

@@ -1,4 +1,4 @@
-"""Labels and indices outside of what they index."""
+"""Labels and indices that are out of range."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _trail(failed: FailedCall, index: torch.Tensor, place: tuple[int, ...], valu
 
 
 def _chosen(trail: Trail) -> Trail:
-    """What a file has is as it is: the line that takes it for labels can be another."""
+    """Report the line that uses a file's values as labels rather than the line that wrote them."""
     node = trail.spot.node() if trail.spot is not None else None
     if not isinstance(node, ast.Call) or last_name(node.func) not in WRITERS or not trail.hops:
         return trail
@@ -41,26 +41,30 @@ VOID = 255
 
 @rule("data/label-range")
 def label_range(failed: FailedCall) -> Finding | None:
-    """A label or index lies outside its valid range.
+    """A label or index is outside its valid range.
 
     What happened
-        A class label is not below the number of classes, or an index is not below the size of the table: labels that
-        begin at one, a void value of 255, a padding id equal to the vocabulary's size. Or labels are resized as pictures are, which
-        makes classes of the mixture of others. Or a target of binary_cross_entropy is no
-        probability: a picture from 0 to 255. With logits nothing raises, and the loss has no lower end.
+        A class label is not below the number of classes, or an index is not below the size of the
+        table: labels that start at 1, a void value of 255, a padding id equal to the vocabulary
+        size. Or labels are resized like images, which creates class ids by interpolation. Or a
+        target of binary_cross_entropy is not a probability, such as an image from 0 to 255. With
+        logits nothing raises, and the loss has no lower bound.
     Why it matters
         On the CPU the message has no value and no size; on a GPU it comes later, from another line.
     How it is detected
-        The values of the index operand against the size of what it indexes; the first wrong value is followed back to the
-        sample and the line that made it. Where the labels are whole and the classes were counted, that line is told; also where
-        the rows of an embedding were counted, and there are more of what was counted by now. Without an exception: a few samples
-        are fetched again, in a child process, and a label is what interpolation gives, rounded, and none of those that went in.
+        The values of the index are compared with the size of the indexed axis. The first wrong
+        value is traced to its sample and line. If the labels are contiguous and the classes were
+        counted, the counting line is reported; likewise if the rows of an embedding were counted
+        before more were added. Without an exception: a few samples are fetched again in a child
+        process, and a label equals a rounded interpolation and none of the original labels.
     How to fix it
-        Mend the labels. More classes, or an ignore_index for a value of unknown origin, only hide it.
+        Fix the labels. More classes, or an ignore_index for a value of unknown origin, only hide
+        the mistake.
     When it stays silent
-        Values equal to ignore_index. Targets for logits that are less than a half beyond 0 and 1, as noisy ones are.
+        Values equal to ignore_index. Targets for logits less than 0.5 outside 0 to 1, as noisy
+        targets are.
     Cost
-        None until a call raises; a few samples in a child process, once in a run.
+        None until a call raises; a few samples in a child process, once per run.
     """
     found = out_of_range(failed)
     if found is None:
@@ -81,8 +85,9 @@ def label_range(failed: FailedCall) -> Finding | None:
         verdict=f"{what} {value} is out of range: there are {size} {table}, 0 to {size - 1}",
         trail=trail,
         chain=_table_of(failed, size),
-        why=f"At {shape_text(place)} of the {'labels' if what == 'label' else 'indices'} ({smallest} to {largest} in this batch) stands {value}."
-        + _habit(smallest, largest, size),
+        why=f"The value at {shape_text(place)} of the "
+        f"{'labels' if what == 'label' else 'indices'} is {value}; "
+        f"this batch has {smallest} to {largest}." + _convention(smallest, largest, size),
         fix=_remedy(what, smallest, largest, size),
         patch=_from_zero(trail) if what == "label" and largest == size and smallest >= 1 else None,
         operands=(Operand(what, describe(index)), Operand(table, str(size))),
@@ -90,16 +95,21 @@ def label_range(failed: FailedCall) -> Finding | None:
 
 
 def _table_of(failed: FailedCall, size: int) -> tuple[Hop, ...]:
-    """Where the table was built that has too few rows, if it is not the index that is wrong."""
+    """Where an embedding with too few rows was built."""
     layer = failed.layer
     stack = failed.modules.built_at(layer) if isinstance(layer, torch.nn.Embedding) else ()
     return (Spot.of_site(stack[0]).hop(f"the table of {size} rows is built here"),) if stack else ()
 
 
 def _too_few(failed: FailedCall, labels: torch.Tensor, size: int) -> Finding | None:
-    """The labels begin at 0 and go on without a gap; what was counted are the classes of something that does not have them all."""
+    """The labels are contiguous from 0, but the classes were counted where some are missing."""
     operands = loss_operands(failed)
-    if operands is None or failed.name not in CLASS_LOSSES or int(labels.min()) != 0 or int(labels.max()) != size:
+    if (
+        operands is None
+        or failed.name not in CLASS_LOSSES
+        or int(labels.min()) != 0
+        or int(labels.max()) != size
+    ):
         return None
     axis = 1 if operands[0].dim() > 1 else 0
     trail = trace(failed.value(operands[0]), HasAxis(axis - operands[0].dim(), size), failed)
@@ -108,17 +118,18 @@ def _too_few(failed: FailedCall, labels: torch.Tensor, size: int) -> Finding | N
     return tell(
         failed,
         "data/label-range",
-        verdict=f"label {size} is out of range: {size} classes were counted, and there are more",
+        verdict=f"label {size} is out of range: only {size} classes were counted",
         trail=trail,
         spot=trail.counted,
-        why=f"The labels of this batch go from 0 to {size}. The number of classes was counted where not all of them occur.",
-        fix="Count the classes over all of the data, or write their number down.",
+        why=f"The labels of this batch range from 0 to {size}. The classes were counted over data "
+        "that does not contain all of them.",
+        fix="Count the classes over all of the data, or set their number explicitly.",
         operands=(Operand("label", describe(labels)), Operand("classes", str(size))),
     )
 
 
 def _counted_before(failed: FailedCall, index: torch.Tensor, size: int) -> Finding | None:
-    """The rows of a table were counted, and what was counted has grown since."""
+    """The rows of a table were counted before more entries were added."""
     layer = failed.layer
     if not isinstance(layer, torch.nn.Embedding) or layer.num_embeddings != size:
         return None
@@ -129,12 +140,15 @@ def _counted_before(failed: FailedCall, index: torch.Tensor, size: int) -> Findi
     return tell(
         failed,
         "data/label-range",
-        verdict=f"index {int(index.max())} is out of range: {size} were counted for the table, and there are {now} now",
+        verdict=f"index {int(index.max())} is out of range: the table was built for {size} "
+        f"entries, now there are {now}",
         spot=spot,
-        trail=_trail(failed, index, tuple((index == index.max()).nonzero()[0].tolist()), int(index.max())),
-        why=f"{failed.modules.path_of(layer)} has as many rows as there were when they were counted, {size}. "
-        f"{now - size} more {'was' if now - size == 1 else 'were'} added after that.",
-        fix="Count when everything has been added, just before the layer is built.",
+        trail=_trail(
+            failed, index, tuple((index == index.max()).nonzero()[0].tolist()), int(index.max())
+        ),
+        why=f"{failed.modules.path_of(layer)} has {size} rows, the number of entries when they "
+        f"were counted. {now - size} more {'was' if now - size == 1 else 'were'} added after that.",
+        fix="Count the entries after all have been added, just before the layer is built.",
         operands=(Operand("index", describe(index)), Operand("rows", str(size))),
     )
 
@@ -143,31 +157,51 @@ def _counted(failed: FailedCall, index: torch.Tensor) -> bool:
     return any(call.name == "arange" for call in list(ancestors(failed.value(index)))[:6])
 
 
-NUMBERS = ("tensor", "as_tensor", "from_numpy", "LongTensor", "int", "long", "astype", "array", "asarray")
+NUMBERS = (
+    "tensor",
+    "as_tensor",
+    "from_numpy",
+    "LongTensor",
+    "int",
+    "long",
+    "astype",
+    "array",
+    "asarray",
+)
 
 
 def _from_zero(trail: Trail) -> str | None:
-    """One less, where the numbers are read, become a tensor, or are handed over."""
+    """Subtract 1 where the labels are read or converted to a tensor."""
     node = trail.spot.node() if trail.spot is not None else None
     if isinstance(node, ast.ListComp):
         node = node.elt
     makes = isinstance(node, ast.Call) and last_name(node.func) in NUMBERS
-    if trail.spot is None or node is None or not (makes or isinstance(node, ast.Name | ast.Subscript)):
+    if (
+        trail.spot is None
+        or node is None
+        or not (makes or isinstance(node, ast.Name | ast.Subscript))
+    ):
         return None
     return diff_of(insert_after(trail.spot.filename, node, " - 1"))
 
 
 def _remedy(what: str, smallest: int, largest: int, size: int) -> str:
     if what == "label" and largest == size and smallest >= 1:
-        return "Take 1 off where the labels are made; one more class would never be used."
+        return "Subtract 1 where the labels are created; an extra class would never be used."
     if what == "label" and largest == VOID:
-        return f"If it marks what has no label, let the loss leave it out: ignore_index={VOID}; if not, mend it where it is made."
-    return "Mend it where it is made; do not raise the number of classes or ignore the value before you know where it comes from."
+        return (
+            f"Pass ignore_index={VOID} to the loss if the value marks unlabelled data; otherwise "
+            "fix the labels at the origin."
+        )
+    return (
+        f"Fix the {what} at the origin. Do not add rows or classes, or ignore the value, before "
+        "you know where it comes from."
+    )
 
 
-def _habit(smallest: int, largest: int, size: int) -> str:
+def _convention(smallest: int, largest: int, size: int) -> str:
     if largest == size and smallest >= 1:
-        return " They seem to count from 1."
+        return " The labels seem to start at 1."
     if largest == VOID:
-        return " 255 is a usual mark for void pixels."
+        return " 255 often marks void pixels."
     return ""

@@ -1,20 +1,25 @@
-"""All, or the essential, labels are masked away.
+"""All labels, or the essential ones, are masked.
 
 What happened
-    Every label of a batch is the one that the loss ignores; or every label that says where a sample ends; or every label of one class.
+    Every label of a batch equals ignore_index; or every label at the end of a sample does; or every
+    label of one class.
 Why it matters
-    Nothing, or not what matters, is learnt from such a batch: its loss is a mean over nothing.
+    The model learns nothing, or not the essential part, from such a batch: its loss is a mean over
+    no labels.
 How it is detected
-    The target of a cross entropy is nothing but ignore_index in a recorded step, the step's gradients are zero, and so was every loss
-    before; or the loss is NaN because of that, as most losses before. The ends: a batch is put together again from its samples, in a child process;
-    the symbol that ends each of them pads it, too, and is left out of the labels. So for a class whose number the labels are padded with.
+    The target of a cross entropy is only ignore_index in a recorded step, the step's gradients are
+    zero, and so was every loss before; or the loss is NaN for this reason, as most losses before.
+    End tokens: a batch is collated again in a child process; the token that ends each sample is
+    also the padding and is masked with it. The same holds for a class that is also the padding
+    value of the labels.
 How to fix it
-    Mask less: leave the answer in, and its end.
+    Mask less: keep the answer and its end token.
 When it stays silent
-    Masked prompts and padding, as long as something is left; a batch among others that have labels. A class that is padding, too, is
-    a note: it may be the one for nothing, and left out on purpose.
+    Masked prompts and padding, as long as some labels remain; a batch among others that have
+    labels. A class that is also padding is reported as info: it may be masked on purpose.
 Cost
-    A look at the target in a few recorded steps. With a collate function of the program's own, one batch is fetched again once.
+    A check of the target in a few recorded steps. With the program's own collate function, one
+    batch is fetched again once.
 """
 
 from __future__ import annotations
@@ -48,14 +53,16 @@ from whence.tape.trip import Trip
 IGNORED = -100
 ENOUGH = 32
 FEWEST = 2
-"""Batches in a row that have no label."""
+"""Consecutive batches without a label."""
 
 
 @study_rule("data/labels-masked", Rank.CAUSE)
 def labels_masked(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
-        if call.name not in CLASS_LOSSES or (loss.number is not None and not math.isfinite(loss.number)):
-            # A mean over nothing is NaN: that is told when it is born.
+        if call.name not in CLASS_LOSSES or (
+            loss.number is not None and not math.isfinite(loss.number)
+        ):
+            # A mean over no labels is NaN, which the trip rule below reports.
             continue
         target = argument(call, 1, "target")
         labels = study.content(target) if target is not None else None
@@ -64,13 +71,13 @@ def labels_masked(study: Study) -> Finding | None:
         ignored = _ignored(call)
         share = float((labels == ignored).float().mean())
         if share == 1.0 and not _learns(study) and _never_learnt(study):
-            return _told(study, study.step, call, target, labels)
+            return _report_masked(study, study.step, call, target, labels)
     return None
 
 
 @trip_rule("data/labels-masked", Rank.CAUSE)
 def no_labels_mostly(trip: Trip) -> Finding | None:
-    """Most batches, and no small ones, have no label at all, from the first one on: that is no accident of a batch."""
+    """Most batches have no label at all, from the first on, so it is no accident of one batch."""
     born = trip.born
     call = born.call if born is not None else None
     if call is None or call.name not in CLASS_LOSSES:
@@ -81,12 +88,16 @@ def no_labels_mostly(trip: Trip) -> Finding | None:
     labels = Contents(trip.tape, trip.run).of(target) if target is not None else None
     if target is None or labels is None or labels.is_floating_point() or labels.numel() < ENOUGH:
         return None
-    return _told(trip, trip.step, call, target, labels) if bool((labels == _ignored(call)).all()) else None
+    return (
+        _report_masked(trip, trip.step, call, target, labels)
+        if bool((labels == _ignored(call)).all())
+        else None
+    )
 
 
 @audit_rule("data/labels-masked", Rank.CALL)
 def end_masked(audit: Audit) -> Finding | None:
-    """The symbol that ends each sample is masked, because the padding is the same symbol."""
+    """The token that ends each sample is masked, because it is also the padding."""
     losses = [each for each in audit.tape.calls if each.name in CLASS_LOSSES and each.grad_mode]
     if not losses:
         return None
@@ -105,11 +116,14 @@ def end_masked(audit: Audit) -> Finding | None:
             step=audit.step,
             phase="data",
             severity=Severity.WARNING,
-            verdict=f"{ending.symbol} ends every sample and is the padding, too: no end is left among the labels",
-            what=f"what equals ignore_index, {ending.ignored}, takes no part in this loss",
-            why="A mask of the padding's symbol takes the end of each sample with it. The model never learns to stop.",
-            fix="Pad with a symbol of its own, or mask by the length of each sample.",
-            counterfactual="samples were fetched one by one, in a child process: each has this symbol at its end, and its labels have not",
+            verdict=f"token {ending.symbol} ends every sample and is also the padding: every end "
+            "is masked",
+            what=f"labels equal to ignore_index, {ending.ignored}, do not contribute to this loss",
+            why="Masking the padding token also masks the end of each sample, so the model never "
+            "learns to stop.",
+            fix="Pad with a separate token, or mask by the length of each sample.",
+            counterfactual="samples were fetched one by one in a child process: each ends with "
+            "this token, its labels do not",
         )
     return None
 
@@ -124,29 +138,40 @@ def _class_masked(audit: Audit, loss: Call, ending: Ending) -> Finding | None:
         symptom=spot_at(loss.site),
         step=audit.step,
         phase="data",
-        # Some leave a class out on purpose, the tag for nothing, and pad with it.
+        # Some programs mask a class such as the "outside" tag on purpose and pad with it.
         severity=Severity.INFO,
         confidence=Confidence.HINT,
-        verdict=f"class {ending.symbol} is the padding of the labels, too, and the loss ignores it: the class is never learnt",
-        what=f"{ending.share:.0%} of the samples' own labels are {ending.symbol}, and what equals ignore_index takes no part in this loss",
-        why="A loss cannot tell a label from padding that has the same number.",
-        fix=f"Pad the labels with a number that is no class, -100, which the loss ignores by itself, and leave ignore_index={ending.ignored} out.",
-        counterfactual="samples were fetched one by one, in a child process: they have this label, and their batch is filled up with it",
+        verdict=f"class {ending.symbol} is also the padding of the labels, so the loss ignores it",
+        what=f"{ending.share:.0%} of the samples' own labels are {ending.symbol}; labels equal to "
+        "ignore_index do not contribute to this loss",
+        why="The loss cannot distinguish a label from padding with the same value, so the class is "
+        "never learned.",
+        fix="Pad the labels with -100, the default ignore_index, which is no class, and drop "
+        f"ignore_index={ending.ignored}.",
+        counterfactual="samples were fetched one by one in a child process: they have this label, "
+        "and their batch is padded with it",
     )
 
 
 def _is_class(loss: Call, number: int) -> bool:
-    """Whether there is a prediction for it."""
+    """Whether the number is one of the predicted classes."""
     shape = loss.operands[0].shape if loss.operands else ()
     return bool(shape) and number < shape[1 if len(shape) > 1 else 0]
 
 
-def _told(scene: Scene, step: int, call: Call, target: Value, labels: torch.Tensor) -> Finding | None:
+def _report_masked(
+    scene: Scene, step: int, call: Call, target: Value, labels: torch.Tensor
+) -> Finding | None:
     ignored = _ignored(call)
     trail = trace(target, Shows(partial(_is_all, ignored), scene.tape), scene)
     counted = _counted(trail.spot)
     if counted is not None and trail.spot is not None:
-        trail = replace(trail, spot=counted, op=None, hops=(trail.spot.hop("so many are masked"), *trail.hops))
+        trail = replace(
+            trail,
+            spot=counted,
+            op=None,
+            hops=(trail.spot.hop("this many labels are masked here"), *trail.hops),
+        )
     return tell_silent(
         scene,
         "data/labels-masked",
@@ -157,35 +182,43 @@ def _told(scene: Scene, step: int, call: Call, target: Value, labels: torch.Tens
         phase=trail.phase,
         verdict=f"every label of this batch is {ignored}, which {call.name} ignores",
         what="the loss is a mean over no labels",
-        why="What equals ignore_index takes no part in the loss. Nothing is left.",
-        fix="Look at the line that masks: leave at least the answer in.",
+        why="Labels equal to ignore_index do not contribute to the loss, and no other labels "
+        "remain.",
+        fix="Change the line that masks the labels so that at least the answer remains.",
         chain=trail.hops,
         operands=(Operand("labels", describe(labels)),),
     )
 
 
 def _counted(spot: Spot | None) -> Spot | None:
-    """Where the number of labels that a line masks is worked out: `n` of `labels[:n] = -100`. To mask is right, and so many is not."""
+    """Where the number of masked labels is computed: `n` of `labels[:n] = -100`."""
     node = spot.node() if spot is not None else None
     statement = statement_of(node) if node is not None else None
     match statement:
-        case ast.Assign(targets=[ast.Subscript(slice=ast.Slice(lower=None, upper=ast.Name(id=name)))]):
+        case ast.Assign(
+            targets=[ast.Subscript(slice=ast.Slice(lower=None, upper=ast.Name(id=name)))]
+        ):
             scope = enclosing(statement, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
             made = find_definition(name, scope, statement) if scope is not None else None
-            if made is not None and made.kind is Kind.ASSIGNED and made.value is not None and spot is not None:
+            if (
+                made is not None
+                and made.kind is Kind.ASSIGNED
+                and made.value is not None
+                and spot is not None
+            ):
                 return Spot.of_node(spot.filename, made.value)
     return None
 
 
 def _learns(study: Study) -> bool:
-    """Something else gives the step a gradient: other losses, or the other batches that it is accumulated from."""
+    """Whether other losses, or other accumulated batches, give the step a gradient."""
     weights = [each for group in study.optimizer.param_groups for each in group["params"]]
     found = [study.gradient_of(each) for each in weights]
     return any(each is not None and not each.is_sparse and bool(each.any()) for each in found)
 
 
 def _never_learnt(study: Study) -> bool:
-    """No batch before had a label either: one without any, in a sum that its gradients are averaged over, does no harm."""
+    """Whether no earlier batch had a label; a single batch without labels does no harm."""
     return len(study.course) >= FEWEST and not any(study.course)
 
 

@@ -1,4 +1,4 @@
-"""Inputs and labels that do not belong together: in files, in a batch, in memory."""
+"""Inputs paired with the labels of other samples: in files, in a batch, in memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ DEEPEST = 8
 PATIENCE = 5.0
 MOST_SEEN = 64
 FAIR_SHARE = 0.25
-"""Of what the other numbers of a window do to the loss. A mean of all of them, taken before one is hidden, does less."""
+"""Required effect on the loss, relative to the window's other values; a mean has less."""
 
 
 @audit_rule("data/misaligned", Rank.CALL)
@@ -63,30 +63,39 @@ def misaligned(audit: Audit) -> Finding | None:
     """Inputs and labels do not belong together.
 
     What happened
-        One of two things that go side by side was put in another order, or lost some of its elements, and the other was not: two
-        listings of files, inputs that a collate function sorts by length, an array that was shuffled alone. Or both were made key by
-        key, in two orders of the keys. Or a target is one of the numbers of its own window.
+        One of two paired sequences was reordered or lost elements, and the other was not: two file
+        listings, inputs that a collate function sorts by length, an array that was shuffled alone.
+        Or both were built key by key, in two orders of the keys. Or a target is one of the values
+        in its own input window.
     Why it matters
-        Every input has another one's label. The model learns the mean of the labels.
+        Inputs get the labels of other samples, and the model learns the mean of the labels.
     How it is detected
-        The files that are read for some samples: their names have numbers or stems in common, but not for the same sample. A sheet
-        beside the files that the labels were read from: it names another file for them. A batch
-        is put together again from its samples, in a child process, and their parts are looked for in it. In memory, what was
-        done before training is done again, in a child process: the inputs are rows of a table that has other labels for them, or the
-        keys that both were made of (groups, entries of a dict) are the same and come in another order. Where that shows nothing, the program's own lines: one of two sequences that are paired is shuffled, sorted or filtered on its own. Windows: neighbouring samples
-        slide over one series, and in all of them the target stands at the same place of the input; a
-        replay shows that the loss depends on that place.
+        Files: the names of the files read for a sample have numbers or stems in common with those
+        of other samples. Label tables: a table beside the files gives another label for a file.
+        Batches: a batch is collated again from its samples in a child process, and their parts are
+        located in it. Memory: the preparation before training runs again in a child process; the
+        inputs are rows of a table that has other labels for them, or the keys that both were built
+        from are the same in another order. Otherwise, the source: one of two paired sequences is
+        shuffled, sorted or filtered alone. Windows: neighbouring samples slide over one series, the
+        target is at the same position of each input, and a replay shows that the loss depends on
+        that position.
     How to fix it
-        Sort both listings in the same way, or find one name from the other. Sort and filter pairs; index both with one permutation.
+        Sort both listings in the same way, or derive one name from the other. Sort and filter
+        pairs; index both with one permutation.
     When it stays silent
-        Files whose names do not correspond at all, samples from a single file. Labels alone that are put in a random order: that is
-        an experiment that some make on purpose. Sequences that are not labels.
+        Files whose names do not correspond at all, samples from a single file. Labels alone in a
+        random order, which is a deliberate experiment. Sequences that are not labels.
     Cost
-        A child process and a few samples, once in a run; a replay of a recorded step; another child process, of a few seconds at most, where the labels cannot be told from the
-        inputs by a straight line.
+        A child process and a few samples, once per run; a replay of a recorded step; another child
+        process of a few seconds at most, if no linear model separates the labels.
     """
     for entry in audit.batches.trained():
-        found = _files(audit, entry) or _sheet(audit, entry) or _collated(audit, entry) or _within(audit, entry)
+        found = (
+            _files(audit, entry)
+            or _sheet(audit, entry)
+            or _collated(audit, entry)
+            or _within(audit, entry)
+        )
         if found is not None:
             return found
     return _in_memory(audit)
@@ -95,10 +104,18 @@ def misaligned(audit: Audit) -> Finding | None:
 def _files(audit: Audit, entry: LoaderEntry) -> Finding | None:
     habits = audit.habits_of(entry)
     pairs = [each[:2] for each in habits.files if len(each) >= 2] if habits is not None else []
-    if habits is None or len(pairs) < 2 or any(_folder(one) == _folder(other) for one, other in pairs):
+    if (
+        habits is None
+        or len(pairs) < 2
+        or any(_folder(one) == _folder(other) for one, other in pairs)
+    ):
         return None
     stems = [tuple(_number(path) for path in pair) for pair in pairs]
-    wrong = [(pair, stem) for pair, stem in zip(pairs, stems, strict=True) if None not in stem and stem[0] != stem[1]]
+    wrong = [
+        (pair, stem)
+        for pair, stem in zip(pairs, stems, strict=True)
+        if None not in stem and stem[0] != stem[1]
+    ]
     if len(wrong) < 2 or not _correspond(pairs[0]):
         return None
     one, other = wrong[0][0]
@@ -111,15 +128,15 @@ def _files(audit: Audit, entry: LoaderEntry) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"{os.path.basename(one)} is paired with {os.path.basename(other)} of the other folder",
+        verdict=f"{os.path.basename(one)} is paired with {os.path.basename(other)}",
         what=f"in {len(wrong)} of {len(pairs)} samples the names of the two files do not match",
-        why="Two listings are in different orders: sorted as text, 10 comes before 2.",
-        fix="Sort both in the same way, or make the second name from the first.",
+        why="The two file listings are in different orders; sorted as text, 10 comes before 2.",
+        fix="Sort both listings in the same way, or derive the second name from the first.",
     )
 
 
 def _sheet(audit: Audit, entry: LoaderEntry) -> Finding | None:
-    """Labels in the order of a sheet's rows, beside files in another order."""
+    """Labels in the row order of a table, paired with files in another order."""
     delivered = _delivered(entry) if not entry.was_compared else {}
     if len(delivered) < ENOUGH_SAMPLES:
         return None
@@ -136,21 +153,27 @@ def _sheet(audit: Audit, entry: LoaderEntry) -> Finding | None:
         symptom=entry.info.built,
         step=audit.step,
         phase="data",
-        verdict=f"{name} has the label {mixed.label!r}, and {sheet} says {mixed.told} of it",
-        what=f"{mixed.wrong} of {mixed.size} files have another one's label",
-        why="The labels are in the order of the rows of the sheet, the files are not: sorted as text, 10 comes before 2.",
-        fix="Take the name of each file from the sheet's row, or look its label up by its name.",
-        counterfactual=f"{sheet} was read: row by row its labels are those of the dataset, file by file they are not",
+        verdict=f"{name} has the label {mixed.label!r}, but {sheet} gives it {mixed.told}",
+        what=f"{mixed.wrong} of {mixed.size} files have the label of another file",
+        why=f"The labels follow the row order of {sheet}, the files do not; sorted as text, 10 "
+        "comes before 2.",
+        fix=f"Take each file name from its row in {sheet}, or look the label up by file name.",
+        counterfactual=f"{sheet} was read: the dataset's labels match it row by row, but not file "
+        "by file",
     )
 
 
 def _delivered(entry: LoaderEntry) -> dict[int, float]:
-    """The labels that some samples came with, by their index in the innermost dataset."""
+    """The labels of delivered samples, by their index in the innermost dataset."""
     for epoch in entry.epochs:
         labels = [each for batch in epoch.labels for each in batch.tolist()]
         if labels and len(labels) == len(epoch.marks):
             places = [list(places_of(entry.info.dataset, each))[-1] for each in epoch.marks]
-            return {place: label for place, label in zip(places, labels, strict=True) if isinstance(place, int)}
+            return {
+                place: label
+                for place, label in zip(places, labels, strict=True)
+                if isinstance(place, int)
+            }
     return {}
 
 
@@ -165,16 +188,20 @@ def _collated(audit: Audit, entry: LoaderEntry) -> Finding | None:
         symptom=entry.info.built,
         step=audit.step,
         phase="data",
-        verdict=f"the batch has another sample's {_part(parting.kept)} beside {parting.wrong} of {parting.size} samples",
-        what=f"{_part(parting.moved)} of each sample is in another order than {_part(parting.kept)}",
-        why="The collate function puts one part of the samples in another order and leaves the other as it was.",
-        fix="Sort the samples before they are taken apart: both parts are then in one order.",
-        counterfactual="the samples of a batch were fetched one by one, in a child process, and looked for in it",
+        verdict=f"the batch pairs {parting.wrong} of {parting.size} samples with the "
+        f"{_part(parting.kept)} of another sample",
+        what=f"{_part(parting.moved)} is in another order than {_part(parting.kept)}",
+        why="The collate function reorders one part of the samples and keeps the order of the "
+        "other.",
+        fix="Sort the samples before they are split into parts, so that both parts share one "
+        "order.",
+        counterfactual="the samples of a batch were fetched one by one in a child process and "
+        "located in the batch",
     )
 
 
 def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
-    """A target that lies within its own window: what is to be told is shown."""
+    """A target that is inside its own input window."""
     within = audit.within_of(entry)
     if within is None or not _is_shown(entry, within):
         return None
@@ -187,25 +214,30 @@ def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"what is to be predicted is in the input: {_part(within.target)} of each sample is number {within.place} "
-        f"of the {within.length} in {_part(within.window)}",
-        what="windows that slide over a series, each with a target of its own",
-        why="A model that is shown the answer learns to copy it. What it is worth shows only when the answer is not there.",
-        fix=f"Take what follows the window: number {within.length}, counted from where it begins.",
-        counterfactual="neighbouring samples were compared: it is so in all of them; in a replay the loss depends on that number",
+        verdict=f"the target is in the input: {_part(within.target)} is value {within.place} of "
+        f"the {within.length} in {_part(within.window)}",
+        what="each sample is a window of a series with its own target",
+        why="A model that receives the answer learns to copy it, and fails when the answer is not "
+        "in the input.",
+        fix=f"Take the value after the window, index {within.length} counted from its start, as "
+        "the target.",
+        counterfactual="neighbouring samples were compared, and the target is at this position in "
+        "all of them; in a replay the loss depends on it",
     )
 
 
 def _made(audit: Audit, within: Within) -> Spot | None:
-    """Where the targets of a dataset were made that only hands them on."""
+    """Where the targets of a dataset that only passes them on were created."""
     try:
-        return run_in_child(lambda: line_that_makes(within, audit.frames), PATIENCE, need=Need.PREPARATION)
+        return run_in_child(
+            lambda: line_that_makes(within, audit.frames), PATIENCE, need=Need.PREPARATION
+        )
     except NotPossible:
         return None
 
 
 def _is_shown(entry: LoaderEntry, within: Within) -> bool:
-    """Whether the loss depends on the target where it stands in the window: many steps hide it there themselves, or cut it off."""
+    """Whether the loss depends on the target's position in the window; many programs mask it."""
     reached = entry.reached
     if reached is None or tuple(reached.shape) != within.shape:
         return False
@@ -238,11 +270,12 @@ def _correspond(pair: list[str]) -> bool:
 
 
 def _listing(dataset: object, *paths: str) -> Spot | None:
-    """Where the listing is made that is out of order."""
+    """Where the unordered listing is created."""
     lists = {
         name: list(map(str, thing))
         for name, thing in (vars(dataset).items() if hasattr(dataset, "__dict__") else ())
-        if isinstance(thing, list | tuple) and any(_is_of(path, str(each)) for each in thing for path in paths)
+        if isinstance(thing, list | tuple)
+        and any(_is_of(path, str(each)) for each in thing for path in paths)
     }
     for name, thing in lists.items():
         numbers = [int(number) for each in thing if (number := _number(each)) is not None]
@@ -252,13 +285,17 @@ def _listing(dataset: object, *paths: str) -> Spot | None:
 
 
 def _is_of(path: str, listed: str) -> bool:
-    """Whether a path is one that is listed, or a file of that name in some folder."""
+    """Whether a path is listed, or is a file of a listed name in some folder."""
     return bool(listed) and (path == listed or path.endswith(os.sep + listed))
 
 
 def _in_memory(audit: Audit) -> Finding | None:
-    """The program's own lines: one of two sequences that are paired was put in another order alone."""
-    streams = [each for each in audit.labels.streams.values() if len({x for batch in each.batches for x in batch}) > 1]
+    """The program's own lines: one of two paired sequences was reordered alone."""
+    streams = [
+        each
+        for each in audit.labels.streams.values()
+        if len({x for batch in each.batches for x in batch}) > 1
+    ]
     trained = list(audit.batches.trained())
     has_classes = bool(streams) or any(epoch.labels for each in trained for epoch in each.epochs)
     held = list(held_together(audit, _pairs_at(streams)))
@@ -271,22 +308,31 @@ def _in_memory(audit: Audit) -> Finding | None:
     known = dict.fromkeys(kind for each in trained for kind in _kinds(each.info.dataset))
     kinds = [each for each in known if class_node(each)[0] is not None]
     files = dict.fromkeys(
-        [site.filename for stack in stacks for site in stack] + [class_node(each)[1] for each in kinds]
+        [site.filename for stack in stacks for site in stack]
+        + [class_node(each)[1] for each in kinds]
     )
     together = {each.__name__: _parameters(each) for each in kinds}
     together |= dict(_trainers(streams))
     paired = chain(compared_on_tape(audit), _paired(streams, kinds, list(files), together))
-    if (by_keys := misaligned_keys(audit, paired, trained[0].info.built if trained else None)) is not None:
+    if (
+        by_keys := misaligned_keys(audit, paired, trained[0].info.built if trained else None)
+    ) is not None:
         return by_keys
-    for found, filename in (*_at_losses(streams), *_in_datasets(kinds), *_in_files(list(files), together, stacks)):
+    for found, filename in (
+        *_at_losses(streams),
+        *_in_datasets(kinds),
+        *_in_files(list(files), together, stacks),
+    ):
         if found is None or (found.change.manner is not Manner.FILTERED and not has_classes):
-            # Of numbers it is not known that they are labels; but whoever is left out of one of two that go together is missed there.
+            # Numbers may not be labels, but filtering one of two paired sequences is always wrong.
             continue
         if _may_be_unpaired(found) and not _has_labels(found, filename, audit, stacks):
             continue
-        how = {Manner.RANDOM: "shuffled", Manner.SORTED: "put in order", Manner.FILTERED: "filtered"}[
-            found.change.manner
-        ]
+        how = {
+            Manner.RANDOM: "shuffled",
+            Manner.SORTED: "sorted",
+            Manner.FILTERED: "filtered",
+        }[found.change.manner]
         statement = statement_of(found.change.node) or found.change.node
         return tell_silent(
             audit,
@@ -296,19 +342,24 @@ def _in_memory(audit: Audit) -> Finding | None:
             step=audit.step,
             phase="data",
             confidence=Confidence.LIKELY,
-            verdict=f"{found.moved} is {how} here, and {found.kept}, which goes with it, "
-            + ("in another order" if found.twice else "is not"),
+            verdict=f"{found.moved} is {how}, but {found.kept}, which is paired with it, is "
+            + ("in another order" if found.twice else "not"),
             what=f"{found.moved} and {found.kept} are paired element by element",
-            why="After that, an element stands beside another one's partner: the model learns the mean of the labels.",
-            fix="Do the same to both: one permutation or mask for both, or sort and filter a list of pairs.",
+            why="After this line, elements are paired with the labels of other samples, so the "
+            "model learns the mean of the labels.",
+            fix=f"Apply one permutation or mask to {found.moved} and {found.kept}, or sort and "
+            "filter a list of pairs.",
         )
     return None
 
 
 def _paired(
-    streams: list[Stream], kinds: list[type], files: list[str], together: dict[str, tuple[int, int] | None]
+    streams: list[Stream],
+    kinds: list[type],
+    files: list[str],
+    together: dict[str, tuple[int, int] | None],
 ) -> Iterator[Paired]:
-    """What goes side by side, as it is written: in a loss, in the elements of a dataset, in lines that pair."""
+    """Paired expressions: in a loss, in a dataset's samples, in lines that pair."""
     for given, label, _, scope, stack in _pairs_at(streams):
         yield given, label, scope, stack[0].filename
     for kind in kinds:
@@ -318,11 +369,13 @@ def _paired(
             yield parts[0], parts[-1], setter, filename
     for filename in files:
         for scope in scopes_in(tree_of(filename) or ast.Module([], [])):
-            yield from ((one, other, scope, filename) for _, one, other in pairings_in(scope, together))
+            yield from (
+                (one, other, scope, filename) for _, one, other in pairings_in(scope, together)
+            )
 
 
 def _kinds(dataset: object) -> Iterator[type]:
-    """The class of a dataset, and of those that a subset of it stands for."""
+    """The class of a dataset, and of the datasets it wraps."""
     for _ in range(DEEPEST):
         if dataset is None:
             return
@@ -331,16 +384,23 @@ def _kinds(dataset: object) -> Iterator[type]:
 
 
 def _may_be_unpaired(found: Apart) -> bool:
-    """Two collections that have nothing to do with each other are zipped, too, and one of them shuffled: two domains, say."""
+    """Whether unrelated collections may be zipped, one of them shuffled: two domains, say."""
     pairing = found.pairing
-    may_be = isinstance(pairing, ast.Tuple) or (isinstance(pairing, ast.Call) and last_name(pairing.func) == "zip")
+    may_be = isinstance(pairing, ast.Tuple) or (
+        isinstance(pairing, ast.Call) and last_name(pairing.func) == "zip"
+    )
     return found.change.manner is Manner.RANDOM and may_be
 
 
 def _has_labels(found: Apart, filename: str, audit: Audit, stacks: list[tuple[Site, ...]]) -> bool:
-    """Whether the other one is a variable of the program that has one number or word for each sample; or, of two that were both put in
-    a random order, either is."""
-    known = [*(variables(each) for each in audit.frames), *(site.f_globals for stack in stacks for site in stack)]
+    """Whether the other sequence has one number or word per sample, so that it may be labels.
+
+    If both were shuffled, either may be.
+    """
+    known = [
+        *(variables(each) for each in audit.frames),
+        *(site.f_globals for stack in stacks for site in stack),
+    ]
     thing = next((each[found.kept] for each in known if found.kept in each), None)
     if _are_labels(thing) or not isinstance(found.pairing, ast.Tuple):
         return _are_labels(thing)
@@ -354,7 +414,7 @@ def _are_labels(thing: object) -> bool:
 
 
 def _seen_again(pairing: ast.Tuple, filename: str, audit: Audit) -> list[object]:
-    """What stands side by side in a function that has returned long ago: it is called once more, in a child process."""
+    """The paired values of a function that has returned; it is called again in a child process."""
     statement = statement_of(pairing)
     values: list[object] = []
 
@@ -364,7 +424,9 @@ def _seen_again(pairing: ast.Tuple, filename: str, audit: Audit) -> list[object]
 
     def ask() -> list[object]:
         with suppress(Exception):
-            run_again([(filename, statement)] if statement is not None else [], seen, None, audit.frames)
+            run_again(
+                [(filename, statement)] if statement is not None else [], seen, None, audit.frames
+            )
         return [each[:MOST_SEEN] if hasattr(each, "__getitem__") else each for each in values]
 
     try:
@@ -374,7 +436,7 @@ def _seen_again(pairing: ast.Tuple, filename: str, audit: Audit) -> list[object]
 
 
 def _pairs_at(streams: list[Stream]) -> Iterator[Compared]:
-    """What a model is given and what a loss aims at, where both stand in one function."""
+    """The model's input and the loss's target, if both are in one function."""
     for stream in streams:
         scope, call = function_node(stream.stack[0]), stream.stack[0].node()
         if scope is None or not isinstance(call, ast.Call) or len(call.args) < 2:
@@ -392,7 +454,7 @@ def _at_losses(streams: list[Stream]) -> Iterator[tuple[Apart | None, str]]:
 
 
 def _trainers(streams: list[Stream]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Classes that are given inputs and labels when they are made."""
+    """Classes that receive inputs and labels in their constructor."""
     for given, label, _, scope, _ in _pairs_at(streams):
         made = constructed(given, label, scope)
         if made is not None:
@@ -402,7 +464,7 @@ def _trainers(streams: list[Stream]) -> Iterator[tuple[str, tuple[int, int]]]:
 def _outwards(
     one: ast.expr, other: ast.expr, scope: ast.AST, stack: tuple[Site, ...]
 ) -> Iterator[tuple[Apart | None, str]]:
-    """Two parameters of a function are what its caller passes, and so on."""
+    """Follow two parameters of a function to its callers' arguments."""
     for site in stack:
         call, around = site.node(), function_node(site)
         given = outside(one, other, scope, call)
@@ -413,8 +475,10 @@ def _outwards(
         yield from _inwards(one, other, Place(site.filename, scope, site.f_globals))
 
 
-def _inwards(one: ast.expr, other: ast.expr, place: Place, depth: int = 0) -> Iterator[tuple[Apart | None, str]]:
-    """Two parts of what a function of the program's gave are what it returns, and so on."""
+def _inwards(
+    one: ast.expr, other: ast.expr, place: Place, depth: int = 0
+) -> Iterator[tuple[Apart | None, str]]:
+    """Follow two parts of a call's result into the function that returns them."""
     given = inside(one, other, place.scope) if depth < DEEPEST else None
     for function, filename, names in functions_of(given[0], place) if given is not None else ():
         parts = [returned(function, each) for each in given[1]] if given is not None else []
@@ -440,9 +504,18 @@ def _in_files(
             for pairing, one, other in pairings_in(scope, together):
                 yield apart(one, other, pairing, scope), filename
                 for stack in stacks:
-                    depth = next((number for number, site in enumerate(stack) if function_node(site) is scope), None)
+                    depth = next(
+                        (
+                            number
+                            for number, site in enumerate(stack)
+                            if function_node(site) is scope
+                        ),
+                        None,
+                    )
                     if depth is not None:
-                        yield from _inwards(one, other, Place(filename, scope, stack[depth].f_globals))
+                        yield from _inwards(
+                            one, other, Place(filename, scope, stack[depth].f_globals)
+                        )
                         yield from _outwards(one, other, scope, stack[depth + 1 :])
                 yield from _where_called(one, other, scope, _names_in(filename, stacks))
             yield from _handed_over(scope, together, _names_in(filename, stacks))
@@ -451,11 +524,13 @@ def _in_files(
 def _handed_over(
     scope: ast.AST, together: dict[str, tuple[int, int] | None], place: Place | None
 ) -> Iterator[tuple[Apart | None, str]]:
-    """`Pairs(*prepared(table))`: what a function returns side by side."""
+    """`Pairs(*prepared(table))`: the values that a function returns in pairs."""
     for node in own_nodes(scope) if place is not None else ():
         match node:
             case ast.Call(func=func, args=[ast.Starred(value=ast.Call() as call)]):
-                places = (0, 1) if last_name(func) == "TensorDataset" else together.get(last_name(func))
+                places = (
+                    (0, 1) if last_name(func) == "TensorDataset" else together.get(last_name(func))
+                )
                 here = Place(place.filename, scope, place.names) if place is not None else None
                 for function, filename, _ in (
                     functions_of(call, here) if places is not None and here is not None else ()
@@ -466,20 +541,24 @@ def _handed_over(
 
 
 def _names_in(filename: str, stacks: list[tuple[Site, ...]]) -> Place | None:
-    """A file, with what it has defined."""
+    """A file with its global names."""
     sites = (site for stack in stacks for site in stack if site.filename == filename)
     tree, found = tree_of(filename), next(sites, None)
-    return Place(filename, tree, found.f_globals) if found is not None and tree is not None else None
+    return (
+        Place(filename, tree, found.f_globals) if found is not None and tree is not None else None
+    )
 
 
 def _where_called(
     one: ast.expr, other: ast.expr, scope: ast.AST, place: Place | None
 ) -> Iterator[tuple[Apart | None, str]]:
-    """A generator is on nobody's stack: what it is given stands in its only call."""
+    """A generator is on no stack: its arguments are in its only call."""
     if place is None or not isinstance(scope, ast.FunctionDef) or not _yields(scope):
         return
     calls = [
-        each for each in ast.walk(place.scope) if isinstance(each, ast.Call) and last_name(each.func) == scope.name
+        each
+        for each in ast.walk(place.scope)
+        if isinstance(each, ast.Call) and last_name(each.func) == scope.name
     ]
     around = [enclosing(each, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module) for each in calls]
     given = outside(one, other, scope, calls[0]) if len(calls) == 1 else []
@@ -493,11 +572,15 @@ def _yields(function: ast.FunctionDef) -> bool:
 
 
 def _parameters(kind: type) -> tuple[int, int] | None:
-    """Which arguments of a dataset become what it takes its samples from, element by element."""
+    """The positions of a dataset's arguments that it indexes together."""
     setter = method_of(kind, "__init__")[0]
     names = parameter_names(setter)[1:] if setter is not None else []
     values = [assignment_of(kind, each) for each in _indexed(kind)]
-    given = [each[0].value.id for each in values if each is not None and isinstance(each[0].value, ast.Name)]
+    given = [
+        each[0].value.id
+        for each in values
+        if each is not None and isinstance(each[0].value, ast.Name)
+    ]
     places = [names.index(each) for each in given if each in names]
     return (places[0], places[-1]) if len(places) > 1 else None
 

@@ -1,6 +1,6 @@
-"""Targets of a binary cross entropy that are no probabilities: pictures from 0 to 255, labels of -1 and 1.
+"""Targets of a binary cross entropy that are not probabilities: images from 0 to 255, labels -1, 1.
 
-They are told by the rule of labels out of range, whose documentation speaks of them.
+Reported by data/label-range, which documents it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from whence.tape.failed import FailedCall
 ID = "data/label-range"
 VOID = 255
 NOISE = 0.5
-"""Targets of adversaries are drawn around 0 and 1."""
+"""Targets of adversarial losses are drawn around 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +29,38 @@ class Range:
     smallest: float
     largest: float
     place: tuple[int, ...]
-    """Of the element that is furthest out."""
+    """The position of the most extreme element."""
 
     @property
     def value(self) -> float:
         return self.largest if self.largest > 1 else self.smallest
 
     def verdict(self, loss: str) -> str:
-        return f"targets from {self.smallest:g} to {self.largest:g}: {loss} takes probabilities, 0 to 1"
+        return f"{loss} expects targets from 0 to 1, got {self.smallest:g} to {self.largest:g}"
 
     def why(self) -> str:
-        return f"At {shape_text(self.place)} of the targets stands {self.value:g}, which is no probability."
+        return f"The target at {shape_text(self.place)} is {self.value:g}, which is no probability."
 
     def fix(self) -> str:
         if self.largest > 1 and self.smallest >= 0:
-            return f"Bring them to 0 to 1 where they are made: divide by {VOID} if they are pictures, or by the largest they can be."
+            return (
+                f"Scale the targets to 0 to 1 at the origin: divide images by {VOID}, other values "
+                "by their maximum."
+            )
         return (
-            "Bring them to 0 to 1 where they are made: (y + 1) / 2 for -1 to 1. For what has no bounds take mse_loss."
+            "Scale the targets to 0 to 1 at the origin: (y + 1) / 2 for -1 to 1. For unbounded "
+            "targets use mse_loss."
         )
 
 
 def _beyond(target: torch.Tensor | None, tolerated: float = 0.0) -> Range | None:
-    if target is None or target.is_meta or target.is_sparse or target.is_complex() or not target.numel():
+    if (
+        target is None
+        or target.is_meta
+        or target.is_sparse
+        or target.is_complex()
+        or not target.numel()
+    ):
         return None
     if not bool(torch.isfinite(target).all()):
         return None
@@ -62,7 +72,7 @@ def _beyond(target: torch.Tensor | None, tolerated: float = 0.0) -> Range | None
 
 
 def refused(failed: FailedCall) -> Finding | None:
-    """The loud form: binary_cross_entropy looks at them itself."""
+    """The loud form: binary_cross_entropy checks its targets."""
     operands = loss_operands(failed) if failed.name == "binary_cross_entropy" else None
     found = _beyond(operands[1]) if operands is not None else None
     if operands is None or found is None:
@@ -80,7 +90,7 @@ def refused(failed: FailedCall) -> Finding | None:
 
 @study_rule(ID)
 def with_logits(study: Study) -> Finding | None:
-    """The silent form: with logits nobody looks, and the loss falls below zero without end."""
+    """The silent form: the loss with logits checks nothing and falls below zero without bound."""
     for _, call in study.loss_calls():
         if call.name != "binary_cross_entropy_with_logits" or len(call.operands) < 2:
             continue
@@ -99,7 +109,8 @@ def with_logits(study: Study) -> Finding | None:
             call=call,
             step=study.step,
             verdict=found.verdict(call.name),
-            what="such a loss has no lower end: it falls below zero the surer the model is",
+            what="the loss has no lower bound: it falls below zero as the model gets more "
+            "confident",
             why=found.why(),
             fix=found.fix(),
             operands=(Operand("target", describe(target)),),

@@ -1,4 +1,4 @@
-"""The order and the number of what a loader delivers."""
+"""The order and the number of the batches that a loader delivers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import Epoch, LoaderEntry
 from whence.rules.data.blocks import (
     KEEP,
-    mixed_in_vain,
+    discarded_shuffle,
     ordered_by,
     ordered_within,
     runs_of,
     stored_by_class,
     stream_loop,
 )
-from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_by_hand
-from whence.rules.data.edits import draw_kept, kept_as_list, shared_out, shuffled
-from whence.rules.data.empty import FIX, WHY, source_of_nothing
-from whence.rules.data.half_mixed import sorted_behind_a_buffer
+from whence.rules.data.by_hand import ENOUGH_SAMPLES, MOST_CLASSES, sorted_in_loop
+from whence.rules.data.edits import (
+    as_list_patch,
+    keep_draw_patch,
+    shuffled,
+    split_stream_patch,
+)
+from whence.rules.data.empty import FIX, WHY, origin_of_empty
+from whence.rules.data.half_mixed import sorted_behind_buffer
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.classes import attribute_of
@@ -31,19 +36,24 @@ def empty_epoch(audit: Audit) -> Finding | None:
     """An epoch had no batches.
 
     What happened
-        A loader was gone through and gave nothing: fewer samples than a batch with drop_last, an empty dataset, an iterator
-        that was used up in the epoch before.
+        A loader was iterated and yielded nothing: fewer samples than a batch with drop_last, an
+        empty dataset, an iterator that was exhausted in the previous epoch.
     Why it matters
-        The loop's body does not run. Nothing is learnt, or validated, and nothing says so.
+        The loop's body does not run. Nothing is trained or validated, and nothing reports it.
     How it is detected
-        A loader that ends before its first batch, or cannot be built as a sampler refuses a dataset of no samples. A loop over an iterator in a loop that comes back to it: the outer one is in
-        another turn and past the inner one, no step was made in that turn, and the iterator is at its end.
+        A loader ends before its first batch, or cannot be built because a sampler rejects an empty
+        dataset. For a loop over an iterator inside another loop: the outer loop is in a later
+        iteration and past the inner loop, no step was made in that iteration, and the iterator is
+        exhausted.
     How to fix it
-        Keep the last batch, look why the dataset is empty, make the iterator anew for each epoch.
+        Keep the last batch, find out why the dataset is empty, or create the iterator in each
+        epoch.
     When it stays silent
-        Loaders that nobody goes through. Iterators that are made anew, inner loops that are left early or stand in a condition.
+        Loaders that are never iterated. Iterators that are created again, inner loops that end
+        early or are conditional.
     Cost
-        A count for each batch. Loops over iterators: a look at the program's lines while it is recorded.
+        A count per batch. For loops over iterators: a check of the program's lines while it is
+        recorded.
     """
     for entry in audit.batches.entries.values():
         epoch = entry.epochs[-1] if entry.epochs else None
@@ -55,18 +65,33 @@ def empty_epoch(audit: Audit) -> Finding | None:
         used_up = _used_up(entry) if before else None
         if before and (info.is_iterable or used_up is not None):
             spot = used_up
-            why = "What it iterates over was used up in the epoch before: an iterator gives its elements once."
-            fix = "Make the iterator anew in __iter__, or open the file there."
+            why = "The loader uses an iterator that the previous epoch exhausted."
+            fix = "Create the iterator in __iter__, or open the file there."
         elif length == 0:
             site = info.stack[0] if info.stack else None
-            frame = next((each for each in audit.frames if site is not None and each.f_code is site.f_code), None)
-            spot, why, fix = source_of_nothing(info.dataset, site, frame), WHY, FIX
-        elif info.drop_last and length is not None and info.batch_size is not None and length < info.batch_size:
+            frame = next(
+                (each for each in audit.frames if site is not None and each.f_code is site.f_code),
+                None,
+            )
+            spot, why, fix = origin_of_empty(info.dataset, site, frame), WHY, FIX
+        elif (
+            info.drop_last
+            and length is not None
+            and info.batch_size is not None
+            and length < info.batch_size
+        ):
             spot = built
-            why = f"{length} samples make no batch of {info.batch_size}, and drop_last throws an incomplete one away."
-            fix = "Take a smaller batch, or drop_last=False."
+            why = (
+                f"{length} samples are fewer than a batch of {info.batch_size}, and drop_last "
+                "drops the incomplete batch."
+            )
+            fix = "Use a smaller batch size, or drop_last=False."
         else:
-            spot, why, fix = built, "It ended before its first batch.", "Look at its sampler and its dataset."
+            spot, why, fix = (
+                built,
+                "The loader ended before its first batch.",
+                "Check the loader's sampler and dataset.",
+            )
         return tell_silent(
             audit,
             "data/empty-epoch",
@@ -75,16 +100,16 @@ def empty_epoch(audit: Audit) -> Finding | None:
             step=audit.step,
             phase="data",
             severity=Severity.ERROR if before or info.drop_last else Severity.WARNING,
-            verdict="a whole epoch had no batches",
+            verdict=f"epoch {entry.number} had no batches",
             what=f"the body of this loop did not run in epoch {entry.number} of this loader",
             why=why,
             fix=fix,
         )
-    return _used_up_by_hand(audit)
+    return _exhausted_in_loop(audit)
 
 
-def _used_up_by_hand(audit: Audit) -> Finding | None:
-    """A loop over an iterator that an earlier turn of the loop around it has gone through."""
+def _exhausted_in_loop(audit: Audit) -> Finding | None:
+    """A loop over an iterator that an earlier iteration of the outer loop has exhausted."""
     for each in audit.rounds.empty:
         return tell_silent(
             audit,
@@ -93,17 +118,20 @@ def _used_up_by_hand(audit: Audit) -> Finding | None:
             symptom=each.inner,
             step=audit.step,
             phase="data",
-            verdict=f"nothing was trained at {each.variable} = {each.empty}: what the loop goes over was used up",
-            what=f"the body of this loop did not run any more after {each.variable} = {each.turn}",
-            why="An iterator (a generator, zip, map, iter(...), an open file) gives its elements once, and then nothing.",
-            fix="Make it anew in each epoch, within the outer loop, or keep a list of what it gives.",
-            patch=kept_as_list(each.made, each.inner),
+            verdict=f"no step was made at {each.variable} = {each.empty}: the loop's iterator is "
+            "exhausted",
+            what=f"the body of this loop has not run since {each.variable} = {each.turn}",
+            why="An iterator (a generator, zip, map, iter(...), an open file) yields its elements "
+            "only once.",
+            fix="Create the iterator inside the outer loop, in each epoch, or keep its elements in "
+            "a list.",
+            patch=as_list_patch(each.made, each.inner),
         )
     return None
 
 
 def _used_up(entry: LoaderEntry) -> Spot | None:
-    """The attribute of the dataset, or of what gives its indices, that is an iterator: where it is set."""
+    """Where an attribute of the dataset or sampler is set to an iterator."""
     info = entry.info
     batches = info.batch_sampler()
     for holder in (
@@ -113,7 +141,10 @@ def _used_up(entry: LoaderEntry) -> Spot | None:
         info.dataset if info.is_iterable else None,
     ):
         for name, thing in vars(holder).items() if hasattr(holder, "__dict__") else ():
-            if hasattr(thing, "__next__") and (found := attribute_of(type(holder), name)) is not None:
+            if (
+                hasattr(thing, "__next__")
+                and (found := attribute_of(type(holder), name)) is not None
+            ):
                 return found
     return None
 
@@ -123,20 +154,23 @@ def sorted_labels(audit: Audit) -> Finding | None:
     """Training data arrives sorted by class.
 
     What happened
-        All samples of one class come first, then all of the next. A batch has one class in it.
+        All samples of one class come first, then all of the next. Each batch has a single class.
     Why it matters
-        Each batch pulls the model towards its own class, and what the last one taught is undone by the next.
+        Each batch pulls the model towards its own class, and the next one undoes it.
     How it is detected
-        The labels of an epoch of a loader that is trained on: hardly more runs of equal labels than there are classes, as they come;
-        or as they lie in the dataset, where whole blocks of them come in another order and batches still have one class. In a stream
-        that is mixed, differently in each epoch: each class has its own stretch of the epoch, as sorted data have behind a shuffle buffer
-        that is too small; in a child process, larger sizes are tried. Where the program draws an order and throws it away, that line
-        is told. Without a loader, the labels that reach a loss: all of one class, then all of the next, and the same again in the next epoch.
+        The labels of a training loader's epoch have hardly more runs of equal labels than classes,
+        as delivered; or as stored, if whole blocks are reordered and batches still have one class.
+        For a stream that is shuffled differently in each epoch: each class has its own part of the
+        epoch, as behind a shuffle buffer that is too small; larger sizes are tried in a child
+        process. If the program computes a random order and discards it, that line is reported.
+        Without a loader, the labels that reach a loss: all of one class, then all of the next, and
+        the same in the next epoch.
     How to fix it
-        shuffle=True, or a sampler that mixes; without a loader, another random order for each epoch.
+        shuffle=True, or a sampler that shuffles; without a loader, a new random order in each
+        epoch.
     When it stays silent
-        Loaders that are only evaluated, labels that come and go (time series), a class that returns. Without a loader, also a
-        single epoch.
+        Loaders that are only evaluated, labels that alternate (time series), a class that returns.
+        Without a loader, also a single epoch.
     Cost
         A copy of the labels of the first batches.
     """
@@ -149,7 +183,11 @@ def sorted_labels(audit: Audit) -> Finding | None:
         classes, runs = _different(labels), runs_of(labels)
         whole = bool((labels == labels.round()).all())
         alone = sum(_different(each) == 1 for each in batches) / len(batches)
-        if len(labels) < ENOUGH_SAMPLES or not whole or not 2 <= classes <= min(MOST_CLASSES, len(labels) // 8):
+        if (
+            len(labels) < ENOUGH_SAMPLES
+            or not whole
+            or not 2 <= classes <= min(MOST_CLASSES, len(labels) // 8)
+        ):
             continue
         if alone < 0.6:
             continue
@@ -157,7 +195,7 @@ def sorted_labels(audit: Audit) -> Finding | None:
         if in_blocks and not stored_by_class(audit, entry, epoch, labels, most=1.5 * classes):
             continue
         maker = entry.info.kind if entry.info.is_iterable else entry.info.sampler_kind
-        mixed = None if in_blocks else mixed_in_vain(maker)
+        mixed = None if in_blocks else discarded_shuffle(maker)
         ordered = ordered_within(entry) if in_blocks else ordered_by(maker)
         plain = mixed is None and ordered is None and not entry.info.is_iterable
         return tell_silent(
@@ -168,23 +206,27 @@ def sorted_labels(audit: Audit) -> Finding | None:
             phase="data",
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict=f"the training data arrives sorted by class: {classes} classes in {runs} runs",
-            what=f"{alone:.0%} of the batches have a single class in them",
-            why="With one class in a batch, the quickest way to lower its loss is to predict that class for everything.",
+            verdict=f"the training data is sorted by class: {classes} classes in {runs} runs",
+            what=f"{alone:.0%} of the batches contain a single class",
+            why="If a batch contains one class, predicting that class for every input lowers its "
+            "loss fastest.",
             fix=KEEP
             if mixed is not None
-            else "Shuffle: DataLoader(..., shuffle=True), or mix where the order is made.",
-            patch=shuffled(entry.info.built) if plain else draw_kept(mixed),
+            else "Shuffle the data: DataLoader(..., shuffle=True), or shuffle where the order is "
+            "made.",
+            patch=shuffled(entry.info.built) if plain else keep_draw_patch(mixed),
         )
-    return sorted_behind_a_buffer(audit) or sorted_by_hand(audit)
+    return sorted_behind_buffer(audit) or sorted_in_loop(audit)
 
 
 def _batches(epoch: Epoch) -> list[torch.Tensor]:
-    """The labels of the first batches; of some batches from the whole of an epoch that is longer, where the first are in order."""
+    """The labels of the first batches, or of batches from the whole epoch if it is longer."""
     first = torch.cat([each.reshape(-1).double() for each in epoch.labels])
     is_longer = epoch.batches > len(epoch.labels) and epoch.ended
     return (
-        [each for _, each in epoch.along] if is_longer and runs_of(first) <= 1.5 * _different(first) else epoch.labels
+        [each for _, each in epoch.along]
+        if is_longer and runs_of(first) <= 1.5 * _different(first)
+        else epoch.labels
     )
 
 
@@ -197,18 +239,18 @@ def duplicated_stream(audit: Audit) -> Finding | None:
     """Every worker yields the whole stream.
 
     What happened
-        An IterableDataset with several workers: each worker has a copy of it and goes through all of it. Every sample comes as many
-        times as there are workers.
+        An IterableDataset with several workers: each worker has a copy and iterates over all of it.
+        Every sample is delivered once per worker.
     Why it matters
-        An epoch is longer than it should be, batches repeat, and counts and metrics are wrong.
+        An epoch is too long, batches repeat, and counts and metrics are wrong.
     How it is detected
-        The samples of an epoch are told apart by their numbers: nearly all of them came from more than one worker.
+        The samples of an epoch are compared by their values: nearly all came from several workers.
     How to fix it
-        Share the stream out with torch.utils.data.get_worker_info().
+        Split the stream with torch.utils.data.get_worker_info().
     When it stays silent
-        One worker, streams that are shared out, random ones that never repeat.
+        One worker, streams that are split, random streams that never repeat.
     Cost
-        One number for each sample of the first batches of a stream with workers.
+        One number per sample of the first batches of a stream with workers.
     """
     for entry in audit.batches.entries.values():
         info = entry.info
@@ -227,10 +269,12 @@ def duplicated_stream(audit: Audit) -> Finding | None:
             symptom=info.built,
             step=audit.step,
             phase="data",
-            verdict=f"every sample comes {info.workers} times: each of {info.workers} workers yields the whole stream",
-            what=f"{epoch.samples} samples in the first epoch, {len(epoch.seen)} different ones",
+            verdict=f"every sample is delivered {info.workers} times: each of {info.workers} "
+            "workers yields the whole stream",
+            what=f"{epoch.samples} samples in the first epoch, {len(epoch.seen)} of them distinct",
             why="Each worker process has its own copy of the dataset and iterates over all of it.",
-            fix="In __iter__, let a worker take its share: info = get_worker_info(), then islice(stream, info.id, None, info.num_workers).",
-            patch=shared_out(stream_loop(info.kind)),
+            fix="Split the stream in __iter__: info = get_worker_info(), then "
+            "islice(stream, info.id, None, info.num_workers).",
+            patch=split_stream_patch(stream_loop(info.kind)),
         )
     return None

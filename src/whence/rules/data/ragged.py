@@ -1,4 +1,4 @@
-"""Samples of different size, that cannot be put together."""
+"""Samples of different sizes, which cannot be stacked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whence.lineage.looking import is_array, picture_shape
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.data.corrupt import named, redrawn_text, sample_text
-from whence.rules.data.stacked import ragged_by_hand
+from whence.rules.data.stacked import ragged_stack
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.sites import Site
@@ -27,20 +27,21 @@ from whence.tape.failed import FailedCall, Fetching, Stage
 
 @rule("data/ragged-samples")
 def ragged_samples(failed: FailedCall) -> Finding | None:
-    """Samples of different size cannot be stacked.
+    """Samples of different sizes cannot be stacked.
 
     What happened
-        Samples are stacked into one tensor, by the default collate or by the program, and one of them has another shape.
+        Samples are stacked into one tensor, by the default collate function or by the program, and
+        one of them has another shape.
     Why it matters
-        The message counts entries; what helps is the dataset index, the file, and the line that made it so.
+        The message counts entries; the finding gives the dataset index, the file, and the line.
     How it is detected
-        The batch is fetched again in a child process; the lines by which the sample was made whose shape differs from most are
-        compared with those of the others, back to where all were alike. Where the others
-        were of different size, too, the line that makes them alike is told: a padding that leaves the longest as they are. What was made
-        alike and becomes different again is told at the line that does so. Where a
-        stretch was cut out too late of something that is long enough, the line that draws where to begin.
+        The batch is fetched again in a child process. The lines that created the sample with the
+        unusual shape are compared with those of the others, back to where all had one size. If the
+        others differed too, the line that should equalize them is reported: a padding that keeps
+        the longest samples. If a later line changes the size again, that line is reported. If a
+        crop starts too late in a sample that is long enough, the line that draws the start is.
     How to fix it
-        Convert, resize or pad it in the dataset, or write a collate_fn that can take ragged samples.
+        Convert, resize or pad the sample in the dataset, or write a collate_fn for ragged samples.
     When it stays silent
         Samples that stack.
     Cost
@@ -48,7 +49,7 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     """
     fetching = failed.fetching
     if fetching is None:
-        return ragged_by_hand(failed)
+        return ragged_stack(failed)
     if fetching.stage is not Stage.COLLATING or not fetching.samples:
         return None
     odd = _odd_one(fetching.samples)
@@ -60,24 +61,35 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
     trail, alike = _trail(failed, fetching, position, path, shape, usual)
     axis = _differing_axis(shape, usual)
     frames = (
-        [frame for frame, _ in fetching.returns[position]] if axis is not None and shape[axis] < usual[axis] else []
+        [frame for frame, _ in fetching.returns[position]]
+        if axis is not None and shape[axis] < usual[axis]
+        else []
     )
     if axis is not None and trail.spot is not None:
         begin = late_start(trail.spot, axis, usual[axis], frames)
         trail = (
-            replace(trail, spot=begin, hops=(trail.spot.hop("cut here"), *trail.hops)) if begin is not None else trail
+            replace(trail, spot=begin, hops=(trail.spot.hop("cropped here"), *trail.hops))
+            if begin is not None
+            else trail
         )
     return tell(
         failed,
         "data/ragged-samples",
-        verdict=f"{sample_text(fetching, position)} is {shape_text(shape)}, the others are {shape_text(usual)}",
+        verdict=f"{sample_text(fetching, position)} is {shape_text(shape)}, "
+        f"the others are {shape_text(usual)}",
         trail=replace(trail, sample=sample, phase="data"),
-        why=f"A batch is one block, so all samples need one shape. {_axis_in_words(shape, usual, axis)}"
-        + (f" {alike.file}:{alike.line} had made them alike, and this comes after it." if alike is not None else "")
+        why="All samples of a batch need one shape. "
+        + _axis_in_words(shape, usual, axis)
+        + (
+            f" {alike.file}:{alike.line} gave them one size, and this line changes it again."
+            if alike is not None
+            else ""
+        )
         + redrawn_text(fetching),
-        fix="Make this sample like the others in the dataset (convert, resize, pad), or give the loader a collate_fn for ragged samples."
+        fix="Give this sample the shape of the others in the dataset (convert, resize, pad), or "
+        "pass a collate_fn for ragged samples to the loader."
         if alike is None
-        else "Make samples alike (pad, cut, resize) as the last thing that changes their size: after this line.",
+        else "Move the step that equalizes the size (pad, crop, resize) after this line.",
         operands=(Operand(sample_text(fetching, position), describe(leaf)),),
     )
 
@@ -89,7 +101,7 @@ def _shape(leaf: Any) -> tuple[int, ...] | None:
 
 
 def _odd_one(samples: list[Any]) -> tuple[int, str, tuple[int, ...], tuple[int, ...]] | None:
-    """Position, path and shape of the first leaf that differs from what most samples have there."""
+    """Position, path and shape of the first leaf whose shape differs from the most common one."""
     columns: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
     for position, sample in enumerate(samples):
         for path, leaf in leaves_of(sample):
@@ -112,14 +124,19 @@ def _differing_axis(shape: tuple[int, ...], usual: tuple[int, ...]) -> int | Non
 
 def _axis_in_words(shape: tuple[int, ...], usual: tuple[int, ...], axis: int | None) -> str:
     if axis is None:
-        return f"This one has {len(shape)} axes, the others {len(usual)}."
-    return f"Axis {axis + len(shape)} is {shape[axis]} here and {usual[axis]} elsewhere."
+        return f"This sample has {len(shape)} axes, the others {len(usual)}."
+    return f"Axis {axis + len(shape)} has size {shape[axis]}, in the others {usual[axis]}."
 
 
 def _trail(
-    failed: FailedCall, fetching: Fetching, position: int, path: str, shape: tuple[int, ...], usual: tuple[int, ...]
+    failed: FailedCall,
+    fetching: Fetching,
+    position: int,
+    path: str,
+    shape: tuple[int, ...],
+    usual: tuple[int, ...],
 ) -> tuple[Trail, Spot | None]:
-    """The way back to where the sample departs from the others; also the line that had made all alike, if that is undone."""
+    """The trail to where the sample departs; also the line that gave all one size, if undone."""
     others = [
         course
         for sample, course in zip(fetching.samples, fetching.courses, strict=False)
@@ -130,8 +147,12 @@ def _trail(
         return Trail(Birth.SAMPLE, found.spot, found.hops, phase="data"), found.alike
     leaf = dict(leaves_of(fetching.samples[position]))[path]
     axis = _differing_axis(shape, usual)
-    prop = HasAxis(axis if axis is not None else -1, shape[axis if axis is not None else -1] if shape else 0)
-    scene = replace(failed, frames=[frame for frame, _ in reversed(fetching.returns[position])] + failed.frames)
+    prop = HasAxis(
+        axis if axis is not None else -1, shape[axis if axis is not None else -1] if shape else 0
+    )
+    scene = replace(
+        failed, frames=[frame for frame, _ in reversed(fetching.returns[position])] + failed.frames
+    )
     if isinstance(leaf, torch.Tensor):
         trail = trace(failed.value(leaf), prop, scene)
         if trail.spot is not None and trail.birth is not Birth.UNKNOWN:

@@ -1,4 +1,4 @@
-"""Inputs and labels that were one table's rows, and are not beside each other any more."""
+"""Inputs and labels that were rows of one table and are no longer aligned."""
 
 from __future__ import annotations
 
@@ -30,24 +30,26 @@ MOST_CALLS = 64
 CUTS = frozenset({"__getitem__", "index_select", "narrow", "split", "chunk", "select", "unbind"})
 
 Compared = tuple[ast.expr, ast.expr, ast.Call, ast.AST, tuple[Site, ...]]
-"""What a model is given and what a loss aims at, as it is written; the call of the loss, and where that stands."""
+"""A model's input and a loss's target as written, the loss call, its scope and stack."""
 
 
 def held_together(audit: Audit, compared: Iterable[Compared]) -> Iterator[tuple[object, object]]:
-    """What steps take their rows from that are given no batches: all that is put into the model, and all labels."""
+    """The full inputs and labels from which steps without a loader take their rows."""
     yield from _taken_from(audit)
     for given, label, _, scope, stack in compared:
         frame = next((each for each in audit.frames if each.f_code is stack[0].f_code), None)
         known = {**stack[0].f_globals, **(variables(frame) if frame is not None else {})}
         names = [history_of(each, scope).names for each in (given, label)]
-        held = [[known[name] for name in each if hasattr(known.get(name), "__len__")] for each in names]
+        held = [
+            [known[name] for name in each if hasattr(known.get(name), "__len__")] for each in names
+        ]
         if all(held):
             one, other = (max(each, key=len) for each in held)
             yield one, other
 
 
 def _taken_from(audit: Audit) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Tensors that recorded steps cut both the inputs of a prediction and what it is compared with from."""
+    """Tensors from which recorded steps slice both the inputs and the targets."""
     for call in islice(reversed(audit.tape.calls), MOST_CALLS):
         first, second = call.operands if len(call.operands) == 2 else (None, None)
         if first is None or second is None or first.requires_grad == second.requires_grad:
@@ -63,27 +65,42 @@ def _taken_from(audit: Audit) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def _cut_from(call: Call | None) -> torch.Tensor | None:
-    """What rows are taken of, with data in it and no weights."""
+    """The tensor from which a call takes rows, if it holds data."""
     whole = call.operands[0] if call is not None and call.name in CUTS and call.operands else None
     tensor = whole.tensor if whole is not None else None
     return tensor if tensor is not None and not tensor.requires_grad and tensor.dim() else None
 
 
-def misaligned_rows(audit: Audit, trained: list[LoaderEntry], held: Iterable[tuple[object, object]]) -> Finding | None:
-    """Do again what was done before training, and find the rows of the inputs in what comes by."""
-    datasets = [innermost(each.info.dataset) for each in trained if each.info.dataset is not None][:MOST_PAIRS]
-    # Tensors are looked at here, where that costs least; what has to be asked for samples, in the child.
-    tables = [each.tensors for each in datasets if isinstance(each, TensorDataset) and len(each.tensors) > 1]
+def misaligned_rows(
+    audit: Audit, trained: list[LoaderEntry], held: Iterable[tuple[object, object]]
+) -> Finding | None:
+    """Run the preparation again and locate the rows of the inputs in its tables."""
+    datasets = [innermost(each.info.dataset) for each in trained if each.info.dataset is not None][
+        :MOST_PAIRS
+    ]
+    # Tensors are inspected here, where that is cheap; datasets fetch samples in the child.
+    tables = [
+        each.tensors
+        for each in datasets
+        if isinstance(each, TensorDataset) and len(each.tensors) > 1
+    ]
     datasets = [each for each in datasets if not isinstance(each, TensorDataset)]
-    whole = (pair_of_tables(one, other) for one, other in chain(held, ((each[0], each[-1]) for each in tables)))
+    whole = (
+        pair_of_tables(one, other)
+        for one, other in chain(held, ((each[0], each[-1]) for each in tables))
+    )
     pairs = [each for each in islice(filter(None, whole), MOST_PAIRS) if not are_told(*each)]
 
     def ask() -> RowsApart | None:
-        found = (rows_apart(pair, audit.frames) for pair in (*pairs, *map(_delivered, datasets)) if pair is not None)
+        found = (
+            rows_apart(pair, audit.frames)
+            for pair in (*pairs, *map(_delivered, datasets))
+            if pair is not None
+        )
         return next((each for each in found if each is not None), None)
 
     try:
-        # What has taken longer than that before training began takes no less time the second time.
+        # A preparation that took longer than this the first time takes as long the second time.
         found = (
             run_in_child(ask, PATIENCE, need=Need.PREPARATION)
             if (pairs or datasets) and audit.prepared < PATIENCE
@@ -91,7 +108,7 @@ def misaligned_rows(audit: Audit, trained: list[LoaderEntry], held: Iterable[tup
         )
     except NotPossible:
         return None
-    return _tell(audit, found, trained) if found is not None else None
+    return _report_rows(audit, found, trained) if found is not None else None
 
 
 def _delivered(dataset: object) -> Pair | None:
@@ -100,14 +117,16 @@ def _delivered(dataset: object) -> Pair | None:
     return None
 
 
-def _tell(audit: Audit, found: RowsApart, trained: list[LoaderEntry]) -> Finding | None:
-    mixed, told = found.mixed, found.mixed.told
+def _report_rows(audit: Audit, found: RowsApart, trained: list[LoaderEntry]) -> Finding | None:
+    mixed, correlations = found.mixed, found.mixed.told
     table = found.table or "the table"
-    proof = "what comes before training was done again, in a child process, and the rows were found by their numbers"
-    if told is not None:
+    proof = (
+        "the preparation ran again in a child process, and the rows were located by their values"
+    )
+    if correlations is not None:
         proof += (
-            f"; in the order of {table} the inputs tell the labels (correlation {told[1]:.2f}), "
-            f"as they are they do not ({told[0]:.2f})"
+            f"; in the order of {table} the inputs predict the labels "
+            f"(correlation {correlations[1]:.2f}), as paired they do not ({correlations[0]:.2f})"
         )
     return tell_silent(
         audit,
@@ -116,10 +135,14 @@ def _tell(audit: Audit, found: RowsApart, trained: list[LoaderEntry]) -> Finding
         symptom=trained[0].info.built if trained else None,
         step=audit.step,
         phase="data",
-        confidence=Confidence.PROVEN if told is None else Confidence.LIKELY,
-        verdict=f"the inputs are in another order than their labels from here on: {mixed.wrong} of {mixed.size} have another row's",
-        what=f"input {mixed.row} is row {mixed.other} of {table}, and has the label of row {mixed.row}",
-        why="The rows of the inputs are moved or left out, and those of the labels are not: the model learns the mean of the labels.",
-        fix="Take inputs and labels from one table after its rows are moved, or use one permutation or mask for both.",
+        confidence=Confidence.PROVEN if correlations is None else Confidence.LIKELY,
+        verdict=f"{mixed.wrong} of {mixed.size} inputs have the label of another row, from this "
+        "line on",
+        what=f"input {mixed.row} is row {mixed.other} of {table}, but has the label of "
+        + (f"row {mixed.row}" if mixed.row != mixed.other else "another row"),
+        why="The rows of the inputs are reordered or dropped, and those of the labels are not, so "
+        "the model learns the mean of the labels.",
+        fix="Take inputs and labels from one table after its rows are reordered, or apply one "
+        "permutation or mask to both.",
         counterfactual=proof,
     )

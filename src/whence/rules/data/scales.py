@@ -1,4 +1,4 @@
-"""The scale of what is delivered: raw, scaled twice, or not as in training."""
+"""The scale of delivered data: raw, scaled twice, or different from training."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.ledgers.inputs import Given
 from whence.lineage.ancestry import ancestors
-from whence.lineage.datasets.preparing import has_no_code, other_preparation, prepared_alone, where_they_part
+from whence.lineage.datasets.preparing import (
+    has_no_code,
+    other_preparation,
+    prepared_alone,
+    where_they_part,
+)
 from whence.lineage.datasets.samples import trace_into_batch
 from whence.lineage.preparation import first_shown
 from whence.lineage.properties import Shows
 from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
-from whence.rules.data.edits import only_transformed
+from whence.rules.data.edits import transform_only_patch
 from whence.rules.data.refitted import refitted
 from whence.rules.data.sizes import is_faint, reaches_beyond, scale_of
 from whence.rules.data.twice import scaled_twice_in_samples
@@ -51,17 +56,21 @@ def train_eval_skew(audit: Audit) -> Finding | None:
     """Training and evaluation data are preprocessed differently.
 
     What happened
-        In evaluation the model is given numbers on another scale, or columns in another order, than in training.
+        In evaluation the model receives values on another scale, or columns in another order, than
+        in training.
     Why it matters
-        It is measured on inputs that it has never seen the like of. The metric is bad, and training is blamed.
+        The model is evaluated on inputs unlike any it was trained on, so the metric says nothing
+        about training.
     How it is detected
-        A contract is learned from the model's first inputs in training and held against the first ones in evaluation: a map
-        value = a * x + b, or a logarithm, explains the difference, and it is far from none. Or every column of the evaluation data,
-        which are none of the training data, has mean 0 and spread 1 to the last digit: a scaler was fitted on them.
+        A contract is learned from the model's first training inputs and checked against the first
+        evaluation inputs: a map value = a * x + b, or a logarithm, explains the difference, and it
+        is large. Or every column of the evaluation data, which are not the training data, has mean
+        0 and standard deviation 1 exactly: a scaler was fitted on them.
     How to fix it
-        Share one preprocessing; fit scalers on the training data only, and apply the same one to both.
+        Share one preprocessing; fit scalers on the training data only, and apply them to both.
     When it stays silent
-        Differences that are no change of scale, and small ones: other classes, drift, augmentation. Inputs that are no real numbers.
+        Differences other than a change of scale, and small ones: other classes, drift,
+        augmentation. Inputs that are not real numbers.
     Cost
         A summary of the first six training passes and the first three evaluations of each model.
     """
@@ -69,9 +78,9 @@ def train_eval_skew(audit: Audit) -> Finding | None:
         return None
     trained, evaluated = audit.inputs.fresh
     if (again := refitted(audit, trained, evaluated)) is not None:
-        return _tell_refitted(audit, again)
+        return _report_refitted(audit, again)
     if evaluated.in_training_mode:
-        # It may be given features, or samples, that are another thing than what it is trained on.
+        # It may receive other features or samples than those it is trained on.
         return None
     result = Contract.of(trained.summary).judge(evaluated.summary)
     found = next((each for each in result.departures if _is_skew(each, trained, evaluated)), None)
@@ -79,7 +88,7 @@ def train_eval_skew(audit: Audit) -> Finding | None:
         return None
     if any(_is_drawn(audit, each) for each in evaluated.inputs):
         return None
-    trail = _born(audit, trained, evaluated, found)
+    trail = _origin(audit, trained, evaluated, found)
     return tell_silent(
         audit,
         "data/train-eval-skew",
@@ -90,21 +99,22 @@ def train_eval_skew(audit: Audit) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"evaluation inputs are not prepared as training inputs are: {_of_training(found.message)}",
-        what="the model is evaluated on them",
-        why="What it has learnt holds for inputs like those that it was trained on.",
-        fix="Prepare both in the same way: one function, or one fitted scaler, for both.",
+        verdict="evaluation and training inputs are prepared differently: "
+        f"{_of_training(found.message)}",
+        what="the model is evaluated on these inputs",
+        why="A model gives reliable results only for inputs like those it was trained on.",
+        fix="Prepare training and evaluation data with one function or one fitted scaler.",
         chain=trail.hops if trail is not None else (),
     )
 
 
 def _of_training(message: str) -> str:
-    """There is no contract in this program: it was learned from what the model was trained on."""
+    """Say "training" instead of "contract": this contract was learned from training inputs."""
     return message.replace("the contract's", "training's").replace("* contract", "* training")
 
 
 def _prepared(audit: Audit) -> Spot | None:
-    """Where the preparation is made that the evaluation's loader has, and the training's has not."""
+    """Where the preparation that only the evaluation loader has is created."""
     now = audit.loaders.current
     evaluated = now.info.dataset if now is not None else None
     spots = (
@@ -116,13 +126,15 @@ def _prepared(audit: Audit) -> Spot | None:
         return found
     for entry in audit.batches.trained():
         with suppress(NotPossible):
-            found = run_in_child(partial(where_they_part, entry.info.dataset, evaluated), PATIENCE, need=Need.SAMPLES)
+            found = run_in_child(
+                partial(where_they_part, entry.info.dataset, evaluated), PATIENCE, need=Need.SAMPLES
+            )
         if found is not None:
             return found
     return None
 
 
-def _tell_refitted(audit: Audit, trail: Trail) -> Finding | None:
+def _report_refitted(audit: Audit, trail: Trail) -> Finding | None:
     return tell_silent(
         audit,
         "data/train-eval-skew",
@@ -133,17 +145,20 @@ def _tell_refitted(audit: Audit, trail: Trail) -> Finding | None:
         phase="data",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict="evaluation inputs were standardised by themselves: columns have mean 0 and spread 1, to the last digit",
-        what="the model is evaluated on them",
-        why="A scaler that was fitted on training data does not make other data exactly standard. This one was fitted again.",
-        fix="Fit the scaler on the training data only, and call transform, not fit_transform, on the rest.",
-        patch=only_transformed(trail.spot),
+        verdict="evaluation inputs are standardized on their own: mean 0, standard deviation 1 "
+        "exactly",
+        what="the model is evaluated on these inputs",
+        why="A scaler fitted on the training data does not make other data exactly standard, so "
+        "the scaler was probably fitted again.",
+        fix="Fit the scaler on the training data only, and call transform, not fit_transform, on "
+        "the rest.",
+        patch=transform_only_patch(trail.spot),
         chain=trail.hops,
     )
 
 
 def _is_skew(found: Departure, trained: Given, evaluated: Given) -> bool:
-    """A map that no drift makes: by a large factor, by several spreads, or a logarithm that one of them has and the other has not."""
+    """Whether the map is too large for drift: a factor, an offset, or a missing logarithm."""
     if found.kind is Kind.ORDER:
         return True
     if found.kind is not Kind.SCALE:
@@ -152,34 +167,40 @@ def _is_skew(found: Departure, trained: Given, evaluated: Given) -> bool:
         pairs = zip(_spreads(trained, found), _spreads(evaluated, found), strict=False)
         return any(one and other and not 1 / FACTOR < other / one < FACTOR for one, other in pairs)
     factors, moved = (_numbers(found.numbers.get(each)) for each in ("a", "moved"))
-    return any(not 1 / FACTOR < abs(each) < FACTOR for each in factors) or any(abs(each) > SPREADS for each in moved)
+    return any(not 1 / FACTOR < abs(each) < FACTOR for each in factors) or any(
+        abs(each) > SPREADS for each in moved
+    )
 
 
 def _spreads(given: Given, found: Departure) -> list[float | None]:
-    """The standard deviations of the columns that a departure tells of."""
+    """The standard deviations of a departure's columns."""
     leaf = given.summary.leaves.get(found.leaf)
     facts = (
         leaf.array.numbers.facts()
         if leaf is not None and leaf.array is not None and leaf.array.numbers is not None
         else []
     )
-    return [facts[each].std for each in found.columns if isinstance(each, int) and each < len(facts)]
+    return [
+        facts[each].std for each in found.columns if isinstance(each, int) and each < len(facts)
+    ]
 
 
 def _is_drawn(audit: Audit, ref: weakref.ref[torch.Tensor]) -> bool:
-    """Whether an input was made from random numbers of the step: noise is given on whatever scale a sampler needs."""
+    """Whether an input comes from random numbers of the step; noise may have any scale."""
     tensor = ref()
     value = audit.tape.known_value(tensor) if tensor is not None else None
-    return value is not None and any(is_random(call) and call.phase != "data" for call in islice(ancestors(value), 40))
+    return value is not None and any(
+        is_random(call) and call.phase != "data" for call in islice(ancestors(value), 40)
+    )
 
 
 def _numbers(thing: Any) -> list[float]:
-    """One for each column, or one for all of them."""
+    """One value per column, or one for all of them."""
     return [] if thing is None else [thing] if isinstance(thing, int | float) else list(thing)
 
 
-def _born(audit: Audit, trained: Given, evaluated: Given, found: Departure) -> Trail | None:
-    """Where an input that lies beyond what training has seen was made."""
+def _origin(audit: Audit, trained: Given, evaluated: Given, found: Departure) -> Trail | None:
+    """Where an input outside the training range was created."""
     place = int(found.leaf.strip("[]") or 0) if found.leaf.strip("[]").isdigit() else 0
     tensor = evaluated.inputs[place]() if place < len(evaluated.inputs) else None
     leaf = trained.summary.leaves.get(found.leaf)
@@ -189,19 +210,19 @@ def _born(audit: Audit, trained: Given, evaluated: Given, found: Departure) -> T
     low = min(each[0] for each in known if each[0] is not None)
     high = max(each[1] for each in known if each[1] is not None)
     room = high - low
-    # Beyond the range of training where there is such a thing, else of the same size as the input itself.
+    # Search for values outside the training range.
     beyond = partial(reaches_beyond, low - 0.5 * room, high + 0.5 * room)
     value = audit.tape.value_of(tensor)
     if not beyond(tensor):
         return None
     trail = trace(value, Shows(beyond, audit.tape), audit)
-    # How the numbers came to be is not what is wrong with them: where they became the input is.
+    # The values themselves are not wrong; report where they became the input.
     now = audit.loaders.current
     made_before = trail.birth is Birth.SOURCE or (now is not None and has_no_code(now.info.dataset))
     if trail.sample is not None and not made_before:
         return trail
     spot = _apart_from_training(audit, border(trail))
-    # What lies before that is not on the way from there.
+    # Hops before that line are not on the way from it.
     lines = [(each.file, each.line) for each in trail.hops]
     at = (spot.file, spot.line) if spot is not None else None
     hops = trail.hops[lines.index(at) + 1 :] if at in lines else ()
@@ -209,15 +230,19 @@ def _born(audit: Audit, trained: Given, evaluated: Given, found: Departure) -> T
 
 
 def _apart_from_training(audit: Audit, spot: Spot | None) -> Spot | None:
-    """Where a function that builds both loaders is called for the evaluation's: what comes before may well be the same for both."""
+    """Where a function that builds both loaders is called for the evaluation loader."""
     now = audit.loaders.current
     evaluated = now.info.stack if now is not None else ()
     for entry in audit.batches.trained():
         trained = entry.info.stack
         apart = (
-            next((each for each in evaluated if each not in trained), None) if trained[:1] == evaluated[:1] else None
+            next((each for each in evaluated if each not in trained), None)
+            if trained[:1] == evaluated[:1]
+            else None
         )
-        if apart is not None and (spot is None or (spot.filename, spot.function) != (apart.filename, apart.function)):
+        if apart is not None and (
+            spot is None or (spot.filename, spot.function) != (apart.filename, apart.function)
+        ):
             return Spot.of_site(apart)
     return spot
 
@@ -227,20 +252,21 @@ def unscaled(audit: Audit) -> Finding | None:
     """Inputs are unscaled, or scaled twice.
 
     What happened
-        Pictures are given as whole numbers from 0 to 255, or are so small that they were divided by 255 twice; or the columns of a
-        table differ in size by a factor of ten thousand; or a column has the same far-off number again and again, such as -9999, which
-        somebody wrote where nothing was measured.
+        Images are passed as integers from 0 to 255, or are so small that they were divided by 255
+        twice. Or the columns of a table differ in size by a factor of 10,000. Or a column repeats
+        an extreme value such as -9999, a placeholder for missing values.
     Why it matters
-        Layers are initialised for inputs of about one. Far from that, training is slow or stands still.
+        Layers are initialized for inputs of about unit size. Far from that, training is slow or
+        stalls.
     How it is detected
-        A summary of the first training batches; where samples that are fetched again and put together in a child process show the line
-        that made them so, that one is told. In recorded steps, and in samples that are fetched again, a division by 255 of numbers that
-        are shares of 255 already.
+        From a summary of the first training batches. If samples that are fetched and collated again
+        in a child process show the line that made them so, that line is reported. In recorded steps
+        and fetched samples: a division by 255 of values that are multiples of 1/255 already.
     How to fix it
-        Bring inputs to mean 0 and spread 1, once.
+        Scale inputs to mean 0 and standard deviation 1, once.
     When it stays silent
-        Other ranges, and a far-off number that the program itself looks for. It is a note, unless the loss has hardly moved or a
-        number stands for what is missing.
+        Other ranges, and an extreme value that the program itself compares with. The severity is
+        info, unless the loss has hardly changed or a value is a placeholder.
     Cost
         A summary of the first six batches of each loader.
     """
@@ -254,10 +280,10 @@ def unscaled(audit: Audit) -> Finding | None:
     for source in _sources(audit):
         for path, leaf in source.summary.leaves.items():
             found = scale_of(path, leaf.array, source.pixels) if leaf.array is not None else None
-            if found is None or (found.mark is not None and _is_told_apart(audit, found.mark)):
+            if found is None or (found.mark is not None and _is_handled(audit, found.mark)):
                 continue
             if path not in source.sized:
-                # Now: at the end of the program its dataset may be gone.
+                # Locate it now: at the end of the program the dataset may be gone.
                 written = _first_written(audit, found.shows) if found.mark is not None else None
                 source.sized[path] = written or source.locate(path, found.shows)
             if not audit.final:
@@ -273,17 +299,17 @@ def unscaled(audit: Audit) -> Finding | None:
                 severity=Severity.WARNING if matters else Severity.INFO,
                 confidence=Confidence.LIKELY if matters else Confidence.HINT,
                 verdict=found.said,
-                what=f"the loss went from {start:.4g} to {end:.4g}",
+                what=f"the loss changed from {start:.4g} to {end:.4g}",
                 why=found.why,
-                fix="Scale once: take this out, or what has scaled them before."
+                fix="Scale once: remove this scaling, or the earlier one."
                 if found.shows is is_faint and source.sized[path] is not None
                 else found.fix,
             )
     return None
 
 
-def _is_told_apart(audit: Audit, mark: Mark) -> bool:
-    """Whether the program looks for the mark itself: `x == -9999`, `x < -100`."""
+def _is_handled(audit: Audit, mark: Mark) -> bool:
+    """Whether the program itself compares with the placeholder: `x == -9999`, `x < -100`."""
     compared = (each for each in audit.tape.calls if each.name.strip("_") in COMPARISONS)
     numbers = (given for each in compared for given in each.args if isinstance(given, int | float))
     return any(map(mark.is_told_apart_by, numbers))
@@ -291,7 +317,7 @@ def _is_told_apart(audit: Audit, mark: Mark) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Inputs of a training: what a loader delivers, or what a model is given where there is none."""
+    """Training inputs: a loader's batches, or a model's inputs if there is no loader."""
 
     summary: Summary
     pixels: dict[str, bool]
@@ -302,25 +328,38 @@ class _Source:
 
 def _sources(audit: Audit) -> list[_Source]:
     loaders = [
-        _Source(each.summary, each.pixels, each.sized, each.info.built, partial(_made_so, audit, each))
+        _Source(
+            each.summary,
+            each.pixels,
+            each.sized,
+            each.info.built,
+            partial(_locate_in_samples, audit, each),
+        )
         for each in audit.batches.trained()
     ]
-    given = [_Source(each.summary, {}, each.sized, None, partial(_on_tape, audit)) for each in audit.inputs.trained()]
+    given = [
+        _Source(each.summary, {}, each.sized, None, partial(_on_tape, audit))
+        for each in audit.inputs.trained()
+    ]
     return loaders or given
 
 
 def _first_written(audit: Audit, shows: Callable[[Any], bool]) -> Spot | None:
-    """The line that wrote such a number: what comes before training is done again, in a child process."""
+    """The line that wrote such a value; the preparation runs again in a child process."""
     try:
-        found = run_in_child(lambda: first_shown(audit.frames, shows), PATIENCE, need=Need.PREPARATION)
+        found = run_in_child(
+            lambda: first_shown(audit.frames, shows), PATIENCE, need=Need.PREPARATION
+        )
     except NotPossible:
         return None
     statement = statement_at(*found) if found is not None else None
-    return Spot.of_node(found[0], statement) if found is not None and statement is not None else None
+    return (
+        Spot.of_node(found[0], statement) if found is not None and statement is not None else None
+    )
 
 
 def _on_tape(audit: Audit, _path: str, shows: Callable[[Any], bool]) -> Spot | None:
-    """Where the first numbers of the recorded steps that are so were made."""
+    """Where the first such values of the recorded steps were created."""
     for value in (each for call in audit.tape.calls for each in call.operands):
         tensor = value.tensor
         if tensor is not None and not tensor.requires_grad and tensor.dim() > 1 and shows(tensor):
@@ -328,11 +367,17 @@ def _on_tape(audit: Audit, _path: str, shows: Callable[[Any], bool]) -> Spot | N
     return None
 
 
-def _made_so(audit: Audit, entry: LoaderEntry, path: str, shows: Callable[[Any], bool]) -> Spot | None:
-    """Where numbers of this size came in: some samples are fetched again and put together, in a child process."""
+def _locate_in_samples(
+    audit: Audit, entry: LoaderEntry, path: str, shows: Callable[[Any], bool]
+) -> Spot | None:
+    """Where such values entered; samples are fetched and collated again in a child process."""
     indices = next((list(each.marks)[:8] for each in entry.epochs if each.marks), None)
     if indices is None:
         return None
     leaf = BatchLeaf(Batch(entry.info, 0, indices), path)
-    trail = trace_into_batch(leaf, audit.tape.value_of(torch.empty(0)), Shows(shows, audit.tape), audit)
-    return trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != entry.info.built else None
+    trail = trace_into_batch(
+        leaf, audit.tape.value_of(torch.empty(0)), Shows(shows, audit.tape), audit
+    )
+    return (
+        trail.spot if trail.birth is not Birth.UNKNOWN and trail.spot != entry.info.built else None
+    )

@@ -1,4 +1,4 @@
-"""The size of numbers: what shows in a summary of them that is no size for an input."""
+"""Input scales that a summary shows to be wrong."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What is wrong with the size of numbers."""
+    """What is wrong with the scale of some values."""
 
     said: str
     shows: Callable[[Any], bool]
-    """How an array shows it."""
-    why: str = "Layers and learning rates are made for inputs of about one in size."
-    fix: str = "Bring the inputs to mean 0 and spread 1, once, where samples are made."
+    """Whether an array shows the fault."""
+    why: str = "Layers and learning rates are designed for inputs of about unit size."
+    fix: str = (
+        "Scale the inputs to mean 0 and standard deviation 1, once, where samples are created."
+    )
     mark: Mark | None = None
-    """What stands for something missing: that is a mistake whether or not the loss goes down."""
+    """A placeholder for missing values, a mistake whether or not the loss decreases."""
 
 
 def scale_of(path: str, leaf: ArraySummary, pixels: dict[str, bool]) -> Scale | None:
@@ -39,21 +41,37 @@ def scale_of(path: str, leaf: ArraySummary, pixels: dict[str, bool]) -> Scale | 
     columns = [
         (each.low, each.high, each.mean, each.std)
         for each in facts
-        if each.low is not None and each.high is not None and each.mean is not None and each.std is not None
+        if each.low is not None
+        and each.high is not None
+        and each.mean is not None
+        and each.std is not None
     ]
     if not columns:
         return None
     low, high = min(each[0] for each in columns), max(each[1] for each in columns)
     if path in pixels and low >= 0:
         if pixels[path] and 100 < high <= 255:
-            return Scale(f"{name} are whole numbers from {low:g} to {high:g}: pictures that were not scaled", _is_large)
+            return Scale(
+                f"{name} are integers from {low:g} to {high:g}: unscaled images",
+                _is_large,
+            )
         if 0 < high < FAINT:
-            return Scale(f"{name} reach only {high:.2g}: pictures that were scaled twice", is_faint)
+            return Scale(
+                f"{name} do not exceed {high:.2g}: images that were scaled twice", is_faint
+            )
     if path not in pixels and len(columns) > 1 and (found := _marks_in(name, facts)) is not None:
         return found
     sizes = [abs(mean) + spread for _, _, mean, spread in columns if spread > 0]
-    if path not in pixels and len(sizes) > 1 and max(sizes) > LARGE and max(sizes) > APART * min(sizes):
-        return Scale(f"the columns of {name} differ in size: from {min(sizes):.2g} to {max(sizes):.2g}", _is_large)
+    if (
+        path not in pixels
+        and len(sizes) > 1
+        and max(sizes) > LARGE
+        and max(sizes) > APART * min(sizes)
+    ):
+        return Scale(
+            f"the columns of {name} differ in scale: from {min(sizes):.2g} to {max(sizes):.2g}",
+            _is_large,
+        )
     return None
 
 
@@ -66,7 +84,7 @@ def _marks_in(name: str, facts: list[Facts]) -> Scale | None:
 
 
 def _has(mark: float, thing: Any) -> bool:
-    """Real numbers among which it is."""
+    """Whether a float array contains the placeholder."""
     if hasattr(thing, "to_numpy"):
         thing = thing.to_numpy()
     is_real = "float" in str(getattr(thing, "dtype", "")) and len(getattr(thing, "shape", ())) > 0
@@ -74,16 +92,20 @@ def _has(mark: float, thing: Any) -> bool:
 
 
 def _is_large(thing: Any) -> bool:
-    """Real numbers, and large: the bytes of a picture are in order as long as they are bytes."""
+    """Whether a float array has large values; uint8 images may have them."""
     return "float" in str(thing.dtype) and reaches_beyond(-LARGE, 100.0, thing)
 
 
 def is_faint(thing: Any) -> bool:
-    """A picture of which the brightest point is dark: it was scaled once more than it should be."""
-    is_picture = "float" in str(thing.dtype) and len(thing.shape) > 1 and 0 not in tuple(thing.shape)
-    return is_picture and float(thing.min()) >= 0 and 0 < float(thing.max()) < FAINT
+    """Whether the brightest pixel of an image is dark: it was scaled once too often."""
+    is_image = "float" in str(thing.dtype) and len(thing.shape) > 1 and 0 not in tuple(thing.shape)
+    return is_image and float(thing.min()) >= 0 and 0 < float(thing.max()) < FAINT
 
 
 def reaches_beyond(low: float, high: float, thing: Any) -> bool:
     shape = tuple(getattr(thing, "shape", ()))
-    return len(shape) > 0 and 0 not in shape and (float(thing.max()) > high or float(thing.min()) < low)
+    return (
+        len(shape) > 0
+        and 0 not in shape
+        and (float(thing.max()) > high or float(thing.min()) < low)
+    )

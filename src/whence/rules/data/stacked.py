@@ -1,4 +1,4 @@
-"""Samples of different size that a program stacks itself, without a loader."""
+"""Samples of different sizes that a program stacks itself, without a loader."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ STACKS = ("stack", "vstack", "hstack", "column_stack", "dstack")
 ENOUGH = 4
 
 
-def ragged_by_hand(failed: FailedCall) -> Finding | None:
-    """Most of what is stacked has one shape, and a few have another: these are samples, and a few are odd."""
+def ragged_stack(failed: FailedCall) -> Finding | None:
+    """Most stacked elements have one shape and a few another, so they are samples."""
     parts = stacked(failed)
     shapes = [tuple(each.shape) for each in parts]
     if len(shapes) < ENOUGH or failed.call.phase == "forward":
@@ -34,31 +34,42 @@ def ragged_by_hand(failed: FailedCall) -> Finding | None:
     odd = next(number for number, shape in enumerate(shapes) if shape != usual)
     node = failed.site.node() if failed.site is not None else None
     place = place_of_site(failed.call.stack)
-    given = node.args[0] if isinstance(node, ast.Call) and node.args and last_name(node.func) in STACKS else None
-    spot = ElementTrace().sample(given, place, 1) if given is not None and place is not None else None
+    given = (
+        node.args[0]
+        if isinstance(node, ast.Call) and node.args and last_name(node.func) in STACKS
+        else None
+    )
+    spot = (
+        ElementTrace().sample(given, place, 1) if given is not None and place is not None else None
+    )
     if spot is None and any(isinstance(each, torch.Tensor) for each in parts):
-        # How tensors came to their shape is on the tape.
+        # The tape shows how tensors got their shape.
         return None
     return tell(
         failed,
         "data/ragged-samples",
-        verdict=f"element {odd} of what is stacked is {shape_text(shapes[odd])}, most are {shape_text(usual)}",
+        verdict=f"stacked element {odd} is {shape_text(shapes[odd])}, most are {shape_text(usual)}",
         spot=spot,
-        why=f"A batch is one block, so all samples need one shape: {len(shapes) - times} of {len(shapes)} here have another.",
-        fix="Make all samples alike where they are made (pad, resize, cut), or leave out those that are too short.",
+        why=f"All samples of a batch need one shape; {len(shapes) - times} of {len(shapes)} have "
+        "another.",
+        fix="Bring all samples to one size where they are created (pad, resize, crop), or drop "
+        "those that are too short.",
         confidence=Confidence.LIKELY,
-        operands=(Operand(f"element {odd}", describe(parts[odd])), Operand("most", shape_text(usual))),
+        operands=(
+            Operand(f"element {odd}", describe(parts[odd])),
+            Operand("most", shape_text(usual)),
+        ),
     )
 
 
 def stacked(failed: FailedCall) -> list[Any]:
-    """What a call of torch's or numpy's was to stack, if that failed."""
+    """The arguments that a PyTorch or NumPy call failed to stack."""
     if failed.name in STACKS and failed.args and isinstance(failed.args[0], list | tuple):
         given: Any = failed.args[0]
     else:
         frames = frames_in(failed.exception.__traceback__)
         inside = list(takewhile(lambda each: is_library(each.f_code.co_filename), frames))
-        # numpy's own function, called from the program: what it was given is in its variables.
+        # NumPy's own function, called from the program: its arguments are in its variables.
         last = inside[-1] if inside else None
         if last is None or last.f_code.co_name not in STACKS:
             return []

@@ -1,4 +1,4 @@
-"""A record that the program's own reader cannot take, in a stream that a loop trains on."""
+"""A record that the program's reader cannot parse, in a stream that a loop trains on."""
 
 from __future__ import annotations
 
@@ -20,41 +20,53 @@ from whence.source.spots import Spot
 from whence.source.text import statement_at
 from whence.tape.failed import FailedCall
 
-# Mistakes of the code itself, or of the machine: another record would do no better.
+# Mistakes of the code or the machine, which any record would raise.
 NOT_OF_DATA = (NameError, ImportError, NotImplementedError, RecursionError, MemoryError)
 SHOWN = 3
 
 
 def broken_record(failed: FailedCall) -> Finding | None:
-    """A generator of the program's raises, and the loop that goes over it has computed with what it gave before."""
+    """The program's generator raises after its loop has computed with earlier records."""
     exception = failed.exception
-    if isinstance(exception, NOT_OF_DATA) or isinstance(exception.__cause__, StopIteration) or _is_of_tensors(failed):
+    if (
+        isinstance(exception, NOT_OF_DATA)
+        or isinstance(exception.__cause__, StopIteration)
+        or _is_of_tensors(failed)
+    ):
         return None
     sites = sites_in(exception.__traceback__)
     feeding = _feeding(sites, failed)
     if feeding is None:
         return None
     loop, given = feeding
-    readers = [frame for frame in failed.frames if any(frame.f_code is each.f_code for each in sites[:given])]
+    readers = [
+        frame
+        for frame in failed.frames
+        if any(frame.f_code is each.f_code for each in sites[:given])
+    ]
     path = file_of([(frame, None) for frame in readers])
-    where = f" It reads {path}." if path else ""
+    where = f" The reader reads {path}." if path else ""
     return tell(
         failed,
         "data/corrupt-sample",
-        verdict=f"a record in the middle of the data raised {type(exception).__name__}",
+        verdict=f"a later record of the stream raised {type(exception).__name__}",
         trail=Trail(
-            Birth.SAMPLE, Spot.of_site(sites[0]), phase="data", hops=(loop.hop("the loop that it was read for"),)
+            Birth.SAMPLE,
+            Spot.of_site(sites[0]),
+            phase="data",
+            hops=(loop.hop("this loop reads the records"),),
         ),
-        why="This loop had records from the same reader before, and computed with them: this one is not like those."
-        + where,
-        fix="Look at this record; mend it, or let the reader skip what is none: a second header, an empty or cut off line.",
+        why="This loop has already computed with earlier records from the same reader, so this "
+        "record probably differs from them." + where,
+        fix="Inspect this record. Fix it, or skip invalid records in the reader: a second header, "
+        "an empty or truncated line.",
         confidence=Confidence.LIKELY,
         operands=shown(readers),
     )
 
 
 def _is_of_tensors(failed: FailedCall) -> bool:
-    """Tensors or arrays that do not fit are told by others."""
+    """Whether the failure is about tensors or arrays, which other rules report."""
     operands = [*failed.args, *failed.kwargs.values()]
     inside = [one for each in operands if isinstance(each, list | tuple) for one in each]
     return bool(stacked(failed)) or any(
@@ -88,10 +100,12 @@ def _has_computed(site: Site, loop: ast.For, failed: FailedCall) -> bool:
 
 
 def shown(frames: list[FrameType]) -> tuple[Operand, ...]:
-    """What the reader had in hand."""
+    """The reader's local variables."""
     found: dict[str, Any] = {}
     for frame in frames:
         for name, thing in variables(frame).items():
-            if isinstance(thing, str | bytes | int | float | list | tuple | dict) and not name.startswith((".", "_")):
+            if isinstance(
+                thing, str | bytes | int | float | list | tuple | dict
+            ) and not name.startswith((".", "_")):
                 found.setdefault(name, thing)
     return tuple(Operand(name, describe(thing)) for name, thing in list(found.items())[:SHOWN])

@@ -1,4 +1,4 @@
-"""Pictures divided by 255 that had been divided by 255 already: the form of data/unscaled that one division proves."""
+"""Images divided by 255 twice: the form of data/unscaled that a single division proves."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from whence.tape.batches import leaves_of
 from whence.tape.tape import Call, Value
 
 PATIENCE = 5.0
-WHY = "Every number is a whole number divided by 255, none is above 1: something before has scaled them."
-FIX = "Scale once: take this division out, or the one before."
+WHY = "Every value is a multiple of 1/255 and none is above 1, so an earlier line has scaled them."
+FIX = "Scale once: remove this division, or the earlier one."
 
 
 @study_rule("data/unscaled", Rank.CAUSE)
@@ -54,35 +54,47 @@ def scaled_twice(study: Study) -> Finding | None:
             severity=Severity.WARNING,
             confidence=Confidence.PROVEN,
             verdict=_verdict(float(content.max()) / BYTE),
-            what="the model is trained on them",
+            what="the model is trained on these images",
             why=WHY,
             fix=FIX,
             patch=_without(spot_at(call.site)),
-            operands=(Operand("what is divided", describe(content)),),
+            operands=(Operand("dividend", describe(content)),),
         )
     return _delivered_twice(study)
 
 
 def _delivered_twice(study: Study) -> Finding | None:
-    """A batch has it in its numbers. Where it was done may be seen when what the program ran before runs again."""
+    """The values of a batch show it; the line is found by running the preparation again."""
     for batch, data in study.now.deliveries:
         if ("data/unscaled", id(batch.info)) in study.asked:
             continue
         study.asked.add(("data/unscaled", id(batch.info)))
-        pictures = [each for _, each in leaves_of(data) if isinstance(each, torch.Tensor) and each.dim() in (3, 4)]
-        faint = [each for each in pictures if each.is_floating_point() and are_shares_of_bytes(each, times=2)]
+        images = [
+            each
+            for _, each in leaves_of(data)
+            if isinstance(each, torch.Tensor) and each.dim() in (3, 4)
+        ]
+        faint = [
+            each
+            for each in images
+            if each.is_floating_point() and are_shares_of_bytes(each, times=2)
+        ]
         try:
             found = (
-                run_in_child(lambda: divided_before(study.frames), PATIENCE, need=Need.PREPARATION) if faint else None
+                run_in_child(lambda: divided_before(study.frames), PATIENCE, need=Need.PREPARATION)
+                if faint
+                else None
             )
         except NotPossible:
             found = None
         if found is not None:
-            return _tell_made(study, found, batch.info.built)
+            return _report_division(study, found, batch.info.built)
     return None
 
 
-def _tell_made(facts: Study | Audit, found: DividedAgain, symptom: Spot | None) -> Finding | None:
+def _report_division(
+    facts: Study | Audit, found: DividedAgain, symptom: Spot | None
+) -> Finding | None:
     return tell_silent(
         facts,
         "data/unscaled",
@@ -93,7 +105,7 @@ def _tell_made(facts: Study | Audit, found: DividedAgain, symptom: Spot | None) 
         severity=Severity.WARNING,
         confidence=Confidence.PROVEN,
         verdict=_verdict(found.highest),
-        what="the model is trained on them",
+        what="the model is trained on these images",
         why=WHY,
         fix=FIX,
         patch=_without(found.spot),
@@ -101,14 +113,14 @@ def _tell_made(facts: Study | Audit, found: DividedAgain, symptom: Spot | None) 
 
 
 def scaled_twice_in_samples(audit: Audit) -> Finding | None:
-    """The same where samples are made: some of a loader's are fetched again, once, if the program divides by 255 anywhere."""
+    """The same in a dataset: a few samples are fetched again, if the program divides by 255."""
     for entry in audit.batches.trained():
-        if entry.was_divided or not entry.indices or not _has_pictures(entry):
+        if entry.was_divided or not entry.indices or not _has_images(entry):
             continue
         entry.was_divided = True
         found = _asked(entry)
         if found is not None:
-            return _tell_made(audit, found, entry.info.built)
+            return _report_division(audit, found, entry.info.built)
     return None
 
 
@@ -116,29 +128,35 @@ def _asked(entry: LoaderEntry) -> DividedAgain | None:
     if next(divisions_by_255(), None) is None:
         return None
     try:
-        return run_in_child(lambda: divided_again(entry.info, entry.indices), PATIENCE, need=Need.SAMPLES)
+        return run_in_child(
+            lambda: divided_again(entry.info, entry.indices), PATIENCE, need=Need.SAMPLES
+        )
     except NotPossible:
         return None
 
 
-def _has_pictures(entry: LoaderEntry) -> bool:
+def _has_images(entry: LoaderEntry) -> bool:
     leaves = [each.array for each in entry.summary.leaves.values() if each.array is not None]
     return any("float" in kind for each in leaves for kind in each.dtypes)
 
 
 def _verdict(highest: float) -> str:
-    return f"pictures are divided by 255 that are shares of 255 already: they reach only {highest:.2g}"
+    return (
+        f"images that are scaled already are divided by 255 again: they do not exceed {highest:.2g}"
+    )
 
 
 def _divided(call: Call) -> Value | None:
-    """What a call divides by 255, if that is a batch of pictures."""
+    """The batch of images that a call divides by 255."""
     if call.name not in DIVIDING | MULTIPLYING or len(call.operands) != 1 or len(call.args) < 2:
         return None
     if not is_share(call.name, call.args[1]):
         return None
     value = call.operands[0]
-    is_picture = len(value.shape) in (3, 4) and value.dtype.is_floating_point and not value.requires_grad
-    return value if is_picture and value not in call.changed else None
+    is_image = (
+        len(value.shape) in (3, 4) and value.dtype.is_floating_point and not value.requires_grad
+    )
+    return value if is_image and value not in call.changed else None
 
 
 def _without(spot: Spot | None) -> str | None:

@@ -1,1 +1,1 @@
-"""Tensors in the wrong place."""
+"""Tensors on the wrong device, and tensors that no module owns."""

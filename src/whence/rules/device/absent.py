@@ -1,4 +1,4 @@
-"""A device that this machine, or this build of torch, does not have."""
+"""A device that this machine, or this PyTorch build, does not have."""
 
 from __future__ import annotations
 
@@ -24,91 +24,113 @@ from whence.source.text import last_name, parent_of, text_of, tree_of
 from whence.tape.failed import FailedCall
 from whence.tape.tape import flatten
 
-ALWAYS_THERE = ("cpu", "meta")
+ALWAYS_AVAILABLE = ("cpu", "meta")
 
 
 def absent_device(failed: FailedCall) -> Finding | None:
-    """`.to("cuda")`, `device="cuda:1"`, `.cuda()` where there is none."""
-    device, given = next(_absent_ones(failed), (None, None))
+    """`.to("cuda")`, `device="cuda:1"` or `.cuda()` without such a device."""
+    device, given = next(_missing_devices(failed), (None, None))
     if device is None:
         return None
 
-    def names_it(value: object) -> bool:
-        return _named(value) == device if isinstance(value, str) else type(value) is int and value == given
+    def names_device(value: object) -> bool:
+        return (
+            _named(value) == device
+            if isinstance(value, str)
+            else type(value) is int and value == given
+        )
 
-    constants = list(_constants(names_it))
+    constants = list(_constants(names_device))
     only = constants[0] if len(constants) == 1 and not _is_read(failed) else None
-    spot = _given(failed, names_it) or only
+    spot = _given(failed, names_device) or only
     is_one_of_several = bool(_count(device))
     return tell(
         failed,
         "device/mismatch",
-        verdict=f"{device} was asked for, and "
-        + (f"there are only {_count(device)} here" if is_one_of_several else f"there is no {device.type} device here"),
+        verdict=f"{device} was requested, "
+        + (
+            f"but only {_count(device)} {device.type} device(s) exist"
+            if is_one_of_several
+            else f"but no {device.type} device is available"
+        ),
         spot=spot,
         why=_reason(device),
-        fix=f"Use a number below {_count(device)}."
+        fix=f"Use a device index below {_count(device)}."
         if is_one_of_several
-        else 'Read it with map_location="cpu", and move the model where it is to be after that.'
+        else 'Load with map_location="cpu", then move the model to its device.'
         if _is_read(failed)
-        else f'Choose by what is there, device = "{device.type}" if {_question(device)} else "cpu", and move with .to(device) '
-        f"everywhere. To train on {device.type}, run where it is: torch's build, its driver and what is visible must all have it.",
+        else f'Choose an available device, device = "{device.type}" if '
+        f'{_check_text(device)} else "cpu", and move everything with .to(device). '
+        f"To train on {device.type}, check the PyTorch build, the driver and the visible devices.",
         patch=None if is_one_of_several or _is_read(failed) else _patch(spot, device, constants),
-        severity=Severity.INFO if _goes_on_without(failed) else Severity.ERROR,
+        severity=Severity.INFO if _has_fallback(failed) else Severity.ERROR,
     )
 
 
-def _absent_ones(failed: FailedCall) -> Iterator[tuple[torch.device, Any]]:
-    """What the call was given that names an absent device; else the device whose module of torch's refused."""
+def _missing_devices(failed: FailedCall) -> Iterator[tuple[torch.device, Any]]:
+    """The missing devices that the call's arguments name, or else the torch module that raised."""
     for thing in flatten((failed.args, failed.kwargs)):
-        device = thing if isinstance(thing, torch.device) else _named(thing) if isinstance(thing, str) else None
-        if device is not None and not _is_there(device):
+        device = (
+            thing
+            if isinstance(thing, torch.device)
+            else _named(thing)
+            if isinstance(thing, str)
+            else None
+        )
+        if device is not None and not _is_available(device):
             yield device, thing
     for frame in frames_in(failed.exception.__traceback__):
         module = frame.f_globals.get("__name__", "")
         words = map(variables(frame).get, frame.f_code.co_varnames[: frame.f_code.co_argcount])
         for word in words if module.startswith("torch.") else ():
             device = _named(word) if isinstance(word, str) else None
-            if device is not None and not _is_there(device):
+            if device is not None and not _is_available(device):
                 yield device, word
         device = _named(module.removeprefix("torch."))
-        if device is not None and not _is_there(device):
+        if device is not None and not _is_available(device):
             yield device, None
     number = failed.argument(1, "device") if failed.name == "to" else None
-    if type(number) is int and not _is_there(torch.device("cuda", number)):
+    if type(number) is int and not _is_available(torch.device("cuda", number)):
         yield torch.device("cuda", number), number
 
 
 def _is_read(failed: FailedCall) -> bool:
-    """Whether it is a file that names the device: what was saved on one is put there again."""
+    """Whether a file names the device: torch.load restores tensors to the device they were on."""
     frames = frames_in(failed.exception.__traceback__)
     return any(each.f_globals.get("__name__") == serialization.__name__ for each in frames)
 
 
-def _goes_on_without(failed: FailedCall) -> bool:
-    """Whether the program only tries: a handler names a device that is there, or what failed is all that its `try` was to do."""
+def _has_fallback(failed: FailedCall) -> bool:
+    """Whether the program only probes: a handler names another device, or the `try` ends here."""
     if failed.fate is Fate.UNCAUGHT:
         return False
-    return any(map(_has_another_ready, failed.frames)) or any(map(_was_to_do_no_more, failed.frames[:1]))
+    return any(map(_handler_names_device, failed.frames)) or any(
+        map(_is_last_in_try, failed.frames[:1])
+    )
 
 
-def _has_another_ready(frame: FrameType) -> bool:
-    """Whether a handler around what is running names a device that is there."""
-    for attempt, _ in _attempts_around(frame):
-        words = (each.value for one in attempt.handlers for each in ast.walk(one) if isinstance(each, ast.Constant))
+def _handler_names_device(frame: FrameType) -> bool:
+    """Whether a handler around the running line names an available device."""
+    for attempt, _ in _enclosing_tries(frame):
+        words = (
+            each.value
+            for one in attempt.handlers
+            for each in ast.walk(one)
+            if isinstance(each, ast.Constant)
+        )
         devices = (_named(each) for each in words if isinstance(each, str))
-        if any(each is not None and _is_there(each) for each in devices):
+        if any(each is not None and _is_available(each) for each in devices):
             return True
     return False
 
 
-def _was_to_do_no_more(frame: FrameType) -> bool:
-    attempt, running = next(_attempts_around(frame), (None, None))
+def _is_last_in_try(frame: FrameType) -> bool:
+    attempt, running = next(_enclosing_tries(frame), (None, None))
     return attempt is not None and attempt.body[-1] is running
 
 
-def _attempts_around(frame: FrameType) -> Iterator[tuple[ast.Try, ast.AST]]:
-    """Each `try` around what is running, and the statement of its body that is."""
+def _enclosing_tries(frame: FrameType) -> Iterator[tuple[ast.Try, ast.AST]]:
+    """Each `try` around the running line, and the statement of its body that runs."""
     child: ast.AST | None = Site.of(frame).node()
     while child is not None and (walker := parent_of(child)) is not None:
         if isinstance(walker, ast.Try) and child in walker.body:
@@ -128,10 +150,10 @@ def _module(device: torch.device) -> ModuleType | None:
     return found if hasattr(found, "is_available") else None
 
 
-def _is_there(device: torch.device) -> bool:
-    """Of devices that nothing is known about, nothing is said."""
+def _is_available(device: torch.device) -> bool:
+    """Whether a device is available; devices of unknown kinds are assumed to be."""
     module = _module(device)
-    if device.type in ALWAYS_THERE or module is None:
+    if device.type in ALWAYS_AVAILABLE or module is None:
         return True
     return bool(module.is_available()) and (device.index or 0) < max(_count(device), 1)
 
@@ -143,63 +165,79 @@ def _count(device: torch.device) -> int:
     return int(module.device_count()) if hasattr(module, "device_count") else 1
 
 
-def _question(device: torch.device) -> str:
+def _check_text(device: torch.device) -> str:
     return f"torch.{device.type}.is_available()"
 
 
 def _reason(device: torch.device) -> str:
     if _count(device):
-        return f"{_count(device)} {device.type} devices are visible, and they are counted from 0."
+        return f"{_count(device)} {device.type} device(s) are visible; indices start at 0."
     if device.type == "cuda" and torch.version.cuda is None and torch.version.hip is None:
-        return f"This torch ({torch.__version__}) was built without CUDA: it can use no GPU, whatever the machine has."
+        return f"This PyTorch build ({torch.__version__}) has no CUDA support and cannot use a GPU."
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
     if device.type == "cuda" and hidden is not None:
-        return f"torch sees none: CUDA_VISIBLE_DEVICES is {hidden!r}."
-    return f"{_question(device)} is False: there is no such device, or no driver for it."
+        return f"PyTorch sees no GPU: CUDA_VISIBLE_DEVICES is {hidden!r}."
+    return f"{_check_text(device)} is False: the device or its driver is missing."
 
 
-def _given(failed: FailedCall, names_it: Wanted) -> Spot | None:
-    """Where the name of the device stands that the call was given."""
+def _given(failed: FailedCall, names_device: Wanted) -> Spot | None:
+    """Where the device name that the call received is written."""
     node = failed.site.node() if failed.site is not None else None
     if not isinstance(node, ast.Call):
         return None
     for given in (*node.args, *(each.value for each in node.keywords)):
-        if (spot := written(failed.call.stack, given, names_it)) is not None:
+        if (spot := written(failed.call.stack, given, names_device)) is not None:
             return spot
     return None
 
 
-def _constants(names_it: Wanted) -> Iterator[Spot]:
-    """All places where the program chooses the device by its name, without asking whether it is there."""
+def _constants(names_device: Wanted) -> Iterator[Spot]:
+    """All places where the program names the device without checking that it is available."""
     for filename in program_files():
         for node in ast.walk(tree_of(filename) or ast.Module([], [])):
-            if isinstance(node, ast.Constant) and names_it(node.value) and not _is_question(parent_of(node)):
+            if (
+                isinstance(node, ast.Constant)
+                and names_device(node.value)
+                and not _is_question(parent_of(node))
+            ):
                 yield Spot.of_node(filename, node)
 
 
 def _is_question(parent: Any) -> bool:
     return isinstance(parent, ast.Compare | ast.IfExp | ast.List | ast.Tuple | ast.Set) or (
-        isinstance(parent, ast.Call) and last_name(parent.func) in ("startswith", "endswith", "autocast", "GradScaler")
+        isinstance(parent, ast.Call)
+        and last_name(parent.func) in ("startswith", "endswith", "autocast", "GradScaler")
     )
 
 
 def _patch(spot: Spot | None, device: torch.device, constants: list[Spot]) -> str | None:
-    """Where this is the only line of the program that decides."""
+    """Make the device conditional, if this is the only line of the program that chooses it."""
     node = spot.node() if spot is not None else None
-    if spot is None or not isinstance(node, ast.Constant) or constants != [spot] or _is_moved_by_method(device):
+    if (
+        spot is None
+        or not isinstance(node, ast.Constant)
+        or constants != [spot]
+        or _is_moved_by_method(device)
+    ):
         return None
     torch_here = name_in(spot.filename, "torch", device.type)
     if torch_here is None:
         return None
     return diff_of(
-        replace_node(spot.filename, node, f'{text_of(spot.filename, node)} if {torch_here}.is_available() else "cpu"')
+        replace_node(
+            spot.filename,
+            node,
+            f'{text_of(spot.filename, node)} if {torch_here}.is_available() else "cpu"',
+        )
     )
 
 
 def _is_moved_by_method(device: torch.device) -> bool:
-    """Whether `.cuda()` is called anywhere, which asks nobody."""
+    """Whether `.cuda()` is called anywhere, which ignores the chosen device."""
     return any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == device.type
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == device.type
         for filename in program_files()
         for node in ast.walk(tree_of(filename) or ast.Module([], []))
     )

@@ -1,4 +1,4 @@
-"""A tensor that was to be trained and is the result of a computation: an optimizer refuses it."""
+"""A tensor that an optimizer rejects because it is the result of a computation."""
 
 from __future__ import annotations
 
@@ -28,41 +28,60 @@ LONGEST_WALK = 64
 def refused_by_optimizer(failed: FailedCall) -> Finding | None:
     names = refusing(failed, Optimizer, "add_param_group")
     group = names.get("param_group") if names is not None else None
-    tensor = next((each for each in _weights(group) if not (each.is_leaf or each.retains_grad)), None)
+    tensor = next(
+        (each for each in _weights(group) if not (each.is_leaf or each.retains_grad)), None
+    )
     if tensor is None or (names is not None and names["self"].defaults.get("differentiable")):
         return None
-    made = _departure(failed.value(tensor))
-    spot = Spot.of_site(made.site) if made is not None and made.site is not None else _where_kept(tensor, failed)
+    made = _operation_on_leaf(failed.value(tensor))
+    spot = (
+        Spot.of_site(made.site)
+        if made is not None and made.site is not None
+        else _where_kept(tensor, failed)
+    )
     leaf = _leaf_of(tensor)
     owner = failed.modules.name_of(leaf) if leaf is not None else ""
     name = _name_of(tensor, failed)
-    how = made.name.strip("_") if made is not None else "an operation"
-    source = owner or f"a {'parameter' if isinstance(leaf, nn.Parameter) else 'tensor'} {_shape(leaf)}that nobody has"
+    how = f"`{made.name.strip('_')}`" if made is not None else "an operation"
+    source = (
+        owner
+        or f"a {'parameter' if isinstance(leaf, nn.Parameter) else 'tensor'} {_shape(leaf)}"
+        "that no module owns"
+    )
     return tell(
         failed,
         "device/parameter-copy",
-        verdict=f"{name or 'a tensor'} cannot be trained: it is computed from {source}",
+        verdict=f"{name or 'the tensor'} is not a leaf tensor: it is computed from {source}",
         spot=spot,
-        why=f"What {how} gives is a result, not a leaf: it would be computed once and never again, and its gradient goes to what it was "
-        "computed from.",
-        fix=f"Give the optimizer {owner} itself, and compute from it in forward."
+        why=f"The result of {how} is not a leaf tensor: it is computed once, and its gradient "
+        "flows to the tensors it was computed from.",
+        fix=f"Pass {owner} itself to the optimizer, and compute from it in forward."
         if owner
-        else "Compute first, then wrap: nn.Parameter(torch.randn(...) * 0.1), or (...).requires_grad_() at the end.",
-        patch=wrapped_last(spot) if not owner else None,
+        else "Compute first, then wrap: nn.Parameter(torch.randn(...) * 0.1), or "
+        "(...).requires_grad_() last.",
+        patch=wrap_last_patch(spot) if not owner else None,
         operands=(Operand(name or "given", describe(tensor)),),
     )
 
 
 def _weights(group: Any) -> list[torch.Tensor]:
     given = group.get("params") if isinstance(group, dict) else None
-    return [each for each in given if isinstance(each, torch.Tensor)] if isinstance(given, list) else []
+    return (
+        [each for each in given if isinstance(each, torch.Tensor)]
+        if isinstance(given, list)
+        else []
+    )
 
 
-def _departure(value: Value) -> Call | None:
-    """The call that made a result of what was a leaf."""
+def _operation_on_leaf(value: Value) -> Call | None:
+    """The call that computed a result from a leaf."""
     for _ in range(LONGEST_WALK):
         call = value.call
-        before = next((each for each in call.operands if each.requires_grad), None) if call is not None else None
+        before = (
+            next((each for each in call.operands if each.requires_grad), None)
+            if call is not None
+            else None
+        )
         if call is None or before is None:
             return None
         tensor = before.tensor
@@ -73,7 +92,7 @@ def _departure(value: Value) -> Call | None:
 
 
 def _leaf_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """A leaf that a result was computed from."""
+    """A leaf that the result was computed from."""
     pending: list[Any] = [tensor.grad_fn]
     for _ in range(LONGEST_WALK):
         node = pending.pop() if pending else None
@@ -98,7 +117,7 @@ def _name_of(tensor: torch.Tensor, failed: FailedCall) -> str:
 
 
 def _where_kept(tensor: torch.Tensor, failed: FailedCall) -> Spot | None:
-    """Where no call was seen: what a class or a function assigns to the name that it has."""
+    """Where the tensor's name is assigned, if no call was recorded."""
     held = failed.modules.holder_of(tensor)
     if held is not None:
         return where_built(*held, failed)
@@ -111,8 +130,8 @@ def _where_kept(tensor: torch.Tensor, failed: FailedCall) -> Spot | None:
     return None
 
 
-def wrapped_last(spot: Spot | None) -> str | None:
-    """`nn.Parameter(a) * b` to `nn.Parameter(a * b)`; `randn(3, requires_grad=True) * b` to `(randn(3) * b).requires_grad_()`."""
+def wrap_last_patch(spot: Spot | None) -> str | None:
+    """Change `nn.Parameter(a) * b` to `nn.Parameter(a * b)`, and likewise for requires_grad."""
     node = spot.node() if spot is not None else None
     made = _made_in(node) if node is not None else None
     if spot is None or node is None or made is None:
@@ -124,13 +143,14 @@ def wrapped_last(spot: Spot | None) -> str | None:
         after = f"{text_of(filename, made.func)}({whole.replace(before, argument, 1)})"
     else:
         given = [*made.args, *(each for each in made.keywords if each.arg != "requires_grad")]
-        plain = f"{text_of(filename, made.func)}({', '.join(text_of(filename, each) for each in given)})"
+        arguments = ", ".join(text_of(filename, each) for each in given)
+        plain = f"{text_of(filename, made.func)}({arguments})"
         after = f"({whole.replace(before, plain, 1)}).requires_grad_()"
     return diff_of(replace_node(filename, node, after))
 
 
 def _made_in(node: ast.AST) -> ast.Call | None:
-    """The call that makes the leaf which an expression goes on to compute with."""
+    """The call that creates the leaf which an expression computes with."""
     parts: tuple[ast.AST, ...] = ()
     if isinstance(node, ast.BinOp):
         parts = node.left, node.right
@@ -141,6 +161,9 @@ def _made_in(node: ast.AST) -> ast.Call | None:
             continue
         if last_name(part.func) == "Parameter" and len(part.args) == 1 and not part.keywords:
             return part
-        if any(each.arg == "requires_grad" and ast.unparse(each.value) == "True" for each in part.keywords):
+        if any(
+            each.arg == "requires_grad" and ast.unparse(each.value) == "True"
+            for each in part.keywords
+        ):
             return part
     return None

@@ -1,1 +1,1 @@
-"""Types that do not fit, or were lost on the way."""
+"""Dtype errors and silent dtype mistakes."""

@@ -1,4 +1,4 @@
-"""Class labels that were resized as pictures are: between class 1 and class 3 comes class 2."""
+"""Class labels resized like images: interpolation between class 1 and class 3 gives class 2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from whence.tape.tape import BLENDS, CASTS, Call, Value
 def blended_labels(study: Study) -> Finding | None:
     for _, call in study.loss_calls():
         target = call.operands[1] if call.name in CLASS_LOSSES and len(call.operands) > 1 else None
-        if target is None or target.dtype.is_floating_point or ("blended", call.stack) in study.asked:
+        if (
+            target is None
+            or target.dtype.is_floating_point
+            or ("blended", call.stack) in study.asked
+        ):
             continue
         study.asked.add(("blended", call.stack))
         for cast in ancestors(target):
@@ -33,10 +37,11 @@ def blended_labels(study: Study) -> Finding | None:
                 symptom=Spot.of_site(call.site),
                 call=blend,
                 step=study.step,
-                verdict=f"{blend.name} blended class labels with their neighbours: {between:.4g} lies between classes, and became {int(between)}",
-                what=f"{call.name} takes classes that are nowhere near",
-                why="Class numbers have no order: half of class 1 and half of class 3 is not class 2. The edges of every region get "
-                "classes that are not there.",
+                verdict=f"{blend.name} interpolated class labels: {between:.4g} is no class and "
+                f"was truncated to {int(between)}",
+                what=f"{call.name} receives classes that the labels do not contain",
+                why="Class ids have no order: half of class 1 and half of class 3 is not class 2. "
+                "Interpolation creates wrong classes at the edges of every region.",
                 fix='Resize labels with mode="nearest".',
                 chain=(Spot.of_site(cast.site).hop(f"{cast.name} drops the fractions"),)
                 if cast.site is not None
@@ -47,19 +52,23 @@ def blended_labels(study: Study) -> Finding | None:
 
 
 def _blended_before(cast: Call, study: Study) -> Call | None:
-    """The call that made fractions of whole numbers, if what is cast are its numbers."""
+    """The call that interpolated integer labels, if the cast receives its values."""
     value: Value = cast.operands[0]
     while value.call is not None and value.call.name in SAME_NUMBERS and value.call.operands:
         value = value.call.operands[0]
     call = value.call
-    return call if call is not None and call.name in BLENDS and call.stack in study.tape.blends else None
+    return (
+        call
+        if call is not None and call.name in BLENDS and call.stack in study.tape.blends
+        else None
+    )
 
 
 def _nearest(site: Site) -> str | None:
     node = site.node()
     words = {each.arg: each.value for each in node.keywords} if isinstance(node, ast.Call) else {}
     mode = words.get("mode")
-    # What has corners to align raises without them.
+    # mode="nearest" raises if align_corners is passed.
     if not isinstance(mode, ast.Constant) or "align_corners" in words:
         return None
     return diff_of(replace_node(site.filename, mode, '"nearest"'))

@@ -1,13 +1,14 @@
-"""A parameter that must be trained has an integer type.
+"""A trainable parameter has an integer dtype.
 
 What happened
-    A tensor of integers was asked to require gradients: requires_grad=True, nn.Parameter(...), requires_grad_().
+    An integer tensor was asked to require gradients: requires_grad=True, nn.Parameter(...),
+    requires_grad_().
 Why it matters
-    Gradients are real numbers; an integer cannot be moved by a small step.
+    Gradients are real numbers; a small update cannot change an integer.
 How it is detected
-    The type of the tensor in the call that raised; where it was made is the origin.
+    The dtype of the tensor in the call that raised; the origin is where it was created.
 How to fix it
-    Make it a float where it is made.
+    Create it as a float tensor.
 When it stays silent
     Integer buffers, and nn.Parameter(..., requires_grad=False).
 Cost
@@ -23,7 +24,7 @@ import torch
 from torch import nn
 
 from whence.finding import Finding, Operand
-from whence.rules.dtype.operands import birth, cast_patch
+from whence.rules.dtype.operands import cast_patch, dtype_trail
 from whence.rules.rule import rule
 from whence.rules.telling import describe, dtype_name, tell
 from whence.source.edits import diff_of, give_by_name
@@ -38,29 +39,47 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
     tensor = _integers_to_train(failed)
     if tensor is None:
         return None
-    created = failed.kwargs.get("requires_grad") is True and failed.name not in ("requires_grad_", "Parameter")
-    trail = None if created else birth(failed, tensor)
+    created = failed.kwargs.get("requires_grad") is True and failed.name not in (
+        "requires_grad_",
+        "Parameter",
+    )
+    trail = None if created else dtype_trail(failed, tensor)
     spot = (
-        Spot.of_site(failed.site) if created and failed.site is not None else trail.spot if trail is not None else None
+        Spot.of_site(failed.site)
+        if created and failed.site is not None
+        else trail.spot
+        if trail is not None
+        else None
     )
     return tell(
         failed,
         "dtype/integer-parameter",
-        verdict=f"a parameter to be trained is {dtype_name(tensor.dtype)}",
+        verdict=f"a trainable tensor needs a floating dtype, got {dtype_name(tensor.dtype)}",
         trail=trail,
         spot=spot if created else None,
-        why=f"Only floating point tensors can have gradients; this one holds {dtype_name(tensor.dtype)}.",
-        fix="Make it float32 where it is made.",
-        patch=_creation_patch(spot) if created else cast_patch(trail, torch.float32) if trail is not None else None,
+        why="Only floating-point and complex tensors can have gradients.",
+        fix="Create the tensor as float32.",
+        patch=_creation_patch(spot)
+        if created
+        else cast_patch(trail, torch.float32)
+        if trail is not None
+        else None,
         operands=(Operand("tensor", describe(tensor)),),
-        counterfactual="the same call as float32 runs" if _cured(failed) else None,
+        counterfactual="the same call with float32 runs" if _runs_as_float(failed) else None,
     )
 
 
 def _integers_to_train(failed: FailedCall) -> torch.Tensor | None:
-    """The integer tensor that the failed call would have made or marked as trainable."""
-    asks = failed.kwargs.get("requires_grad") is True or failed.name in ("requires_grad_", "requires_grad.__set__")
-    if failed.func is make_subclass or failed.name in ("_make_subclass", "Parameter") or failed.func is nn.Parameter:
+    """The integer tensor that the failed call would have created or marked as trainable."""
+    asks = failed.kwargs.get("requires_grad") is True or failed.name in (
+        "requires_grad_",
+        "requires_grad.__set__",
+    )
+    if (
+        failed.func is make_subclass
+        or failed.name in ("_make_subclass", "Parameter")
+        or failed.func is nn.Parameter
+    ):
         asks = True
     if not asks:
         return None
@@ -80,7 +99,7 @@ def _made_without_gradient(failed: FailedCall) -> torch.Tensor | None:
     return outcome.result if isinstance(outcome.result, torch.Tensor) else None
 
 
-def _cured(failed: FailedCall) -> bool:
+def _runs_as_float(failed: FailedCall) -> bool:
     if "requires_grad" not in failed.kwargs:
         return True
     as_float: dict[str, Any] = {**failed.kwargs, "dtype": torch.float32}
@@ -88,7 +107,7 @@ def _cured(failed: FailedCall) -> bool:
 
 
 def _creation_patch(spot: Spot | None) -> str | None:
-    """`dtype=torch.float32` in the creating call; a cast behind it would lose the leaf."""
+    """Add `dtype=torch.float32` to the creating call; a later cast would not return a leaf."""
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None

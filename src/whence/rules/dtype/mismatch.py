@@ -1,17 +1,19 @@
-"""Any other type error.
+"""Any other dtype error.
 
 What happened
-    A call was refused because of the types of its operands: a float index, an integer tensor changed in place by a float,
-    two matrices of different types. Or a checker (beartype, typeguard) found that an argument or a result does not have the type
-    that its annotation (jaxtyping's) says.
+    A call raised because of the dtypes of its operands: a float index, an integer tensor changed in
+    place by a float, two matrices of different dtypes. Or a checker (beartype, typeguard) found
+    that an argument or a result violates its dtype annotation (jaxtyping).
 Why it matters
-    The message speaks of scalar types; what helps is which operand, and where its type was made.
+    PyTorch's message names scalar types; the finding shows which operand, and where its dtype
+    comes from.
 How it is detected
-    The call is run again on copies with one operand cast at a time. If one cast is enough, that operand's type is the fault.
+    The call is run again on copies with one operand cast at a time. If one cast is enough, that
+    operand's dtype is the cause.
 How to fix it
-    Give that operand the right type where it is made.
+    Create that operand with the right dtype.
 When it stays silent
-    If no single cast helps: then the fault is not the type alone.
+    If no single cast helps: then the dtype is not the only cause.
 Cost
     None until a call raises.
 """
@@ -21,7 +23,7 @@ from __future__ import annotations
 import torch
 
 from whence.finding import Finding, Operand
-from whence.rules.dtype.operands import birth, cast_patch
+from whence.rules.dtype.operands import cast_patch, dtype_trail
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.annotation import broken_dtype
 from whence.rules.telling import describe, dtype_name, tell
@@ -33,32 +35,35 @@ CANDIDATES = (torch.int64, torch.float32, torch.float64, torch.bool)
 
 @rule("dtype/mismatch", Rank.GENERAL)
 def mismatch(failed: FailedCall) -> Finding | None:
-    if (told := broken_dtype(failed)) is not None:
-        return told
-    found = curing_cast(failed)
+    if (annotated := broken_dtype(failed)) is not None:
+        return annotated
+    found = single_cast(failed)
     if found is None:
         return None
     tensor, wanted = found
-    trail = birth(failed, tensor)
+    trail = dtype_trail(failed, tensor)
     return tell(
         failed,
         "dtype/mismatch",
-        verdict=f"{failed.name} got {dtype_name(tensor.dtype)} where {dtype_name(wanted)} is needed",
+        verdict=f"{failed.name} needs {dtype_name(wanted)}, got {dtype_name(tensor.dtype)}",
         trail=trail,
-        why=f"{failed.name} does not take {_types(failed)} together.",
-        fix=f"Make it {dtype_name(wanted)} where it is made.",
+        why=f"{failed.name} raised on operands of {_types(failed)}; PyTorch does not convert here.",
+        fix=f"Create the {dtype_name(tensor.dtype)} operand as {dtype_name(wanted)} at the origin.",
         patch=cast_patch(trail, wanted),
-        operands=tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())),
+        operands=tuple(
+            Operand(f"operand {number}", describe(each))
+            for number, each in enumerate(failed.tensors())
+        ),
         counterfactual=f"the same call with that operand as {dtype_name(wanted)} runs",
     )
 
 
-def curing_cast(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
-    """The operand, and the type, with which the call goes through although nothing else is changed."""
+def single_cast(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
+    """The operand and the dtype with which the call runs although nothing else is changed."""
     if not callable(failed.func) or isinstance(failed.func, torch.nn.Module):
         return None
     if try_values(failed.func, failed.args, failed.kwargs, torch.Tensor.contiguous).ran:
-        # A cast makes a copy, and a copy is all that is wanted.
+        # A cast makes a copy, and a contiguous copy alone is enough here.
         return None
     tensors = list(failed.tensors())
     others = tuple(dict.fromkeys((*(each.dtype for each in tensors), *CANDIDATES)))
@@ -70,10 +75,10 @@ def curing_cast(failed: FailedCall) -> tuple[torch.Tensor, torch.dtype] | None:
 
 
 def _runs_with(failed: FailedCall, tensor: torch.Tensor, wanted: torch.dtype) -> bool:
-    def mend(each: torch.Tensor) -> torch.Tensor:
+    def cast(each: torch.Tensor) -> torch.Tensor:
         return each.to(wanted) if each is tensor else each
 
-    return try_values(failed.func, failed.args, failed.kwargs, mend).ran
+    return try_values(failed.func, failed.args, failed.kwargs, cast).ran
 
 
 def _types(failed: FailedCall) -> str:

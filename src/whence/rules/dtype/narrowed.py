@@ -1,4 +1,4 @@
-"""Whole numbers that went through a real type which does not have them all."""
+"""Integers that passed through a float dtype that cannot represent all of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MOST = 0.05
 
 
 @audit_rule("dtype/narrowed", Rank.CAUSE)
-def coarse_numbers(audit: Audit) -> Finding | None:
-    """A cast changed values: ids went through a real type in which their neighbours are the same number."""
+def inexact_integers(audit: Audit) -> Finding | None:
+    """A cast changed values: ids passed through a float dtype that merges neighbouring ids."""
     for site, cut in audit.tape.cuts.items():
         call = cut.call
         if call is None or cut.lost or cut.coarse < MOST * cut.seen or not call.operands:
@@ -35,10 +35,12 @@ def coarse_numbers(audit: Audit) -> Finding | None:
             phase=trail.phase,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict=f"whole numbers up to {int(cut.largest)} went through {kind}, which has every whole number only up to {limit}",
-            what=f"{cut.coarse} of {cut.seen} numbers that {call.name} makes whole again are beyond that",
-            why=f"Beyond {limit} a {kind} skips whole numbers: ids that differ by one become the same id.",
-            fix=f"Keep ids in an integer type from the start, apart from columns that need {kind}.",
+            verdict=f"integers up to {int(cut.largest)} passed through {kind}, "
+            f"which is exact only up to {limit}",
+            what=f"{cut.coarse} of {cut.seen} values that {call.name} converts back are larger",
+            why=f"Above {limit}, {kind} cannot represent every integer, so ids that differ by one "
+            "can become equal.",
+            fix=f"Keep ids in an integer dtype from the start, separate from {kind} columns.",
             chain=trail.hops,
         )
     return None

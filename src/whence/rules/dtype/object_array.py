@@ -1,12 +1,13 @@
-"""An object, string or ragged array was to become a tensor.
+"""An object, string or ragged array cannot become a tensor.
 
 What happened
-    torch.tensor, as_tensor or from_numpy was given something that is not a block of numbers: a column with a string in
-    it, a list of lists of different length.
+    torch.tensor, as_tensor or from_numpy received data that is not a rectangular block of numbers:
+    a column that contains a string, a list of lists of different lengths.
 Why it matters
-    The message lists types that torch knows; what helps is the row that is not a number.
+    PyTorch's message lists the dtypes it supports; the finding names the element or row.
 How it is detected
-    What was given is looked through for the first element that is no number, or the first row of another length.
+    The data are searched for the first element that is not a number, or the first row of another
+    length.
 How to fix it
     Clean or encode that column; pad ragged rows, or keep them as a list.
 When it stays silent
@@ -29,7 +30,16 @@ from whence.rules.telling import describe, tell
 from whence.tape.failed import FailedCall
 
 MAKERS = frozenset(
-    {"tensor", "as_tensor", "from_numpy", "asarray", "Tensor", "FloatTensor", "LongTensor", "_legacy_new"}
+    {
+        "tensor",
+        "as_tensor",
+        "from_numpy",
+        "asarray",
+        "Tensor",
+        "FloatTensor",
+        "LongTensor",
+        "_legacy_new",
+    }
 )
 
 
@@ -41,36 +51,39 @@ def object_array(failed: FailedCall) -> Finding | None:
         return None
     node = failed.site.node() if failed.site is not None else None
     found = (
-        SourceTrace(IsObject(), failed.frames).follow(node, ground_of(failed.call.stack, failed.frames))
+        SourceTrace(IsObject(), failed.frames).follow(
+            node, ground_of(failed.call.stack, failed.frames)
+        )
         if node
         else None
     )
     return tell(
         failed,
         "dtype/object-array",
-        verdict=f"{failed.name} was given {trouble}",
+        verdict=f"{failed.name} got {trouble}",
         spot=found.spot if found is not None else None,
         chain=found.hops if found is not None else (),
-        why="A tensor is one block of numbers of one type; this is not.",
-        fix="Clean or encode the element, or pad the rows, where the data are made; a cast cannot mend it.",
+        why="A tensor is a rectangular block of numbers with one dtype.",
+        fix="Clean or encode the element, or pad the rows, where the data are created; a cast does "
+        "not help.",
         operands=(Operand("given", describe(given)),),
     )
 
 
 def _trouble(given: Any) -> str | None:
-    """What keeps it from being a block of numbers, with its place."""
+    """What prevents the data from becoming a tensor, with its position."""
     if is_array(given):
         if given.dtype.kind not in "OSU":
             return None
         flat = given.reshape(-1)
         for number, element in enumerate(flat[:1_000_000]):
-            if (not isinstance(element, int | float) and type(element).__module__ != "numpy") or isinstance(
-                element, str
-            ):
+            if (
+                not isinstance(element, int | float) and type(element).__module__ != "numpy"
+            ) or isinstance(element, str):
                 row = number // (given.shape[-1] if given.ndim > 1 else 1)
                 column = f", column {number % given.shape[-1]}" if given.ndim > 1 else ""
                 return f"an array of {given.dtype} with {element!r} in row {row}{column}"
-        return f"an array of type {given.dtype}"
+        return f"an array of dtype {given.dtype}"
     if isinstance(given, list | tuple):
         return _trouble_in_list(given)
     return None
@@ -80,7 +93,7 @@ def _trouble_in_list(given: list[Any] | tuple[Any, ...]) -> str | None:
     lengths = [len(row) if isinstance(row, list | tuple) else None for row in given]
     for number, (row, length) in enumerate(zip(given, lengths, strict=True)):
         if length != lengths[0]:
-            return f"rows of different length: row 0 has {lengths[0]}, row {number} has {length}"
+            return f"rows of different lengths: row 0 has {lengths[0]}, row {number} has {length}"
         if isinstance(row, str | type(None)):
             return f"a list with {row!r} at position {number}"
         if isinstance(row, list | tuple) and (inside := _trouble_in_list(row)) is not None:

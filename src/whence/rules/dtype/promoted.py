@@ -1,19 +1,22 @@
-"""An operand silently widened or changed the type of a result.
+"""Type promotion silently widened or changed the dtype of a result.
 
 What happened
-    Two tensors of different number types met in arithmetic, and torch converted one of them: integers became floats, or
-    float32 became float64.
+    Two tensors of different dtypes met in arithmetic, and PyTorch converted one: integers became
+    floats, or float32 became float64.
 Why it matters
-    It works. It costs time and memory where the result became wider, and it hides the place where a type was lost.
+    It works, but a wider result costs time and memory, and the place where a dtype changed is
+    hidden.
 How it is detected
-    The types of operands and result of each call that the program itself makes while calls are recorded.
+    The dtypes of operands and result of each call that the program itself makes while calls are
+    recorded.
 How to fix it
-    Nothing has to be done; a cast with .to(...) says what is meant.
+    No change is required; an explicit .to(...) documents the intent.
 When it stays silent
-    Numbers, masks (bool), tensors without axes, calls made inside libraries or under autocast, which mixes types on purpose; whole numbers
-    of torch's own type, int64, which positions and labels have; and it is never more than a note.
+    Python numbers, bool masks, 0-dimensional tensors, calls inside libraries or under autocast,
+    which mixes dtypes on purpose, and int64, the default dtype of positions and labels. The finding
+    is always of severity info.
 Cost
-    One comparison a recorded call.
+    One comparison per recorded call.
 """
 
 from __future__ import annotations
@@ -51,13 +54,17 @@ def promoted(call: Call) -> Finding | None:
     changed = one if one.dtype != result.dtype else other
     if changed.dtype is torch.int64 and result.dtype.is_floating_point:
         return None
-    verdict = f"{dtype_name(one.dtype)} and {dtype_name(other.dtype)} met in {call.name}: the result is {dtype_name(result.dtype)}"
+    verdict = (
+        f"{call.name} of {dtype_name(one.dtype)} and {dtype_name(other.dtype)} returns "
+        f"{dtype_name(result.dtype)}"
+    )
     return tell_call(
         call,
         "dtype/promoted",
         severity=Severity.INFO,
         verdict=verdict,
-        why=f"torch converts the narrower type by itself; here {dtype_name(changed.dtype)} became {dtype_name(result.dtype)}.",
-        fix=f"Nothing has to be done; .to(torch.{dtype_name(result.dtype)}) where it is made would say what is meant.",
+        why=f"Type promotion converted {dtype_name(changed.dtype)} to {dtype_name(result.dtype)}.",
+        fix=f"Add .to(torch.{dtype_name(result.dtype)}) at the origin to make the intent explicit; "
+        "no change is required.",
         what=verdict,
     )

@@ -1,20 +1,23 @@
-"""A real-valued target was cut to integers.
+"""A real-valued target was truncated to integers.
 
 What happened
-    Targets of a regression were cast to an integer type: 0.7 became 0.
+    Targets of a regression were cast to an integer dtype: 0.7 became 0.
 Why it matters
-    What lies behind the point is lost; the model learns a staircase, and the loss has a floor that nobody sees.
+    The fractional part is lost; the model learns a step function, and the loss cannot fall below an
+    unseen floor.
 How it is detected
-    A loss that takes its target as a number was given integers, or real numbers without fractions. That is followed back to where they
-    became whole: a cast that was seen to drop fractions; or a line in a dataset, a collate function or before training (`torch.tensor(...,
-    dtype=torch.long)`, `.astype(int)`, `int(...)`, a number written into an integer array) that drops them when it runs again, in a child process.
-    Class labels that were seen to be blended by interpolate, and cut to whole numbers afterwards.
+    A regression loss received integers, or floats without fractions. They are traced to where they
+    became integers: a cast that was seen to drop fractions, or a line in a dataset, a collate
+    function or before training (`torch.tensor(..., dtype=torch.long)`, `.astype(int)`, `int(...)`,
+    a value written into an integer array) that drops them when it runs again in a child process.
+    Class labels that interpolate was seen to blend and a cast then truncated are found too.
 How to fix it
     Keep the targets float. Resize labels with mode="nearest".
 When it stays silent
-    Classes, counts and other targets that were whole numbers before the cast; numbers so large that a fraction is nothing beside them.
+    Classes, counts and other targets that were integers before the cast; values so large that a
+    fraction is negligible.
 Cost
-    Where a target is an integer, a walk over the tape in a few recorded steps, and a child process.
+    If a target is an integer, a walk over the tape in a few recorded steps, and a child process.
 """
 
 from __future__ import annotations
@@ -51,11 +54,17 @@ def truncated_target(study: Study) -> Finding | None:
             continue
         target = next((each for each in call.operands[:2] if not each.requires_grad), None)
         prediction = next((each for each in call.operands[:2] if each.requires_grad), None)
-        if target is None or prediction is None or ("dtype/truncated-target", call.stack) in study.asked:
+        if (
+            target is None
+            or prediction is None
+            or ("dtype/truncated-target", call.stack) in study.asked
+        ):
             continue
         study.asked.add(("dtype/truncated-target", call.stack))
-        if call.name in PRODUCTS and (target.dtype.is_floating_point or not _is_written_into(target, study)):
-            # The probabilities of a loss that is written by hand. Who casts a factor by name means a step.
+        if call.name in PRODUCTS and (
+            target.dtype.is_floating_point or not _is_written_into(target, study)
+        ):
+            # A factor of a hand-written loss; an explicit cast of it is a step function on purpose.
             continue
         found = _cut_behind(target, study, fewest=3 if "entropy" in call.name else 1)
         if found is None or not _matters(found[2]):
@@ -69,10 +78,13 @@ def truncated_target(study: Study) -> Finding | None:
             step=study.step,
             op=trail.op if spot == trail.spot else None,
             phase=trail.phase,
-            verdict=f"real-valued targets were cut to {kind}: {cut.example:.4g} became {int(cut.example)}",
-            what=f"{call.name} {'multiplies' if call.name in PRODUCTS else 'compares'} predictions with whole numbers",
-            why=f"{cut.lost / cut.seen:.0%} of what was cast has fractions, and a cast to an integer type drops them.",
-            fix="Keep the targets float.",
+            verdict=f"real-valued targets were truncated to {kind}: {cut.example:.4g} became "
+            f"{int(cut.example)}",
+            what=f"{call.name} "
+            f"{'multiplies' if call.name in PRODUCTS else 'compares'} predictions with integers",
+            why=f"{cut.lost / cut.seen:.0%} of the values had a fractional part, which a cast to "
+            "an integer type drops.",
+            fix="Keep the targets float at the origin.",
             chain=trail.hops,
             patch=_patch(spot),
         )
@@ -80,7 +92,7 @@ def truncated_target(study: Study) -> Finding | None:
 
 
 def _cut_behind(target: Value, study: Study, fewest: int) -> tuple[Trail, Spot, Cut, str] | None:
-    """Where the numbers of a target became whole, what that has lost, and what they became. `fewest` different ones."""
+    """Where a target's values became integers, what was lost, and the resulting kind."""
     value = _made_from(target)
     prop: Property = HasDtype(value.dtype)
     if value.dtype in (torch.bool, torch.uint8) or (
@@ -89,44 +101,62 @@ def _cut_behind(target: Value, study: Study, fewest: int) -> tuple[Trail, Spot, 
         return None
     trail = Trail(Birth.UNKNOWN) if value.dtype.is_floating_point else trace(value, prop, study)
     if trail.spot is None:
-        # Numbers of Python's have no type, and what was whole may have become real again.
+        # Python numbers have no dtype, and truncated values may have become floats again.
         prop = IsWhole()
         trail = trace(value, prop, study)
     if trail.spot is None:
         return None
-    kind = "whole numbers" if value.dtype.is_floating_point else dtype_name(value.dtype)
+    kind = "integers" if value.dtype.is_floating_point else dtype_name(value.dtype)
     if (cut := _cut_at(trail.spot, study)) is not None:
         return trail, trail.spot, cut, kind
-    found = cut_seen(trail, study.tape.cuts) or cut_on(trail, leaf_behind(value, prop), study.frames)
+    found = cut_seen(trail, study.tape.cuts) or cut_on(
+        trail, leaf_behind(value, prop), study.frames
+    )
     if found is None:
         return None
     line, cut = found
     if line.made is not None:
-        written = line.spot.hop("a number with a fraction is written into it")
+        written = line.spot.hop("a value with a fraction is written into the integer array")
         known = {(line.made.file, line.made.line), (written.file, written.line)}
-        last = max((number + 1 for number, each in enumerate(trail.hops) if (each.file, each.line) in known), default=0)
+        last = max(
+            (
+                number + 1
+                for number, each in enumerate(trail.hops)
+                if (each.file, each.line) in known
+            ),
+            default=0,
+        )
         return replace(trail, hops=(written, *trail.hops[last:])), line.made, cut, kind
     return trail, line.spot, cut, kind
 
 
 def _is_written_into(target: Value, study: Study) -> bool:
-    """Whether numbers with fractions were written into whole ones on the way to it."""
-    seen = (study.tape.cuts.get(call.site) for call in ancestors(target) if call.name in WRITES and call.site)
+    """Whether values with fractions were written into an integer tensor on the way."""
+    seen = (
+        study.tape.cuts.get(call.site)
+        for call in ancestors(target)
+        if call.name in WRITES and call.site
+    )
     return any(cut is not None and cut.lost for cut in seen)
 
 
 def _made_from(value: Value) -> Value:
-    """The integers that a target was made from, or what it was before it was brought into shape."""
+    """The integers that a target was converted from, or the value before it was reshaped."""
     for _ in range(20):
         call = value.call
-        if not value.dtype.is_floating_point or call is None or call.name not in SAME_NUMBERS or not call.operands:
+        if (
+            not value.dtype.is_floating_point
+            or call is None
+            or call.name not in SAME_NUMBERS
+            or not call.operands
+        ):
             break
         value = call.operands[0]
     return value
 
 
 def _is_whole(target: Value, study: Study, fewest: int) -> bool:
-    """Real numbers without fractions. Yes and no are all that an entropy asks for; numbers between 0 and 2 are cut to no more."""
+    """Whether float targets have no fractions, with at least `fewest` different values."""
     content = study.content(target)
     if content is None or content.numel() < FEWEST or not content.is_floating_point():
         return False
@@ -135,7 +165,7 @@ def _is_whole(target: Value, study: Study, fewest: int) -> bool:
 
 
 def _cut_at(spot: Spot, study: Study) -> Cut | None:
-    """What the cast at a line has lost."""
+    """What the cast at a line lost."""
     for site, cut in study.tape.cuts.items():
         if (site.filename, site.f_lineno) == (spot.filename, spot.line) and cut.lost:
             return cut
@@ -143,12 +173,12 @@ def _cut_at(spot: Spot, study: Study) -> Cut | None:
 
 
 def _matters(cut: Cut) -> bool:
-    """More than a few numbers, and by more than a hair: what is left of a price in cents will do."""
+    """Whether more than 5 % of the values lost a fraction that is not negligible."""
     return cut.lost > 0.05 * cut.seen and cut.high - cut.low < WIDEST
 
 
 def _patch(spot: Spot) -> str | None:
-    """The same with a real type: of a cast, of one of torch's constructors, of what `dtype=torch.` names."""
+    """Change a cast, a legacy constructor or a `dtype=` to the float equivalent."""
     node = spot.node()
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None

@@ -1,18 +1,20 @@
 """Unsigned arithmetic wrapped around.
 
 What happened
-    uint8 numbers were added or subtracted, and the result does not fit: 10 - 20 is 246.
+    uint8 values were added or subtracted, and the result does not fit: 10 - 20 is 246.
 Why it matters
-    Dark pixels become bright ones. Nothing raises, and the data look almost right.
+    Dark pixels become bright. Nothing raises, and the data look almost right.
 How it is detected
-    Each addition or subtraction of uint8 (int8) tensors while calls are recorded is made again with more room, and compared.
-    ~ of uint8 zeros and ones, which gives 254 and 255, that a loss depends on as numbers.
+    Each addition or subtraction of uint8 (int8) tensors while calls are recorded is repeated in
+    wider integers and compared. ~ of uint8 zeros and ones, which gives 255 and 254, is found if a
+    loss depends on the result as numbers.
 How to fix it
     Convert to float (or int16) before the arithmetic.
 When it stays silent
-    Results that fit; bit operations; labels that are counted down by one, so that 0 becomes 255, to be ignored; a few elements that wrap (hashes and checksums wrap on purpose and are made of wider integers).
+    Results that fit; bit operations; labels decreased by one, so that 0 becomes 255, which is then
+    ignored; a few wrapped elements (hashes and checksums wrap on purpose, in wider integers).
 Cost
-    None where there is no uint8 arithmetic.
+    None without uint8 arithmetic.
 """
 
 from __future__ import annotations
@@ -41,9 +43,13 @@ from whence.tape.tape import Call, Value
 
 SIGNS = {"add": 1, "__add__": 1, "sub": -1, "__sub__": -1, "subtract": -1}
 INVERTS = frozenset({"__invert__", "bitwise_not"})
-BITWISE = INVERTS | SAME_NUMBERS | {"__and__", "__or__", "__xor__", "bitwise_and", "bitwise_or", "bitwise_xor", "bool"}
+BITWISE = (
+    INVERTS
+    | SAME_NUMBERS
+    | {"__and__", "__or__", "__xor__", "bitwise_and", "bitwise_or", "bitwise_xor", "bool"}
+)
 NARROW = (torch.uint8, torch.int8)
-OTHER_END = "what is below 0 or above 255 comes out at the other end"
+OTHER_END = "values below 0 or above 255 wrap around"
 ENOUGH = 0.01
 PATIENCE = 5.0
 FEW = 4
@@ -65,38 +71,56 @@ def wrapped(call: Call) -> Finding | None:
     if not isinstance(one, torch.Tensor) or other is None or result is None or result.numel() == 0:
         return None
     if isinstance(other, int) and sign * other == -1:
-        # Classes that are counted from one: 0 becomes 255, which losses are told to ignore.
+        # Classes counted from 1: 0 becomes 255, a common ignore_index.
         return None
-    wide = one.to(torch.int32) + sign * (other.to(torch.int32) if isinstance(other, torch.Tensor) else other)
+    wide = one.to(torch.int32) + sign * (
+        other.to(torch.int32) if isinstance(other, torch.Tensor) else other
+    )
     wrong = wide != result
     share = float(wrong.float().mean())
     if share < ENOUGH:
         return None
     index = tuple(torch.nonzero(wrong)[0].tolist())
-    verdict = f"{dtype_name(result.dtype)} arithmetic wrapped around in {share:.0%} of the elements: {int(wide[index])} became {int(result[index])}"
+    verdict = (
+        f"{dtype_name(result.dtype)} {call.name.strip('_')} wrapped around in {share:.0%} of the "
+        f"elements: {int(wide[index])} became {int(result[index])}"
+    )
     return tell_call(
         call,
         "dtype/uint8-wrap",
         verdict=verdict,
-        why=f"{dtype_name(result.dtype)} holds {'0 to 255' if result.dtype is torch.uint8 else '-128 to 127'}; what goes beyond begins again at the other end.",
+        why=f"{dtype_name(result.dtype)} holds "
+        f"{'0 to 255' if result.dtype is torch.uint8 else '-128 to 127'}; other results wrap "
+        "around.",
         fix="Convert before the arithmetic: .float() or .to(torch.int16).",
         what=verdict,
-        patch=_widened(Spot.of_site(call.site), [isinstance(each, Value) for each in call.args], ".int()"),
+        patch=_widened(
+            Spot.of_site(call.site), [isinstance(each, Value) for each in call.args], ".int()"
+        ),
     )
 
 
 @study_rule("dtype/uint8-wrap")
 def wrapped_before_training(study: Study) -> Finding | None:
-    """Unsigned arithmetic wrapped around, in numpy, in what the program ran before. It is asked if a batch is made of bytes,
-    and told if the batch is what came of it."""
+    """Unsigned NumPy arithmetic wrapped around in code that ran before training.
+
+    The check runs if a batch holds bytes, and reports if the batch contains the wrapped result.
+    """
     question = "dtype/uint8-wrap"
-    if (found_here := _turned_around(study)) is not None:
+    if (found_here := _inverted_bytes(study)) is not None:
         return found_here
     if question in study.asked or "dtype/uint8-wrap" in study.told or not study.now.deliveries:
         return None
     study.asked.add(question)
-    leaves = (each for _, data in study.now.deliveries for _, each in leaves_of(data) if isinstance(each, torch.Tensor))
-    samples = [sample for each in leaves if each.dim() > 1 and each.numel() for sample in _bytes_of(each)]
+    leaves = (
+        each
+        for _, data in study.now.deliveries
+        for _, each in leaves_of(data)
+        if isinstance(each, torch.Tensor)
+    )
+    samples = [
+        sample for each in leaves if each.dim() > 1 and each.numel() for sample in _bytes_of(each)
+    ]
     wanted = list(sums_of_program()) if samples else []
 
     def reaches(made: Any) -> bool:
@@ -105,7 +129,11 @@ def wrapped_before_training(study: Study) -> Finding | None:
 
     try:
         found = (
-            run_in_child(lambda: seen_before(wanted, study.frames, reaches).wraps, PATIENCE, need=Need.PREPARATION)
+            run_in_child(
+                lambda: seen_before(wanted, study.frames, reaches).wraps,
+                PATIENCE,
+                need=Need.PREPARATION,
+            )
             if wanted
             else None
         )
@@ -116,14 +144,18 @@ def wrapped_before_training(study: Study) -> Finding | None:
     return tell_wrapped(study, found, study.now.deliveries[0][0].info.built, OTHER_END)
 
 
-def _turned_around(study: Study) -> Finding | None:
-    """`~done` of zeros and ones that are bytes: 254 and 255, where 0 and 1 are meant. With & they still come out right."""
+def _inverted_bytes(study: Study) -> Finding | None:
+    """`~done` of uint8 zeros and ones: 255 and 254 instead of 1 and 0. Correct again after `&`."""
     for loss, call in study.loss_calls():
         if call.name in BITWISE or call.inner:
             continue
         for value in call.operands:
-            turned = _plain(value).call
-            if turned is None or turned.name not in INVERTS or turned.outputs[0].dtype is not torch.uint8:
+            turned = _before_casts(value).call
+            if (
+                turned is None
+                or turned.name not in INVERTS
+                or turned.outputs[0].dtype is not torch.uint8
+            ):
                 continue
             bits = study.content(turned.operands[0])
             if bits is None or not bits.numel() or int(bits.max()) > 1 or turned.site is None:
@@ -132,37 +164,44 @@ def _turned_around(study: Study) -> Finding | None:
                 study,
                 "dtype/uint8-wrap",
                 spot=Spot.of_site(turned.site),
-                symptom=Spot.of_site(call.site) if call.site is not None else spot_at(loss.call.site),
+                symptom=Spot.of_site(call.site)
+                if call.site is not None
+                else spot_at(loss.call.site),
                 call=turned,
                 step=study.step,
-                verdict="~ of zeros and ones in uint8 gives 255 and 254, not 1 and 0",
-                what=f"{call.name} takes them for numbers",
-                why="~ turns around all eight bits of a byte. Only of a bool it is the opposite.",
-                fix="Use 1 - x, or make it bool first: x.bool().",
-                patch=_opposite(Spot.of_site(turned.site)),
+                verdict="~ on uint8 zeros and ones gives 255 and 254, not 1 and 0",
+                what=f"{call.name} uses 255 and 254 as numbers",
+                why="~ inverts all eight bits of a byte; only bool tensors are negated logically.",
+                fix="Use 1 - x, or convert to bool first: ~x.bool().",
+                patch=_negation_patch(Spot.of_site(turned.site)),
                 replay="bit-identical",
             )
     return None
 
 
-def _plain(value: Value) -> Value:
-    """What a value was before it was moved or cast."""
+def _before_casts(value: Value) -> Value:
+    """The value before it was moved or cast."""
     while (
-        value.call is not None and value.call.name in SAME_NUMBERS and value.call.operands and not value.call.forgotten
+        value.call is not None
+        and value.call.name in SAME_NUMBERS
+        and value.call.operands
+        and not value.call.forgotten
     ):
         value = value.call.operands[0]
     return value
 
 
-def _opposite(spot: Spot) -> str | None:
+def _negation_patch(spot: Spot) -> str | None:
     node = spot.node()
     if not isinstance(node, ast.UnaryOp) or not isinstance(node.op, ast.Invert):
         return None
-    return diff_of(replace_node(spot.filename, node, f"(1 - {text_of(spot.filename, node.operand)})"))
+    return diff_of(
+        replace_node(spot.filename, node, f"(1 - {text_of(spot.filename, node.operand)})")
+    )
 
 
 def _bytes_of(leaf: torch.Tensor) -> Iterator[bytes]:
-    """A few samples, as the bytes that they were before they were scaled, if they were any. Words come as large integers."""
+    """A few samples as the bytes they were before scaling. Token ids are wider integers."""
     if not leaf.dtype.is_floating_point and leaf.dtype is not torch.uint8:
         return
     scale = 255 if are_shares_of_bytes(leaf) else 1 if are_bytes(leaf) else None
@@ -170,8 +209,10 @@ def _bytes_of(leaf: torch.Tensor) -> Iterator[bytes]:
         yield bytes((each.double() * scale).round().to(torch.uint8).flatten().tolist())
 
 
-def tell_wrapped(facts: Study | Audit, found: Wrap, symptom: Spot | None, what: str) -> Finding | None:
-    """Of arrays of numpy's, which no call of torch's shows."""
+def tell_wrapped(
+    facts: Study | Audit, found: Wrap, symptom: Spot | None, what: str
+) -> Finding | None:
+    """Report wrapped NumPy arithmetic, which no PyTorch call shows."""
     return tell_silent(
         facts,
         "dtype/uint8-wrap",
@@ -181,20 +222,27 @@ def tell_wrapped(facts: Study | Audit, found: Wrap, symptom: Spot | None, what: 
         op=found.op,
         phase="data",
         severity=Severity.WARNING,
-        verdict=f"{found.op} of bytes wrapped around in {found.count} elements",
+        verdict=f"{found.op} on uint8 wrapped around in {found.count} elements",
         what=what,
-        why="A uint8 has 256 values and nothing beyond: 10 - 20 is 246, 200 + 100 is 44.",
-        fix="Make a wider type of it first: .astype(np.int16), or float.",
+        why="uint8 holds 0 to 255; other results wrap around: 10 - 20 is 246, 200 + 100 is 44.",
+        fix="Convert to a wider type before the arithmetic: .astype(np.int16), or float.",
         patch=_widened(found.spot, [found.is_array_first], '.astype("int32")'),
-        counterfactual=f"the same operation in wide integers leaves 0 to 255 in {found.count} elements",
+        counterfactual="the same operation in wide integers leaves the range 0 to 255 in "
+        f"{found.count} elements",
     )
 
 
 def _widened(spot: Spot, are_arrays: Sequence[bool], cast: str) -> str | None:
-    """`after - before` to `after.int() - before`: where one of two is widened the other one follows."""
+    """Change `after - before` to `after.int() - before`: promotion widens the other operand."""
     node = spot.node()
-    sides = zip((node.left, node.right), are_arrays, strict=False) if isinstance(node, ast.BinOp) else ()
+    sides = (
+        zip((node.left, node.right), are_arrays, strict=False)
+        if isinstance(node, ast.BinOp)
+        else ()
+    )
     first = next((each for each, is_one in sides if is_one), None)
     if first is None:
         return None
-    return diff_of(replace_node(spot.filename, first, f"{in_parentheses(spot.filename, first)}{cast}"))
+    return diff_of(
+        replace_node(spot.filename, first, f"{in_parentheses(spot.filename, first)}{cast}")
+    )

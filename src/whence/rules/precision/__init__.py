@@ -1,1 +1,1 @@
-"""What is being minimised."""
+"""Numerical precision: loss scaling, low-precision weights and gradients."""

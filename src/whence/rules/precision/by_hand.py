@@ -1,4 +1,4 @@
-"""Gradients that the program clips itself, while a loss scale is still on them."""
+"""Gradients that the program clips itself while they are still scaled."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ OF_WEIGHTS = ("grad.__get__", "data.__get__", "detach")
 SCALED = 2.0
 
 
-def clipped_by_hand(audit: Audit) -> Finding | None:
-    """`p.grad.mul_(limit / norm)` between backward and the scaler's step, which unscales what is left."""
+def clipped_manually(audit: Audit) -> Finding | None:
+    """`p.grad.mul_(limit / norm)` between backward and the scaler's step, which unscales."""
     scales = [each for each in audit.loop.of(Kind.SCALE) if each.detail["scale"] > SCALED]
     unscaled = [each for each in audit.loop.of(Kind.UNSCALE) if each.site is not None]
     if not scales or not unscaled:
@@ -44,19 +44,20 @@ def clipped_by_hand(audit: Audit) -> Finding | None:
             step=pairs[0][0].step,
             call=call,
             phase="backward",
-            # A factor that does not depend on the scale (a ratio of two gradients) does no harm.
+            # A factor that does not depend on the scale (a ratio of two gradients) is harmless.
             severity=Severity.INFO,
             confidence=Confidence.LIKELY,
-            verdict=f"gradients are clipped while they are still multiplied by the loss scale ({scale:g})",
-            what="they are unscaled after the clip",
-            why=f"The limit is compared with gradients that are {scale:g} times too large; unscaling then divides what is left by as much.",
+            verdict=f"gradients are clipped before they are unscaled (loss scale {scale:g})",
+            what="the gradients are unscaled after the clip",
+            why=f"The gradients are {scale:g} times too large when they are clipped. Unscaling "
+            "then divides the clipped gradients by the same factor.",
             fix="Call scaler.unscale_(optimizer) before the clip.",
         )
     return None
 
 
 def _clips(audit: Audit) -> Iterator[Call]:
-    """Changes of gradients, in place, by what is made from gradients; or a cut at a limit."""
+    """In-place changes of gradients by a factor made from gradients, or a clamp."""
     for call in audit.tape.calls:
         if call.name not in SHRINKS or call.phase == "optimizer" or call.inner or not call.operands:
             continue
@@ -77,7 +78,7 @@ def _is_gradient(value: Value) -> bool:
 
 
 def _unscaled_after(call: Call, unscaled: list[Event], backwards: list[int]) -> Event | None:
-    """What unscales the gradients that a call has changed, if that comes after it."""
+    """The unscale event of the gradients that a call has changed, if it comes after the call."""
     numbers = [each.detail["number"] for each in unscaled]
     place, last = bisect_right(numbers, call.number), bisect_right(backwards, call.number)
     if place == len(unscaled) or unscaled[place].step != call.step or not last:

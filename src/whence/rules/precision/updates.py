@@ -1,4 +1,4 @@
-"""Updates that low-precision weights swallow."""
+"""Updates that low-precision weights lose to rounding."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ ENOUGH = 3
 
 @audit_rule("precision/lost-updates", Rank.CALL)
 def lost_updates(audit: Audit) -> Finding | None:
-    """Low-precision weights swallow their updates.
+    """Low-precision weights lose their updates to rounding.
 
     What happened
-        The weights are bfloat16 or float16. Updates smaller than half the distance to the next number are rounded away: the weight
-        stays as it was.
+        The weights are bfloat16 or float16. Updates smaller than half the distance to the next
+        representable value are rounded away, and the weight does not change.
     Why it matters
-        Most of the model does not move, whatever the gradients say; training is slow or stands still.
+        Most of the model does not change, whatever the gradients are; training is slow or stalls.
     How it is detected
-        Elements with a gradient that a step leaves bit for bit as they were, counted over several steps; the same step on
-        float32 copies moves them. It is told where the weight that loses most got its type: where a module was cast, or the layer,
-        the parameter or the default type says so.
+        Elements with a gradient that a step leaves bit-identical are counted over several steps;
+        the same step on float32 copies changes them. The finding points to where the weight that
+        loses most got its dtype: a cast of a module, a layer, a parameter, or the default dtype.
     How to fix it
-        float32 weights with autocast for the computation.
+        Use float32 weights, with autocast for the computation.
     When it stays silent
         Small shares of lost updates, float32 weights, learning rates of zero.
     Cost
-        A copy of low-precision weights in the first twelve steps; none for float32 ones.
+        A copy of low-precision weights in the first twelve steps; none for float32 weights.
     """
     seen = [each for each in audit.loop.of(Kind.LOST) if each.detail["aimed"]]
     bad = [
@@ -60,8 +60,10 @@ def lost_updates(audit: Audit) -> Finding | None:
         phase="optimizer",
         severity=Severity.WARNING,
         verdict=f"{share:.0%} of the updates are rounded away: the weights are {dtype_name(dtype)}",
-        what=f"in {len(bad)} steps {share:.0%} of the elements with a gradient stayed bit for bit as they were",
-        why=f"{dtype_name(dtype)} has {'8' if dtype is torch.bfloat16 else '11'} significant bits; an update below half the last one changes nothing.",
+        what=f"in {len(bad)} steps, {share:.0%} of the elements with a gradient did not change",
+        why=f"{dtype_name(dtype)} has {'8' if dtype is torch.bfloat16 else '11'} significant bits; "
+        "an update below half the last bit is rounded away.",
         fix="Keep float32 weights and use torch.autocast for the computation.",
-        counterfactual=f"the same step on float32 copies leaves {bad[-1].detail['in_float32']:.0%} of them as they were",
+        counterfactual="the same step on float32 copies leaves "
+        f"{bad[-1].detail['in_float32']:.0%} of them unchanged",
     )

@@ -1,1 +1,1 @@
-"""Sizes that do not fit."""
+"""Shape errors and silent shape mistakes."""

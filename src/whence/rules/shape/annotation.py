@@ -1,6 +1,6 @@
-"""An annotation of a shape or a type (jaxtyping's) that a checker found broken, led back to where the tensor got it.
+"""A violated shape or dtype annotation (jaxtyping), traced to the line that made the tensor.
 
-It is told by the general rules of shapes and types, whose documentation speaks of it.
+Reported by shape/mismatch and dtype/mismatch, which document it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.annotations import Broken, broken_annotation
 from whence.lineage.properties import GotAxis, HasRank, HasShape, Property
 from whence.lineage.trail import trace
-from whence.rules.dtype.operands import birth, cast_patch
+from whence.rules.dtype.operands import cast_patch, dtype_trail
 from whence.rules.shape.layers import table
 from whence.rules.telling import describe, dtype_name, shape_text, tell
 from whence.tape.failed import FailedCall
@@ -26,10 +26,12 @@ def broken_shape(failed: FailedCall) -> Finding | None:
         verdict=_verdict(found, f"got {shape_text(tensor.shape)}"),
         trail=trace(failed.value(tensor), _wrong(found), failed),
         why=_why(found),
-        fix="Mend the shape at the origin; or the annotation, if that is what is wrong.",
+        fix="Fix the shape at the origin, or the annotation if the shape is right.",
         operands=_operands(found),
         table=table(failed),
-        counterfactual=f"with {found.wanted} on axis {found.axis} the annotations hold" if found.wanted else None,
+        counterfactual=f"with {found.wanted} on axis {found.axis} every annotation holds"
+        if found.wanted
+        else None,
     )
 
 
@@ -38,22 +40,23 @@ def broken_dtype(failed: FailedCall) -> Finding | None:
     if found is None or found.dtype is None:
         return None
     tensor = found.place.value
-    trail = birth(failed, tensor)
+    trail = dtype_trail(failed, tensor)
     return tell(
         failed,
         "dtype/mismatch",
         verdict=_verdict(found, f"got {dtype_name(tensor.dtype)}"),
         trail=trail,
-        why="Its shape is right, its type is not.",
-        fix=f"Make it {dtype_name(found.dtype)} where it is made; or mend the annotation, if that is what is wrong.",
+        why="The shape matches the annotation; the dtype does not.",
+        fix=f"Convert the tensor to {dtype_name(found.dtype)} where it is created, or fix the "
+        "annotation if the dtype is right.",
         patch=cast_patch(trail, found.dtype),
         operands=_operands(found),
-        counterfactual=f"with the type {dtype_name(found.dtype)} the annotations hold",
+        counterfactual=f"with dtype {dtype_name(found.dtype)} every annotation holds",
     )
 
 
 def _verdict(found: Broken, got: str) -> str:
-    return f"{found.function}: {found.place.label} is to be {found.place.text()} and {got}"
+    return f"{found.function}: {found.place.label} should be {found.place.text()}, {got}"
 
 
 def _wrong(found: Broken) -> Property:
@@ -66,15 +69,16 @@ def _wrong(found: Broken) -> Property:
 def _why(found: Broken) -> str:
     shape = found.place.value.shape
     if found.rank is not None:
-        return f"It has {len(shape)} axes where the annotation has {found.rank}."
+        return f"The tensor has {len(shape)} axes, the annotation has {found.rank}."
     if found.axis is None:
-        return "Its sizes are not those that the annotation names."
+        return f"The shape {shape_text(shape)} does not satisfy the annotation."
     words = str(found.place.annotation.dim_str).split()
     named = f" ({words[found.axis]})" if len(words) == len(shape) else ""
-    return f"Axis {found.axis}{named} is {shape[found.axis]}, and would have to be {found.wanted}."
+    return f"Axis {found.axis}{named} has size {shape[found.axis]}, expected {found.wanted}."
 
 
 def _operands(found: Broken) -> tuple[Operand, ...]:
     return tuple(
-        Operand(each.label, f"{describe(each.value)}  for {each.text()}") for each in (*found.before, found.place)
+        Operand(each.label, f"{describe(each.value)}  for {each.text()}")
+        for each in (*found.before, found.place)
     )

@@ -1,6 +1,6 @@
-"""A size that the program itself asserts, led back to where the tensor got it.
+"""A size that the program asserts, traced to the line that made the tensor.
 
-It is told by the general rule of shapes, whose documentation speaks of it.
+Reported by shape/mismatch, which documents it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from whence.tape.failed import FailedCall
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`x.size(axis) == wanted`, which does not hold."""
+    """`x.size(axis) == wanted`, which is false."""
 
     tensor: torch.Tensor
     text: str
@@ -40,8 +40,12 @@ class Claim:
 
 
 def asserted_size(failed: FailedCall) -> Finding | None:
-    frame = failed.frames[0] if failed.frames and isinstance(failed.exception, AssertionError) else None
-    statement = statement_at(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+    frame = (
+        failed.frames[0] if failed.frames and isinstance(failed.exception, AssertionError) else None
+    )
+    statement = (
+        statement_at(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+    )
     if frame is None or not isinstance(statement, ast.Assert):
         return None
     claim = next(_broken_claims(statement.test, frame), None)
@@ -49,26 +53,30 @@ def asserted_size(failed: FailedCall) -> Finding | None:
         return None
     shape = claim.tensor.shape
     start = _flattened_from(claim)
-    spot = _given_at(failed) if start is not None else None
+    spot = _model_call(failed) if start is not None else None
     return tell(
         failed,
         "shape/mismatch",
         spot=spot,
         patch=flatten_patch(spot, start) if start is not None else None,
-        verdict=f"{claim.text} is to have {claim.wanted} on axis {claim.axis} and is {shape_text(shape)}",
-        trail=trace(failed.value(claim.tensor), GotAxis(claim.axis - len(shape), claim.got), failed),
-        why="The program asserts it: what follows is written for that size."
+        verdict=f"{claim.text} should have size {claim.wanted} on axis {claim.axis}, "
+        f"got {shape_text(shape)}",
+        trail=trace(
+            failed.value(claim.tensor), GotAxis(claim.axis - len(shape), claim.got), failed
+        ),
+        why="The program asserts this size; the code after the assertion relies on it."
         if start is None
-        else f"{' * '.join(map(str, shape[start:]))} = {claim.wanted}: the numbers are all there, in {len(shape) - start} axes instead of one.",
-        fix="Mend the size at the origin; or what is asserted, if that is what is wrong."
+        else f"{' * '.join(map(str, shape[start:]))} = {claim.wanted}: the input has the expected "
+        f"number of values, spread over {len(shape) - start} axes instead of one.",
+        fix="Fix the size at the origin, or the assertion if the size is right."
         if start is None
-        else f"Flatten it from axis {start} before it is given: x.flatten({start}).",
+        else f"Flatten the tensor from axis {start} before the call: x.flatten({start}).",
         operands=(Operand(claim.text, describe(claim.tensor)),),
         table=table(failed),
     )
 
 
-def _given_at(failed: FailedCall) -> Spot | None:
+def _model_call(failed: FailedCall) -> Spot | None:
     """Where the model is called: the innermost line that is in no forward."""
     outside = (each for each in failed.call.stack if each.function != "forward")
     site = next(outside, None)
@@ -76,11 +84,13 @@ def _given_at(failed: FailedCall) -> Spot | None:
 
 
 def _flattened_from(claim: Claim) -> int | None:
-    """The axis from which on the wanted size would come of flattening."""
+    """The axis from which flattening gives the asserted size."""
     shape = claim.tensor.shape
     if claim.axis != len(shape) - 1:
         return None
-    return next((each for each in range(1, len(shape) - 1) if prod(shape[each:]) == claim.wanted), None)
+    return next(
+        (each for each in range(1, len(shape) - 1) if prod(shape[each:]) == claim.wanted), None
+    )
 
 
 def _broken_claims(test: ast.expr, frame: FrameType) -> Iterator[Claim]:
@@ -106,7 +116,11 @@ def _claim(measured: ast.expr, other: ast.expr, frame: FrameType) -> Claim | Non
         tensor, place, wanted = look(of, frame), look(axis, frame), look(other, frame)
     except Unknown:
         return None
-    if not isinstance(tensor, torch.Tensor) or not isinstance(place, int) or not isinstance(wanted, int):
+    if (
+        not isinstance(tensor, torch.Tensor)
+        or not isinstance(place, int)
+        or not isinstance(wanted, int)
+    ):
         return None
     if not -tensor.dim() <= place < tensor.dim():
         return None

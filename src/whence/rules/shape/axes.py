@@ -1,4 +1,4 @@
-"""What an axis of a value stands for: the outputs of a layer, or what came with the data."""
+"""Who decided the length of an axis: a layer's weight or the data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LONGEST_WAY = 50
 
 class Source(Enum):
     WEIGHT = auto()
-    """A layer made it as long as its weight is: features, channels, classes."""
+    """The size of a layer's weight: features, channels, classes."""
     DATA = auto()
-    """It is as long as it was in what the program was given: samples, time, places."""
+    """The size it had in the data: samples, time, positions."""
     UNKNOWN = auto()
 
 
 def source_of(value: Value, axis: int) -> tuple[Source, Call | None, int]:
-    """Who decided the length of an axis, counted from the end; the call that did, where it was a layer's; and where it stood there."""
+    """What decided the length of an axis, counted from the end; for a layer, its call and axis."""
     for _ in range(LONGEST_WAY):
         call = value.call
         if call is None or call.phase == "data" or (not call.operands and not call.forgotten):
@@ -29,11 +29,11 @@ def source_of(value: Value, axis: int) -> tuple[Source, Call | None, int]:
         if call.forgotten:
             break
         if call.name in NORMS:
-            # A norm refuses another size, and keeps the one it gets.
+            # A norm requires its own size and keeps it.
             value = call.operands[0]
             continue
         if call.name in RECURRENT & WEIGHTED:
-            # Tried out without data they take long.
+            # Running a recurrent layer without data is slow.
             if value is not call.results[0] or len(value.shape) != len(call.operands[0].shape):
                 break
             if axis == -1:
@@ -47,6 +47,10 @@ def source_of(value: Value, axis: int) -> tuple[Source, Call | None, int]:
         if sources is None or len(sources) > 1:
             break
         if not sources:
-            return (Source.WEIGHT, call, axis) if call.name in WEIGHTED else (Source.UNKNOWN, None, axis)
+            return (
+                (Source.WEIGHT, call, axis)
+                if call.name in WEIGHTED
+                else (Source.UNKNOWN, None, axis)
+            )
         value, axis = sources[0]
     return Source.UNKNOWN, None, axis

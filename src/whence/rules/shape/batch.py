@@ -1,4 +1,4 @@
-"""The batch axis lost on the way: a literal in a reshape, a squeeze that took too much."""
+"""A lost batch axis: a literal size in a reshape, or a squeeze that removed too much."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from whence.tape.trial import try_shapes
 
 
 def _suspects(failed: FailedCall) -> Iterator[Call]:
-    """The failed call and what led to its operands within this step, as far as the program's own lines name it."""
+    """The failed call, and the program's own calls of this step that led to its operands."""
     if failed.name in BACKWARDS:
-        # Shapes had their chance in the forward pass.
+        # The forward pass has already accepted the shapes.
         return
     yield failed.call
     for call in ancestors(*failed.call.operands):
-        # A library's sizes are none of the program's mistakes.
+        # Sizes inside a library are not the program's mistake.
         if call.step == failed.call.step and call.phase != "data" and is_written(call):
             yield call
 
 
 def batch_size(failed: FailedCall) -> int | None:
-    """The number of samples in the batch that is being worked on, where a loader delivered one."""
+    """The number of samples in the current batch, if a loader delivered it."""
     current = failed.loaders.current
     if current is None:
         return None
@@ -51,26 +51,31 @@ def _leftover(failed: FailedCall) -> str:
         return ""
     length, size, here = current.info.length(), current.info.batch_size, batch_size(failed)
     if length and here == length % size:
-        return f" Batch {current.number} has {here} rows, all before had {size}: {length} % {size}."
+        return (
+            f" Batch {current.number} has {here} row{'s' if here != 1 else ''} ({length} % "
+            f"{size}); all earlier batches had {size}."
+        )
     return ""
 
 
 @rule("shape/hardcoded-batch", Rank.CAUSE)
 def hardcoded_batch(failed: FailedCall) -> Finding | None:
-    """A reshape, or a tensor made on the way, assumes one fixed batch size.
+    """A reshape, or a tensor created in forward, assumes a fixed batch size.
 
     What happened
-        A view or reshape has the batch size written into it as a number, and this batch has another one. Or a token is expanded,
-        or a tensor made, to that many rows.
+        A view or reshape contains the batch size as a literal, and this batch has another size.
+        Or a token is expanded, or a tensor created, with that many rows.
     Why it matters
-        It fails at the last batch of the epoch, or it succeeds with the wrong rows and something later fails.
+        The program fails at the last batch of the epoch, or the reshape succeeds with the wrong
+        rows and a later call fails.
     How it is detected
-        A reshape on the way to the failure whose input begins with the batch axis, and whose literal first size is not it.
-        Two operands that had the same rows before and do not now, and those of one are a number given to a call in this step.
+        Whence finds a reshape on the path to the failure whose input begins with the batch axis and
+        whose literal first size differs from it. Or two operands had the same number of rows
+        before, now differ, and the rows of one come from an integer passed to a call in this step.
     How to fix it
-        Use x.size(0), or -1 for the batch and numbers for the rest.
+        Use x.size(0), or -1 for the batch and literals for the rest.
     When it stays silent
-        Reshapes that merge batch and time on purpose (view(-1, C)), and those whose literal fits.
+        Reshapes that merge batch and time on purpose (view(-1, C)), and literals that fit.
     Cost
         None until a call raises.
     """
@@ -83,33 +88,46 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
             return tell(
                 failed,
                 "shape/hardcoded-batch",
-                verdict=f"{call.name} assumes a batch of {literal}, this one has {rows}",
+                verdict=f"{call.name} assumes a batch size of {literal}, got {rows}",
                 spot=spot,
-                why=f"The input is {shape_text(given.shape)}; the first size asked for is the number {literal}, which fitted "
-                f"only batches of {literal}.{_leftover(failed)}",
-                fix="Write x.size(0) instead of the number, or -1 if the other sizes are known.",
-                patch=size_taken(spot, call) if rows == given.shape[0] else _exchange_patch(failed, spot, call),
-                operands=(Operand("input", describe(given)), Operand("asked for", shape_text(_asked(call)))),
-                counterfactual=f"{prod(given.shape)} elements make {rows} rows of {prod(given.shape) // rows}",
+                why=f"The input is {shape_text(given.shape)}, and the first size passed to "
+                f"{call.name} is {literal}, which fits only batches of {literal}."
+                f"{_leftover(failed)}",
+                fix=f"Replace {literal} by x.size(0), or by -1 if the other sizes are known.",
+                patch=size_from_batch_patch(spot, call)
+                if rows == given.shape[0]
+                else _exchange_patch(failed, spot, call),
+                operands=(
+                    Operand("input", describe(given)),
+                    Operand("requested", shape_text(_asked(call))),
+                ),
+                counterfactual=f"{prod(given.shape)} elements make {rows} rows of "
+                f"{prod(given.shape) // rows}",
             )
     fixed = fixed_rows(failed)
-    return _told_rows(failed, fixed) if fixed is not None else None
+    return _report_fixed_rows(failed, fixed) if fixed is not None else None
 
 
-def _told_rows(failed: FailedCall, fixed: FixedRows) -> Finding | None:
+def _report_fixed_rows(failed: FailedCall, fixed: FixedRows) -> Finding | None:
     literal, rows = fixed.value.shape[0], fixed.other.shape[0]
-    mended = try_shapes(failed.call, {fixed.value: (rows, *fixed.value.shape[1:])})
+    trial = try_shapes(failed.call, {fixed.value: (rows, *fixed.value.shape[1:])})
     return tell(
         failed,
         "shape/hardcoded-batch",
-        verdict=f"{fixed.call.name} makes {literal} rows whatever the batch has, this one has {rows}",
+        verdict=f"{fixed.call.name} always makes {literal} rows, this batch has {rows}",
         spot=Spot.of_site(fixed.call.site) if fixed.call.site is not None else None,
-        why=f"{failed.name} gets {shape_text(fixed.value.shape)} and {shape_text(fixed.other.shape)}: the first size of the one "
-        f"is the number {literal}, which fitted only batches of {literal}.{_leftover(failed)}",
-        fix="Take the number of rows from the batch, x.size(0).",
+        why=f"{failed.name} receives {shape_text(fixed.value.shape)} and "
+        f"{shape_text(fixed.other.shape)}. The first size comes from the number {literal}, which "
+        f"fits only batches of {literal}.{_leftover(failed)}",
+        fix=f"Take the number of rows in {fixed.call.name} from the batch: x.size(0).",
         patch=fixed.patch(),
-        operands=(Operand("made", describe(fixed.value)), Operand("batch", describe(fixed.other))),
-        counterfactual=f"{failed.name} runs with {shape_text((rows, *fixed.value.shape[1:]))}" if mended.ran else None,
+        operands=(
+            Operand("created", describe(fixed.value)),
+            Operand("batch", describe(fixed.other)),
+        ),
+        counterfactual=f"{failed.name} runs with {shape_text((rows, *fixed.value.shape[1:]))}"
+        if trial.ran
+        else None,
     )
 
 
@@ -119,7 +137,7 @@ def _asked(call: Call) -> tuple[int, ...]:
 
 
 def _literal_batch(failed: FailedCall, call: Call) -> tuple[int, int] | None:
-    """The literal and the true number of rows, if a reshape has the wrong batch size written into it."""
+    """The literal and the true number of rows, if a reshape contains the wrong batch size."""
     if call.name not in RESHAPES or not call.operands or not call.operands[0].shape:
         return None
     asked, given = _asked(call), call.operands[0]
@@ -127,14 +145,14 @@ def _literal_batch(failed: FailedCall, call: Call) -> tuple[int, int] | None:
         return None
     literal, rows = asked[0], given.shape[0]
     if literal in accumulate(given.shape, mul):
-        # This batch and the axes behind it as one: whatever was written there, it follows the batch.
+        # Batch and following axes merged: the size follows the batch, however it was computed.
         return None
     earlier = failed.tape.earlier_at(call)
     before = earlier.operands[0].shape if earlier is not None and earlier.operands else ()
     if before[:1] == (literal,):
         return literal, rows
     if before[1:] == given.shape[1:] and before and before[0] != rows and before[0] % literal == 0:
-        # Batch and another axis were one: 32 * 8 rows fitted, 20 * 8 do not.
+        # Batch and another axis were merged: 32 * 8 rows fitted, 20 * 8 do not.
         samples, rest = divmod(rows * literal, before[0])
         return (literal, samples) if not rest else None
     rest = prod(each for each in asked[1:] if each > 0)
@@ -145,17 +163,19 @@ def _literal_batch(failed: FailedCall, call: Call) -> tuple[int, int] | None:
 
 
 def _sizes(node: ast.Call) -> tuple[ast.expr, list[ast.expr]]:
-    """What is reshaped, and the sizes that are asked for."""
+    """The reshaped expression and the requested sizes."""
     method = isinstance(node.func, ast.Attribute) and not (
         isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
     )
     subject = node.func.value if method and isinstance(node.func, ast.Attribute) else node.args[0]
     sizes: list[ast.expr] = node.args if method else node.args[1:]
-    return subject, sizes[0].elts if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List) else sizes
+    return subject, sizes[0].elts if len(sizes) == 1 and isinstance(
+        sizes[0], ast.Tuple | ast.List
+    ) else sizes
 
 
 def _exchange_patch(failed: FailedCall, spot: Spot | None, call: Call) -> str | None:
-    """-1 for the batch, and the number that stood for it before where -1 was."""
+    """Put -1 in place of the batch literal, and the size that -1 had before in its place."""
     node = spot.node() if spot is not None else None
     earlier = failed.tape.earlier_at(call)
     asked = _asked(call)
@@ -164,10 +184,12 @@ def _exchange_patch(failed: FailedCall, spot: Spot | None, call: Call) -> str | 
         return None
     at = asked.index(-1)
     known = str(earlier.outputs[0].shape[at])
-    return diff_of(replace_node(spot.filename, sizes[0], "-1"), replace_node(spot.filename, sizes[at], known))
+    return diff_of(
+        replace_node(spot.filename, sizes[0], "-1"), replace_node(spot.filename, sizes[at], known)
+    )
 
 
-def size_taken(spot: Spot | None, call: Call) -> str | None:
+def size_from_batch_patch(spot: Spot | None, call: Call) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
         return None
@@ -185,15 +207,16 @@ def squeezed_batch(failed: FailedCall) -> Finding | None:
     """squeeze removed the batch axis of a batch of one.
 
     What happened
-        A squeeze() without an axis took away every axis of size one; in a batch of one sample that is the batch axis too.
+        A squeeze() without a dim removed every axis of size 1. For a batch with one sample, that
+        includes the batch axis.
     Why it matters
-        It works for every other batch, and what fails is some later call.
+        It works for every larger batch, and the call that fails is a later one.
     How it is detected
-        A squeeze without axis on the way to the failure whose input had a first axis of one, where it is the batch.
+        A squeeze without a dim on the path to the failure, whose input had a batch axis of size 1.
     How to fix it
         Name the axis: squeeze(-1).
     When it stays silent
-        Squeezes that name their axis, and those that left the batch axis alone.
+        Squeezes that name their axis, and those that kept the batch axis.
     Cost
         None until a call raises.
     """
@@ -209,12 +232,13 @@ def squeezed_batch(failed: FailedCall) -> Finding | None:
             "shape/squeezed-batch",
             verdict="squeeze() removed the batch axis of a batch of one",
             spot=spot,
-            why=f"Without an axis squeeze removes every axis of size one: {shape_text(given.shape)} became "
-            f"{shape_text(made.shape)}.{_leftover(failed)}",
-            fix="Name the axis that is meant, squeeze(-1).",
-            patch=axis_named(spot, given),
+            why="Without a dim, squeeze removes every axis of size 1: "
+            f"{shape_text(given.shape)} became {shape_text(made.shape)}.{_leftover(failed)}",
+            fix="Name the axis to remove: squeeze(-1).",
+            patch=named_axis_patch(spot, given),
             operands=(Operand("input", describe(given)), Operand("squeezed", describe(made))),
-            counterfactual=f"squeeze(-1) of it would be {shape_text(given.shape[:-1] if given.shape[-1] == 1 else given.shape)}",
+            counterfactual="squeeze(-1) would give "
+            f"{shape_text(given.shape[:-1] if given.shape[-1] == 1 else given.shape)}",
         )
     return None
 
@@ -230,10 +254,15 @@ def _is_batch_axis(failed: FailedCall, call: Call, given: Value) -> bool:
     return batch_size(failed) == 1
 
 
-def axis_named(spot: Spot | None, given: Value) -> str | None:
+def named_axis_patch(spot: Spot | None, given: Value) -> str | None:
     node = spot.node() if spot is not None else None
     axes = [at - len(given.shape) for at, size in enumerate(given.shape) if size == 1 and at > 0]
-    if spot is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(axes) != 1:
+    if (
+        spot is None
+        or not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or len(axes) != 1
+    ):
         return None
     if isinstance(node.func.value, ast.Name) and node.func.value.id == "torch":
         return diff_of(replace_node(spot.filename, node, f"{ast.unparse(node)[:-1]}, {axes[0]})"))

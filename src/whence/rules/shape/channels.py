@@ -1,17 +1,19 @@
-"""A convolution got the wrong channel count or layout.
+"""A convolution received the wrong number of channels or the wrong layout.
 
 What happened
-    The channel axis of a convolution's input is not what its weight was built for: a grey picture for a colour one,
-    channels last instead of channels first, two layers that do not fit.
+    The channel axis of a convolution's input differs from the size its weight was built for: a
+    grayscale image instead of RGB, channels last instead of first, or two layers that disagree.
 Why it matters
-    The fix is at the loader, at the permute or at the constructor, and the message tells them not apart.
+    The fix is at the loader, at a permute or at a constructor; PyTorch's message does not say
+    which.
 How it is detected
-    The shapes of input and weight; if the wanted number stands at another axis, the layout is wrong. The channel axis is
-    followed back to where it was made.
+    The shapes of input and weight are compared. If the expected size is at another axis, the layout
+    is wrong. The channel axis is traced to the line that made it.
 How to fix it
-    Permute where the array becomes a tensor, convert the picture's mode where it is read, or make the layers agree.
+    Permute where the array becomes a tensor, convert the image mode where the image is read, or
+    make the layers agree.
 When it stays silent
-    Convolutions whose channels fit.
+    Convolutions whose channels match.
 Cost
     None until a call raises.
 """
@@ -55,13 +57,16 @@ def channels(failed: FailedCall) -> Finding | None:
     trail = trace(failed.value(given), HasAxis(axis, got), failed)
     last = given.shape[-1] == wanted
     spot, patch = _place(failed, trail, got, channels_last=last, spatial=spatial)
-    mended = tuple(wanted if at == given.dim() + axis else size for at, size in enumerate(given.shape))
+    expected = tuple(
+        wanted if at == given.dim() + axis else size for at, size in enumerate(given.shape)
+    )
     floats = {each: torch.float32 for each in failed.call.operands if each.dtype.is_floating_point}
-    ran = try_shapes(failed.call, {failed.value(given): mended}, floats).ran
+    ran = try_shapes(failed.call, {failed.value(given): expected}, floats).ran
     return tell(
         failed,
         "shape/channels",
-        verdict=f"{path} expects {wanted} channels, got {got}" + (": channels are last, not first" if last else ""),
+        verdict=f"{path} expects {wanted} channels, got {got}"
+        + (": the input is channels-last" if last else ""),
         trail=trail,
         spot=spot,
         why=_why(failed, given, wanted, got, last=last),
@@ -69,7 +74,9 @@ def channels(failed: FailedCall) -> Finding | None:
         patch=patch,
         operands=(Operand("input", describe(given)), Operand("weight", shape_text(weight.shape))),
         table=table(failed),
-        counterfactual=f"the same call with an input of {shape_text(mended)} runs" if ran else None,
+        counterfactual=f"the same call with an input of {shape_text(expected)} runs"
+        if ran
+        else None,
     )
 
 
@@ -77,8 +84,13 @@ def _why(failed: FailedCall, given: torch.Tensor, wanted: int, got: int, *, last
     layer = failed.layer
     name = layer_text(layer, failed.modules.path_of(layer)) if layer is not None else failed.name
     if last:
-        return f"{name} reads axis 1 of {shape_text(given.shape)} as channels; the {wanted} it wants are at the last axis, as numpy and PIL keep pictures."
-    return f"{name} has a weight for {wanted} channels; the input {shape_text(given.shape)} has {got} there."
+        return (
+            f"{name} reads axis 1 of {shape_text(given.shape)} as channels. The size {wanted} is "
+            "at the last axis, the layout that NumPy and PIL use for images."
+        )
+    return (
+        f"{name} has a weight for {wanted} channels; the input {shape_text(given.shape)} has {got}."
+    )
 
 
 def _fix(trail: Trail, wanted: int, got: int, *, last: bool, spatial: int) -> str:
@@ -86,10 +98,16 @@ def _fix(trail: Trail, wanted: int, got: int, *, last: bool, spatial: int) -> st
         order = "0, 3, 1, 2" if spatial == 2 else "0, 2, 1"
         return f"Move the channels to axis 1 where the array becomes a tensor: .permute({order})."
     if trail.birth is Birth.LAYER:
-        return f"Make the two layers agree: this one takes {wanted}, the one in front gives {got}."
+        return (
+            f"Make the two layers agree: this one takes {wanted} channels, "
+            f"the previous one outputs {got}."
+        )
     if got in (1, 3, 4) and wanted in (1, 3, 4):
-        return f"Make pictures of {wanted} channel{'s' if wanted > 1 else ''} where they are read or made, or build the layer for {got}."
-    return f"Make the input with {wanted} channels, or build the layer for {got}."
+        return (
+            f"Convert the images to {wanted} channel{'s' if wanted > 1 else ''} where they are "
+            f"read or created, or build the layer for {got}."
+        )
+    return f"Create the input with {wanted} channels, or build the layer for {got}."
 
 
 def _place(
@@ -121,4 +139,6 @@ def _place(
         else None
     )
     target = named or (node.args[0] if isinstance(node, ast.Call) and node.args else None)
-    return spot, diff_of(replace_node(constructor.filename, target, str(got))) if target is not None else None
+    return spot, diff_of(
+        replace_node(constructor.filename, target, str(got))
+    ) if target is not None else None

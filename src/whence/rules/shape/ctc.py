@@ -1,6 +1,6 @@
-"""Batch and time are swapped in what the CTC loss is given.
+"""Batch and time are swapped in the input of ctc_loss.
 
-It is told by the rule of swapped axes, whose documentation speaks of it.
+Reported by shape/batch-first, which documents it.
 """
 
 from __future__ import annotations
@@ -17,26 +17,34 @@ from whence.tape.failed import FailedCall
 
 
 def swapped_for_ctc(failed: FailedCall) -> Finding | None:
-    """One length for each sample, of the input and of the target: as many as the axis has that ctc_loss takes for time."""
+    """ctc_loss reads axis 0 as time, but it has the size of the lengths, one per sample."""
     given = failed.argument(0, "log_probs")
     if failed.name != "ctc_loss" or not isinstance(given, torch.Tensor) or given.dim() != 3:
         return None
-    counts = {_count(failed.argument(at, name)) for at, name in ((2, "input_lengths"), (3, "target_lengths"))}
+    counts = {
+        _count(failed.argument(at, name))
+        for at, name in ((2, "input_lengths"), (3, "target_lengths"))
+    }
     samples = counts.pop() if len(counts) == 1 else None
     if samples is None or given.shape[1] == samples or given.shape[0] != samples:
         return None
     value = failed.value(given)
-    ordered = next((each for each in ancestors(value) if each.name in EXCHANGES and each.site is not None), None)
+    ordered = next(
+        (each for each in ancestors(value) if each.name in EXCHANGES and each.site is not None),
+        None,
+    )
     return tell(
         failed,
         "shape/batch-first",
-        verdict=f"ctc_loss takes {shape_text(given.shape)} for {given.shape[0]} steps of {given.shape[1]} samples, and there are {samples} samples",
+        verdict=f"ctc_loss reads {shape_text(given.shape)} as (time, batch, classes), "
+        f"but there are {samples} samples",
         spot=spot_at(ordered.site) if ordered is not None else None,
-        why=f"It reads (time, batch, classes). There are lengths of {samples} samples, which is the size of the first axis.",
-        fix="Put time first where the order of the axes is made, (time, batch, classes), if recurrent layers behind it want that too; "
-        "or transpose(0, 1) what the loss is given.",
+        why=f"input_lengths and target_lengths have {samples} entries, one per sample. That is the "
+        f"size of axis 0; ctc_loss expects it on axis 1.",
+        fix="Put time first where the axes are ordered, (time, batch, classes), if recurrent "
+        "layers expect that order too; otherwise call transpose(0, 1) on the input of ctc_loss.",
         operands=(Operand("log_probs", describe(given)),),
-        counterfactual="with the first two axes exchanged the lengths fit",
+        counterfactual="with the first two axes swapped the lengths fit",
     )
 
 

@@ -1,6 +1,6 @@
-"""A layer of a library's says how many features it takes, and refuses others before any call of torch's: Keras's `input_spec`.
+"""A library layer declares its number of features and rejects others: Keras's `input_spec`.
 
-It is told by the rule of a Linear's features, whose documentation speaks of it.
+Reported by shape/linear-features, which documents it.
 """
 
 from __future__ import annotations
@@ -22,31 +22,47 @@ from whence.tape.failed import FailedCall
 
 def declared_features(failed: FailedCall) -> Finding | None:
     frames = frames_in(failed.exception.__traceback__)
-    if not frames or not isinstance(failed.exception, ValueError) or not is_foreign(frames[0].f_code.co_filename):
+    if (
+        not frames
+        or not isinstance(failed.exception, ValueError)
+        or not is_foreign(frames[0].f_code.co_filename)
+    ):
         return None
     names = variables(frames[0])
     given = next((each for each in names.values() if isinstance(each, torch.Tensor)), None)
     wanted = next(
-        (axes[-1] for each in names.values() if isinstance(axes := getattr(each, "axes", None), dict) and -1 in axes),
+        (
+            axes[-1]
+            for each in names.values()
+            if isinstance(axes := getattr(each, "axes", None), dict) and -1 in axes
+        ),
         None,
     )
-    if given is None or given.dim() == 0 or not isinstance(wanted, int) or given.shape[-1] == wanted:
+    if (
+        given is None
+        or given.dim() == 0
+        or not isinstance(wanted, int)
+        or given.shape[-1] == wanted
+    ):
         return None
-    layer = next((each for name, each in names.items() if name.endswith("name") and isinstance(each, str)), "a layer")
+    layer = next(
+        (each for name, each in names.items() if name.endswith("name") and isinstance(each, str)),
+        "a layer",
+    )
     got = given.shape[-1]
     return tell(
         failed,
         "shape/linear-features",
         verdict=f"{layer} expects {wanted} features, got {got}",
         spot=_origin(failed, given),
-        why=f"{layer} was built for {wanted} features; it refuses what has {got}.",
-        fix=f"Give it {wanted} features, or build it for {got}.",
+        why=f"{layer} was built for {wanted} features and rejects an input with {got}.",
+        fix=f"Pass {wanted} features to {layer}, or build it for {got}.",
         operands=(Operand("input", shape_text(given.shape)),),
     )
 
 
 def _origin(failed: FailedCall, given: torch.Tensor) -> Spot | None:
-    """Where the argument of the program's own call was made that has this size: a library hands on a part of it."""
+    """Where the argument with this size was created; a library may pass on only a part of it."""
     site = failed.site
     node = site.node() if site is not None else None
     ground = ground_of(failed.call.stack, failed.frames)
@@ -55,14 +71,18 @@ def _origin(failed: FailedCall, given: torch.Tensor) -> Spot | None:
     found = next((each for each in node.args if _last_size(each, ground) == given.shape[-1]), None)
     if found is None:
         return None
-    definition = find_definition(found.id, ground.scope, found) if isinstance(found, ast.Name) else None
+    definition = (
+        find_definition(found.id, ground.scope, found) if isinstance(found, ast.Name) else None
+    )
     made = definition.value if definition is not None else None
     return Spot.of_node(site.filename, made if made is not None else found)
 
 
 def _last_size(node: ast.expr, ground: Ground) -> int | None:
     try:
-        shape: Any = getattr(look(node, ground.frame), "shape", None) if ground.frame is not None else None
+        shape: Any = (
+            getattr(look(node, ground.frame), "shape", None) if ground.frame is not None else None
+        )
         return int(shape[-1]) if shape is not None and len(shape) else None
     except (Unknown, TypeError, ValueError):
         return None

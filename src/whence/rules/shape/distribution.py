@@ -1,4 +1,4 @@
-"""Samples that do not fit a distribution of torch's own."""
+"""Values whose shape does not fit a torch.distributions object."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from whence.torch_internals import validate_sample
 
 
 def of_distribution(failed: FailedCall) -> Finding | None:
-    """`log_prob`, or `cdf`, of a tensor whose axes do not meet those of the distribution: it says so before any torch call."""
+    """`log_prob` or `cdf` of a value that does not broadcast with the distribution."""
     frames = frames_in(failed.exception.__traceback__)
-    # Its constructor checks values, of which the shape is right by then.
+    # The constructor of a distribution validates values, not shapes.
     if not frames or frames[0].f_code is not getattr(validate_sample, "__code__", None):
         return None
     names = variables(frames[0])
@@ -30,11 +30,13 @@ def of_distribution(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/mismatch",
-        verdict=f"this {name} is of shape {shape_text(wanted)}, and cannot take {shape_text(value.shape)}",
-        why="Axes line up from the right, and must be equal there, or 1. Its own axes are those of its parameters.",
-        fix=f"Give what is measured an axis of 1 where the {name} has one that it lacks: value.unsqueeze(dim)."
+        verdict=f"{name} has shape {shape_text(wanted)}, got a value of {shape_text(value.shape)}",
+        why="Shapes are aligned from the right; sizes must be equal or 1. The distribution's shape "
+        "comes from its parameters.",
+        fix="Add the missing axis of size 1 to the value: value.unsqueeze(dim)."
         if missing > 0
-        else f"Bring both to one shape: look which axis of the {name} is meant to meet which of the value.",
+        else f"Make the shapes broadcast: decide which axis of the {name} each axis of the value "
+        "corresponds to.",
         operands=(Operand("value", describe(value)), Operand(name, shape_text(wanted))),
     )
 

@@ -1,4 +1,4 @@
-"""What a refused call was given when it last went well, and the tensor of the batch that has another size since."""
+"""The same call when it last succeeded, and the batch tensor whose size changed since then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST_WALK = 200
 
 @dataclass(frozen=True, slots=True)
 class ChangedLeaf:
-    """A tensor of the batch, and the axis that had another size in an earlier one."""
+    """A tensor of the batch, and the axis whose size differs from an earlier batch."""
 
     value: Value
     leaf: BatchLeaf
@@ -22,9 +22,13 @@ class ChangedLeaf:
 
 
 def changed_leaf(failed: FailedCall, value: Value) -> ChangedLeaf | None:
-    """From an operand of the call that failed, and of the same call when it went well, back side by side to a batch's tensor."""
+    """Trace an operand of the failed call, and of its last success, in parallel to the batch."""
     earlier = failed.tape.earlier_at(failed.call)
-    if earlier is None or len(earlier.operands) != len(failed.call.operands) or value not in failed.call.operands:
+    if (
+        earlier is None
+        or len(earlier.operands) != len(failed.call.operands)
+        or value not in failed.call.operands
+    ):
         return None
     before = earlier.operands[failed.call.operands.index(value)]
     for _ in range(LONGEST_WALK):
@@ -35,10 +39,17 @@ def changed_leaf(failed: FailedCall, value: Value) -> ChangedLeaf | None:
             break
         value, before = pairs[0]
     leaf, known = value.leaf, before.leaf
-    if not (isinstance(leaf, BatchLeaf) and isinstance(known, BatchLeaf)) or leaf.path != known.path:
+    if (
+        not (isinstance(leaf, BatchLeaf) and isinstance(known, BatchLeaf))
+        or leaf.path != known.path
+    ):
         return None
     axis = _changed_axis(value.shape, before.shape)
-    return ChangedLeaf(value, leaf, axis, before.shape) if axis is not None and leaf.batch is not known.batch else None
+    return (
+        ChangedLeaf(value, leaf, axis, before.shape)
+        if axis is not None and leaf.batch is not known.batch
+        else None
+    )
 
 
 def _changed_operands(value: Value, before: Value) -> list[tuple[Value, Value]]:
@@ -50,7 +61,7 @@ def _changed_operands(value: Value, before: Value) -> list[tuple[Value, Value]]:
 
 
 def _changed_axis(now: tuple[int, ...], before: tuple[int, ...]) -> int | None:
-    """The first one behind the batch's. That batches have other numbers of samples is no change."""
+    """The first changed axis after the batch axis; a different batch size does not count."""
     if len(now) != len(before):
         return -1 if now else None
     changed = (axis - len(now) for axis in range(1, len(now)) if now[axis] != before[axis])

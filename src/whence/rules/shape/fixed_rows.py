@@ -1,4 +1,4 @@
-"""Rows made by a number: a token expanded, or a tensor made, for batches of one size."""
+"""Rows fixed by a literal: a token expanded, or a tensor created, for one batch size."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from whence.tape.failed import FailedCall
 from whence.tape.tape import Call, Value, flatten
 
 LONGEST_WAY = 20
-# How many times a row is there, and not how many rows there are, is what these are given: the same for a single row.
+# These take a repeat count, which equals the number of rows only for a single row.
 REPEATS = ("repeat", "tile")
 FROM_NUMBERS = ("tensor", "as_tensor")
 
 
 @dataclass(frozen=True, slots=True)
 class FixedRows:
-    """The call that made `value` with as many rows as a number says, and the operand that has those of the batch."""
+    """The call that gave `value` a literal number of rows, and the operand that has the batch's."""
 
     call: Call
     value: Value
@@ -32,11 +32,16 @@ class FixedRows:
     failed: Call
 
     def patch(self) -> str | None:
-        """The number of rows of the operand that it meets, where that has a name by then."""
+        """Take the number of rows from the other operand, if it has a name at that point."""
         site, name = self.call.site, self._name_of_other()
         node = site.node() if site is not None else None
         sizes = _size_nodes(node, self.call) if isinstance(node, ast.Call) else []
-        if site is None or name is None or not sizes or _numbers(self.call)[0] != self.value.shape[0]:
+        if (
+            site is None
+            or name is None
+            or not sizes
+            or _numbers(self.call)[0] != self.value.shape[0]
+        ):
             return None
         return diff_of(replace_node(site.filename, sizes[0], f"{name}.size(0)"))
 
@@ -44,7 +49,13 @@ class FixedRows:
         here, there = self.failed.site, self.call.site
         made = there.node() if there is not None else None
         scope = function_node(there) if there is not None else None
-        if here is None or there is None or made is None or scope is None or here.f_code is not there.f_code:
+        if (
+            here is None
+            or there is None
+            or made is None
+            or scope is None
+            or here.f_code is not there.f_code
+        ):
             return None
         nodes = [each for node in operands_of(here.node()) for each in _elements(node)]
         at = self.failed.operands.index(self.other)
@@ -70,17 +81,24 @@ def _size_nodes(node: ast.Call, call: Call) -> list[ast.expr]:
 
 
 def fixed_rows(failed: FailedCall) -> FixedRows | None:
-    """Two operands that differ in their rows, and did not before: those of one are a number that is written in this step."""
+    """Two operands whose rows now differ, where one's rows are an integer passed in this step."""
     earlier = failed.tape.earlier_at(failed.call)
     operands = failed.call.operands
     if failed.name in LOSSES or earlier is None or len(earlier.operands) != len(operands):
         return None
     before = dict(zip(map(id, operands), earlier.operands, strict=True))
     for value, other in permutations(operands, 2):
-        if not value.shape or len(value.shape) != len(other.shape) or value.shape[0] == other.shape[0]:
+        if (
+            not value.shape
+            or len(value.shape) != len(other.shape)
+            or value.shape[0] == other.shape[0]
+        ):
             continue
         rows = value.shape[:1]
-        if not before[id(value)].shape[:1] == before[id(other)].shape[:1] == rows or other.shape[0] == 1:
+        if (
+            not before[id(value)].shape[:1] == before[id(other)].shape[:1] == rows
+            or other.shape[0] == 1
+        ):
             continue
         for call in _deciding(value):
             if call.step == failed.call.step and call.phase != "data" and rows[0] in _numbers(call):
@@ -89,7 +107,7 @@ def fixed_rows(failed: FailedCall) -> FixedRows | None:
 
 
 def _deciding(value: Value) -> Iterator[Call]:
-    """The call that decided how many rows a value has, if no operand of it did."""
+    """The call that decided the number of rows of a value, if none of its operands did."""
     axis = -len(value.shape)
     for _ in range(LONGEST_WAY):
         call = value.call
@@ -103,6 +121,6 @@ def _deciding(value: Value) -> Iterator[Call]:
 
 
 def _numbers(call: Call) -> list[int]:
-    """The whole numbers that a call is given to say how large its result is to be."""
+    """The integers passed to a call, which may be sizes of its result."""
     given = (call.args, call.kwargs) if call.name not in FROM_NUMBERS else ()
     return [each for each in flatten(given) if type(each) is int]

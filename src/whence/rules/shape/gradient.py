@@ -1,17 +1,19 @@
-"""A gradient's shape is not its parameter's.
+"""A gradient's shape differs from its parameter's.
 
 What happened
-    A tensor of another shape was assigned to .grad, given to backward as the gradient of its result, or returned by the backward
-    of a custom Function.
+    A tensor of another shape was assigned to .grad, passed to backward as the output's gradient, or
+    returned by the backward of a custom Function.
 Why it matters
-    The optimizer would subtract it element by element; torch refuses it at the assignment.
+    The optimizer subtracts the gradient element by element, so PyTorch rejects the assignment.
 How it is detected
-    The shapes of parameter and gradient in the assignment that raised; the line that made the gradient is the origin. Where
-    backward raised, the program's own Functions on the way to the loss are run again, in a child process.
+    The shapes of parameter and gradient are compared in the call that raised; the origin is the
+    line that made the gradient. If backward raised, the program's custom Functions on the path to
+    the loss are run again in a child process.
 How to fix it
-    Make it in the parameter's shape; if it is transposed, the formula has its factors the wrong way round.
+    Make the gradient in the parameter's shape. If it is transposed, swap the factors in the
+    formula.
 When it stays silent
-    Gradients that fit.
+    Gradients whose shape matches.
 Cost
     None until a call raises.
 """
@@ -31,7 +33,12 @@ from whence.lineage.properties import HasShape
 from whence.lineage.trail import trace
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
-from whence.rules.custom_functions import caller_of, is_librarys, parameter_names, returned_by_backward
+from whence.rules.custom_functions import (
+    caller_of,
+    is_librarys,
+    parameter_names,
+    returned_by_backward,
+)
 from whence.rules.operations import PRODUCTS
 from whence.rules.rule import rule
 from whence.rules.telling import describe, shape_text, tell
@@ -49,36 +56,58 @@ def gradient(failed: FailedCall) -> Finding | None:
         return None
     subject = failed.argument(0, "self")
     given = failed.argument(1, "gradient")
-    if not isinstance(subject, torch.Tensor) or not isinstance(given, torch.Tensor) or subject.shape == given.shape:
+    if (
+        not isinstance(subject, torch.Tensor)
+        or not isinstance(given, torch.Tensor)
+        or subject.shape == given.shape
+    ):
         return _returned(failed) if failed.name == "backward" else None
     trail = trace(failed.value(given), HasShape(tuple(given.shape)), failed)
     turned = tuple(given.shape) == tuple(reversed(subject.shape))
     return tell(
         failed,
         "shape/gradient",
-        verdict=f"a gradient of {shape_text(given.shape)} for a parameter of {shape_text(subject.shape)}",
+        verdict=f"the parameter is {shape_text(subject.shape)}, "
+        f"its gradient is {shape_text(given.shape)}"
+        if failed.name == "grad.__set__"
+        else f"backward of a {shape_text(subject.shape)} tensor received a gradient of "
+        f"{shape_text(given.shape)}",
         trail=trail,
-        why="A gradient has one number for each number of its parameter"
-        + (", and this one has them transposed." if turned else "."),
-        fix="Make it with the parameter's shape"
-        + (": exchange the factors, or transpose it, where it is made." if turned else "."),
-        operands=(Operand("gradient", describe(given)), Operand("parameter", describe(subject))),
-        patch=_turned_back(failed, given, trail.op) if turned and failed.name == "grad.__set__" else None,
+        why="A gradient has one value per element of its tensor"
+        + (", and this gradient is transposed." if turned else "."),
+        fix="Make the gradient in the shape of its tensor"
+        + (": swap the factors, or transpose it, where it is computed." if turned else "."),
+        operands=(
+            Operand("gradient", describe(given)),
+            Operand("parameter" if failed.name == "grad.__set__" else "tensor", describe(subject)),
+        ),
+        patch=_transpose_patch(failed, given, trail.op)
+        if turned and failed.name == "grad.__set__"
+        else None,
     )
 
 
-def _turned_back(failed: FailedCall, given: torch.Tensor, maker: str | None) -> str | None:
-    """`weight.grad = a.T @ b` to its transpose, which is b.T @ a. Of numbers that were not multiplied so it is not known to be right."""
+def _transpose_patch(failed: FailedCall, given: torch.Tensor, maker: str | None) -> str | None:
+    """Transpose the assigned product: `weight.grad = (a.T @ b).T`. Unproven for other formulas."""
     site = failed.site
     statement = site.statement() if site is not None else None
-    if site is None or given.dim() != 2 or maker not in PRODUCTS or not isinstance(statement, ast.Assign):
+    if (
+        site is None
+        or given.dim() != 2
+        or maker not in PRODUCTS
+        or not isinstance(statement, ast.Assign)
+    ):
         return None
-    return diff_of(replace_node(site.filename, statement.value, f"{in_parentheses(site.filename, statement.value)}.T"))
+    return diff_of(
+        replace_node(
+            site.filename, statement.value, f"{in_parentheses(site.filename, statement.value)}.T"
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The gradient for one input of a Function has another shape than the input."""
+    """The gradient for one input of a Function, whose shape differs from the input's."""
 
     number: int
     given: tuple[int, ...]
@@ -94,20 +123,25 @@ def _returned(failed: FailedCall) -> Finding | None:
         except NotPossible:
             continue
         if misfit is not None:
-            return _told(failed, call, call.func, misfit)
+            return _report_returned(failed, call, call.func, misfit)
     return None
 
 
 def _misfit(call: Call, kind: Any) -> Misfit | None:
-    """What its backward returns for tensors of these shapes."""
+    """Run the backward on tensors of these shapes and return the first gradient that misfits."""
     leaves = [
-        torch.ones(each.shape, dtype=each.dtype, requires_grad=each.dtype.is_floating_point) for each in call.operands
+        torch.ones(each.shape, dtype=each.dtype, requires_grad=each.dtype.is_floating_point)
+        for each in call.operands
     ]
     result = caller_of(call)(leaves)
     gradients = kind.backward(result.grad_fn, torch.ones_like(result))
     for number, gradient in enumerate(gradients if isinstance(gradients, tuple) else (gradients,)):
         given = call.args[number] if number < len(call.args) else None
-        if not isinstance(given, Value) or not isinstance(gradient, torch.Tensor) or not given.requires_grad:
+        if (
+            not isinstance(given, Value)
+            or not isinstance(gradient, torch.Tensor)
+            or not given.requires_grad
+        ):
             continue
         if not _sums_to(tuple(gradient.shape), tuple(given.shape)):
             return Misfit(number, tuple(gradient.shape), tuple(given.shape))
@@ -117,39 +151,54 @@ def _misfit(call: Call, kind: Any) -> Misfit | None:
 def _made(returned: ast.expr) -> ast.AST:
     """The expression that a returned name stands for."""
     scope = enclosing(returned, ast.FunctionDef)
-    known = find_definition(returned.id, scope, returned) if isinstance(returned, ast.Name) and scope else None
+    known = (
+        find_definition(returned.id, scope, returned)
+        if isinstance(returned, ast.Name) and scope
+        else None
+    )
     return known.value if known is not None and known.value is not None else returned
 
 
 def _sums_to(gradient: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether torch would sum it down to that shape."""
+    """Whether autograd would sum the gradient to that shape."""
     missing = len(gradient) - len(wanted)
     pairs = zip(gradient[missing:], wanted, strict=True) if missing >= 0 else ()
     return missing >= 0 and all(size in (1, have) for have, size in pairs)
 
 
-def _told(failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit) -> Finding | None:
+def _report_returned(
+    failed: FailedCall, call: Call, func: CustomFunction, misfit: Misfit
+) -> Finding | None:
     names = parameter_names(func.kind)
     name = names[misfit.number] if misfit.number < len(names) else f"input {misfit.number}"
     turned = misfit.given == tuple(reversed(misfit.wanted))
     found = returned_by_backward(func.kind)
     node: ast.AST | None = found[0] if found is not None else None
     patch = None
-    if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and misfit.number < len(node.value.elts):
+    if (
+        isinstance(node, ast.Return)
+        and isinstance(node.value, ast.Tuple)
+        and misfit.number < len(node.value.elts)
+    ):
         node = _made(node.value.elts[misfit.number])
         if turned and len(misfit.wanted) == 2 and found is not None:
             patch = diff_of(replace_node(found[1], node, f"({text_of(found[1], node)}).T"))
     return tell(
         failed,
         "shape/gradient",
-        verdict=f"{func.__name__}.backward gives a gradient of {shape_text(misfit.given)} for {name} of {shape_text(misfit.wanted)}",
+        verdict=f"{func.__name__}.backward returns {shape_text(misfit.given)} for {name}, "
+        f"expected {shape_text(misfit.wanted)}",
         spot=Spot.of_node(found[1], node) if found is not None and node is not None else None,
-        why="backward returns one gradient for each input of forward, each in the shape of its input"
-        + ("; this one is transposed." if turned else "."),
-        fix="Exchange the factors, or transpose it, where it is returned."
+        why="backward returns one gradient per input of forward, in the shape of that input"
+        + ("; this gradient is transposed." if turned else "."),
+        fix=f"Swap the factors of the gradient of {name}, or transpose it, where it is returned."
         if turned
-        else f"Bring it into the shape of {name}: sum over the axes along which {name} was broadcast.",
+        else f"Sum the gradient over the axes along which {name} was broadcast, so that it has the "
+        f"shape of {name}.",
         patch=patch,
-        chain=() if call.site is None else (Spot.of_site(call.site).hop(f"{func.__name__} is applied"),),
-        counterfactual=f"its backward alone, on tensors of these shapes, returns {shape_text(misfit.given)}",
+        chain=()
+        if call.site is None
+        else (Spot.of_site(call.site).hop(f"{func.__name__} is applied here"),),
+        counterfactual="run alone on tensors of these shapes, backward returns "
+        f"{shape_text(misfit.given)}",
     )

@@ -1,4 +1,4 @@
-"""What the layers in front of a failure did to the shape, as a table and as arithmetic."""
+"""The shapes through the layers before a failure, as a table and as arithmetic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def root_of(call: Call) -> Scope | None:
 
 
 def table(failed: FailedCall) -> tuple[str, ...]:
-    """The shapes through the model up to the failing call, one line a layer or a line of the forward that changes it."""
+    """The shapes up to the failing call, one row per layer or line that changes the shape."""
     root = root_of(failed.call)
     if root is None:
         return ()
@@ -29,7 +29,7 @@ def table(failed: FailedCall) -> tuple[str, ...]:
             continue
         before, after = call.operands[0].shape, call.results[0].shape
         if not before and not after:
-            # A count that a layer keeps.
+            # A layer's counter, such as num_batches_tracked.
             continue
         module = call.module.module if isinstance(call.module, Scope) else None
         if before == after and not (
@@ -57,7 +57,7 @@ def _named(failed: FailedCall, module: nn.Module | None, call: Call) -> str:
 
 
 def as_product(size: int, channels: int) -> str | None:
-    """`2048 = 128*4*4`: a flattened size as channels times a square picture, where that is what it is."""
+    """`2048 = 128*4*4`: a flattened size as channels times a square image, if it is one."""
     if channels <= 1 or size % channels:
         return None
     side = math.isqrt(size // channels)

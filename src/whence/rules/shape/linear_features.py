@@ -1,18 +1,18 @@
-"""A Linear's in_features is not what reaches it.
+"""A Linear's in_features differs from the size of its input.
 
 What happened
-    A Linear layer (or F.linear, or a product with a weight, or a recurrent layer, or a layer of Keras's) got a last axis of
-    another size than its weight has.
+    The last axis of the input of a Linear layer (or F.linear, a product with a weight, a recurrent
+    layer, a Keras layer) differs from the size of its weight.
 Why it matters
-    The message prints two folded matrices and names neither the layer nor the axis.
+    PyTorch's message prints two folded matrices and names neither the layer nor the axis.
 How it is detected
-    The shapes of input and weight. The size is then followed back: to the input's own line if it comes from there
-    unchanged, to the constructor of a layer, to a reshape or flatten; and it is tried which picture size would have fitted.
+    The shapes of input and weight are compared. The size is traced to the input's own line, to a
+    layer's constructor, or to a reshape or flatten. Whence also tries which image size would fit.
 How to fix it
-    Flatten where it is missing, or make in_features what really arrives.
+    Add the missing flatten, or set in_features to the size that arrives.
 When it stays silent
-    Linear layers on inputs with more axes, as in transformers, are right as long as the last axis fits. A layer that went well
-    until a batch of another size came: that is shape/changed.
+    Linear layers on inputs with more axes, as in transformers, if the last axis fits. A layer that
+    succeeded until a batch of another size arrived is reported as shape/changed.
 Cost
     None until a call raises.
 """
@@ -58,17 +58,20 @@ def linear_features(failed: FailedCall) -> Finding | None:
         return None
     got = given.shape[-1]
     if changed_leaf(failed, failed.value(given)) is not None:
-        # It went well with batches of another size: the layer is right, and what it is given has changed.
+        # The layer succeeded before, so the batch has changed, not the layer.
         return None
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     common: dict[str, Any] = {
-        "operands": (Operand("input", describe(given)), Operand("weight", shape_text(weight.shape))),
+        "operands": (
+            Operand("input", describe(given)),
+            Operand("weight", shape_text(weight.shape)),
+        ),
         "table": table(failed),
     }
     verdict = f"{path} expects {wanted} features, got {got}"
     if (moved := _moved(failed, given, wanted)) is not None:
-        return _told_moved(failed, moved, given, wanted, verdict, common)
+        return _report_moved(failed, moved, given, wanted, verdict, common)
     if given.dim() > 2 and wanted in _flattened_sizes(given) and not isinstance(layer, nn.RNNBase):
         return _missing_flatten(failed, given, wanted, verdict, common)
     trail = trace(failed.value(given), HasAxis(-1, got), failed)
@@ -76,7 +79,8 @@ def linear_features(failed: FailedCall) -> Finding | None:
         return _flattened_too_much(failed, trail, verdict, common)
     spot, patch = _place(failed, trail, weight, got)
     needs = fitting_resolution(failed, given, wanted)
-    why = f"{layer_text(layer, path) if layer is not None else failed.name} multiplies a last axis of {wanted}; {_story(trail, got)}"
+    name = layer_text(layer, path) if layer is not None else failed.name
+    why = f"{name} expects a last axis of {wanted}; {_story(trail, got)}"
     fix = _fix(trail, wanted, got, _size_name(layer))
     if needs is not None:
         why += f" {needs.text}"
@@ -84,7 +88,8 @@ def linear_features(failed: FailedCall) -> Finding | None:
         if built_for is not None:
             spot, patch = built_for, _number_patch(built_for, needs)
             fix = (
-                f"The layer is built for pictures of {spot.code} px, and these have {needs.had}: make the two the same."
+                f"Make the image sizes agree: the layer is built for images of {spot.code} px, "
+                f"these have {needs.had} px."
             )
     return tell(
         failed,
@@ -101,21 +106,34 @@ def linear_features(failed: FailedCall) -> Finding | None:
 
 
 def _operands(failed: FailedCall) -> tuple[torch.Tensor, torch.Tensor, int] | None:
-    """Input, weight and the size the weight wants."""
+    """The input, the weight, and the input size that the weight expects."""
     if failed.name == "linear":
         given, weight = failed.argument(0, "input"), failed.argument(1, "weight")
-        if isinstance(given, torch.Tensor) and isinstance(weight, torch.Tensor) and weight.dim() > 0:
+        if (
+            isinstance(given, torch.Tensor)
+            and isinstance(weight, torch.Tensor)
+            and weight.dim() > 0
+        ):
             return given, weight, weight.shape[-1]
     layer = failed.layer
     names = refusing(failed, nn.RNNBase, "check_input")
     given = names.get("input") if names is not None else failed.argument(0, "input")
     if (names is not None and isinstance(layer, nn.RNNBase)) or isinstance(layer, nn.RNNCellBase):
         weight = next(nn.Module.parameters(layer), None)
-        if isinstance(given, torch.Tensor) and isinstance(weight, torch.Tensor) and given.dtype == weight.dtype:
+        if (
+            isinstance(given, torch.Tensor)
+            and isinstance(weight, torch.Tensor)
+            and given.dtype == weight.dtype
+        ):
             return given, weight, int(layer.input_size)
     if failed.name in PRODUCTS - {"einsum", "bilinear", "dot", "baddbmm"}:
         tensors = list(failed.tensors())[-2:]
-        if len(tensors) == 2 and _is_trained(tensors[1]) and tensors[1].dim() == 2 and not _is_trained(tensors[0]):
+        if (
+            len(tensors) == 2
+            and _is_trained(tensors[1])
+            and tensors[1].dim() == 2
+            and not _is_trained(tensors[0])
+        ):
             return tensors[0], tensors[1], tensors[1].shape[0]
     return None
 
@@ -129,24 +147,32 @@ def _flattened_sizes(given: torch.Tensor) -> set[int]:
 
 
 def _moved(failed: FailedCall, given: torch.Tensor, wanted: int) -> Call | None:
-    """The exchange of axes that took the features from the end, where they are one of the others now."""
+    """The transpose that moved the features from the last axis to another."""
     made = origin_call(failed.value(given))
     if made is None or made.name not in EXCHANGES or made.site is None or not made.operands:
         return None
-    return made if wanted in given.shape[:-1] and made.operands[0].shape.count(wanted) == 1 else None
+    return (
+        made if wanted in given.shape[:-1] and made.operands[0].shape.count(wanted) == 1 else None
+    )
 
 
-def _told_moved(
-    failed: FailedCall, moved: Call, given: torch.Tensor, wanted: int, verdict: str, common: dict[str, Any]
+def _report_moved(
+    failed: FailedCall,
+    moved: Call,
+    given: torch.Tensor,
+    wanted: int,
+    verdict: str,
+    common: dict[str, Any],
 ) -> Finding | None:
     assert moved.site is not None
     return tell(
         failed,
         "shape/linear-features",
-        verdict=f"{verdict}: the {wanted} are at axis {given.shape.index(wanted)}",
+        verdict=f"{verdict}: the {wanted} features are at axis {given.shape.index(wanted)}",
         spot=Spot.of_site(moved.site),
-        why=f"{moved.name} makes {shape_text(given.shape)} of {shape_text(moved.operands[0].shape)}; the layer reads the last axis.",
-        fix="Let the features be last where the axes are exchanged.",
+        why=f"{moved.name} turns {shape_text(moved.operands[0].shape)} into "
+        f"{shape_text(given.shape)}; the layer reads the last axis.",
+        fix=f"Keep the features last in {moved.name}, or move them back before the layer.",
         **common,
     )
 
@@ -161,16 +187,19 @@ def _missing_flatten(
         "shape/linear-features",
         verdict=f"{verdict}: the input {shape_text(given.shape)} was not flattened",
         spot=spot,
-        why=f"{' * '.join(map(str, given.shape[start:]))} = {wanted}: the numbers are all there, in {given.dim() - start} axes "
-        f"instead of one.",
-        fix=f"Flatten from axis {start} in front of the layer: x.flatten({start}), or nn.Flatten() in an nn.Sequential.",
+        why=f"{' * '.join(map(str, given.shape[start:]))} = {wanted}: the input has the expected "
+        f"number of values, spread over {given.dim() - start} axes instead of one.",
+        fix=f"Flatten from axis {start} before the layer: x.flatten({start}), or nn.Flatten() in "
+        "an nn.Sequential.",
         patch=flatten_patch(spot, start),
         counterfactual=_counterfactual(failed, given, wanted, flatten_from=start),
         **common,
     )
 
 
-def _flattened_too_much(failed: FailedCall, trail: Trail, verdict: str, common: dict[str, Any]) -> Finding | None:
+def _flattened_too_much(
+    failed: FailedCall, trail: Trail, verdict: str, common: dict[str, Any]
+) -> Finding | None:
     node = trail.spot.node() if trail.spot is not None else None
     patch = None
     if (
@@ -185,13 +214,16 @@ def _flattened_too_much(failed: FailedCall, trail: Trail, verdict: str, common: 
             and node.func.value.id == "torch"
         )
         given = f"{ast.unparse(node.args[0])}, " if is_function and node.args else ""
-        patch = diff_of(replace_node(trail.spot.filename, node, f"{ast.unparse(node.func)}({given}1)"))
+        patch = diff_of(
+            replace_node(trail.spot.filename, node, f"{ast.unparse(node.func)}({given}1)")
+        )
     return tell(
         failed,
         "shape/linear-features",
-        verdict=f"{verdict}: the batch was flattened too",
+        verdict=f"{verdict}: the batch axis was flattened too",
         trail=trail,
-        why=f"{'*'.join(map(str, trail.parts))} were put into one axis; the first is the batch, and without it the size fits.",
+        why=f"{'*'.join(map(str, trail.parts))} were merged into one axis. The first is the batch; "
+        "without it the size fits.",
         fix="Flatten from axis 1: x.flatten(1).",
         patch=patch,
         **common,
@@ -199,7 +231,7 @@ def _flattened_too_much(failed: FailedCall, trail: Trail, verdict: str, common: 
 
 
 def _call_in_forward(failed: FailedCall) -> Spot | None:
-    """Where the user's forward calls the layer; inside nn.Sequential the layer's constructor."""
+    """Where the program's forward calls the layer, or its constructor inside nn.Sequential."""
     layer, scope = failed.layer, failed.scope
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
     if layer is not None and isinstance(parent, nn.Sequential):
@@ -215,19 +247,35 @@ def flatten_patch(spot: Spot | None, start: int) -> str | None:
         return None
     if _is_constructor(node):
         return diff_of(
-            replace_node(spot.filename, node, f"nn.Flatten({'' if start == 1 else start}), {ast.unparse(node)}")
+            replace_node(
+                spot.filename,
+                node,
+                f"nn.Flatten({'' if start == 1 else start}), {ast.unparse(node)}",
+            )
         )
-    if len(node.args) == 1 and isinstance(node.args[0], ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        return diff_of(replace_node(spot.filename, node.args[0], f"{ast.unparse(node.args[0])}.flatten({start})"))
+    if len(node.args) == 1 and isinstance(
+        node.args[0], ast.Name | ast.Attribute | ast.Call | ast.Subscript
+    ):
+        return diff_of(
+            replace_node(
+                spot.filename, node.args[0], f"{ast.unparse(node.args[0])}.flatten({start})"
+            )
+        )
     return None
 
 
 def _is_constructor(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == "nn"
+    return (
+        isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "nn"
+    )
 
 
-def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> tuple[Spot | None, str | None]:
-    """The layer's constructor, if the size was made inside the model; the trail's end, if the data brought it."""
+def _place(
+    failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int
+) -> tuple[Spot | None, str | None]:
+    """The layer's constructor if the model made the size, None if the data brought it."""
     weighted = trail.birth is Birth.CALL and trail.op in STRICT
     from_data = trail.birth is Birth.CALL and trail.phase in ("program", "data") and not weighted
     if trail.birth in (Birth.SOURCE, Birth.SAMPLE, Birth.NUMBER) or from_data:
@@ -240,14 +288,16 @@ def _place(failed: FailedCall, trail: Trail, weight: torch.Tensor, got: int) -> 
         return _creation_of(failed, weight), None
     constructor = Spot.of_site(stack[0])
     spot = argument_origin(stack, 0, _size_name(layer))
-    return spot, _features_patch(constructor, got, _size_name(layer)) if spot == constructor else None
+    return spot, _features_patch(
+        constructor, got, _size_name(layer)
+    ) if spot == constructor else None
 
 
 def _built_for(failed: FailedCall, needs: Fitting) -> Spot | None:
-    """Where the size of the pictures stands written that the layer's in_features are computed from."""
+    """The literal image size from which the layer's in_features is computed."""
     stack = failed.modules.built_at(failed.layer) if failed.layer is not None else ()
     argument = layer_argument(stack, 0, "in_features")
-    # A number in the layer's own call is no size of pictures.
+    # A literal in the layer's own call is in_features itself, not an image size.
     if argument is None or isinstance(argument, ast.Constant):
         return None
     found = (written_number(stack, argument, size) for size in needs.needed)
@@ -256,7 +306,11 @@ def _built_for(failed: FailedCall, needs: Fitting) -> Spot | None:
 
 def _number_patch(spot: Spot, needs: Fitting) -> str | None:
     node = spot.node()
-    return diff_of(replace_node(spot.filename, node, str(needs.had))) if isinstance(node, ast.Constant) else None
+    return (
+        diff_of(replace_node(spot.filename, node, str(needs.had)))
+        if isinstance(node, ast.Constant)
+        else None
+    )
 
 
 def _worked_before(failed: FailedCall) -> bool:
@@ -268,7 +322,7 @@ def _creation_of(failed: FailedCall, weight: torch.Tensor) -> Spot | None:
 
 
 def _size_name(layer: nn.Module | None) -> str:
-    """What the layer calls the number of its inputs."""
+    """The layer's own name for its number of inputs."""
     return "input_size" if isinstance(layer, nn.RNNBase | nn.RNNCellBase) else "in_features"
 
 
@@ -283,21 +337,19 @@ def _features_patch(spot: Spot, got: int, name: str) -> str | None:
 
 def _story(trail: Trail, got: int) -> str:
     if trail.spot is None:
-        return f"{got} arrived, from a place that Whence did not see."
+        return f"{got} arrived, of unknown origin."
     where = f"{trail.spot.file}:{trail.spot.line}"
     if trail.parts:
-        return f"{got} = {'*'.join(map(str, trail.parts))} was put together at {where}."
+        return f"{got} = {'*'.join(map(str, trail.parts))} is formed at {where}."
     if trail.birth is Birth.LAYER:
-        return f"{got} is what the layer built at {where} gives."
-    return f"{got} was made at {where}."
+        return f"{got} is the output size of the layer built at {where}."
+    return f"{got} comes from {where}."
 
 
 def _fix(trail: Trail, wanted: int, got: int, name: str) -> str:
     if trail.birth is Birth.LAYER or trail.parts:
-        return f"Let the layer take what arrives, {name}={got}, or change what comes before it so that {wanted} arrive."
-    return (
-        f"Give the data {wanted} features, or build the layer for {got}; which of the two is meant only you can know."
-    )
+        return f"Set {name}={got}, or change the code before the layer to output {wanted} features."
+    return f"Create the data with {wanted} features, or build the layer for {got}."
 
 
 def _counterfactual(
@@ -307,4 +359,8 @@ def _counterfactual(
     keep = given.shape[:-1] if flatten_from is None else given.shape[:flatten_from]
     floats = {each: torch.float32 for each in failed.call.operands if each.dtype.is_floating_point}
     outcome = try_shapes(failed.call, {value: (*keep, wanted)}, floats)
-    return f"the same call with an input of {shape_text((*keep, wanted))} runs" if outcome.ran else None
+    return (
+        f"the same call with an input of {shape_text((*keep, wanted))} runs"
+        if outcome.ran
+        else None
+    )

@@ -1,4 +1,4 @@
-"""A loop written by hand that goes along the samples of a batch, and carries something from one to the next."""
+"""A hand-written loop over the samples of a batch that carries state from one to the next."""
 
 from __future__ import annotations
 
@@ -6,26 +6,32 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.footprints import is_chain
-from whence.rules.shape.samples import comes_in_no_order
+from whence.rules.shape.samples import is_unordered
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.spots import Spot
 from whence.tape.tape import Call
 
 CUMULATES = frozenset({"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"})
 SORTS = frozenset({"sort", "argsort", "topk", "msort"})
-TAKES_APART = frozenset({"unbind", "__iter__", "__getitem__", "select"})
+UNSTACKS = frozenset({"unbind", "__iter__", "__getitem__", "select"})
 
 
 def loop_over_samples(study: Study) -> Finding | None:
-    """What was computed for one sample after the other is put together again, and each depends on those before it."""
+    """Results computed sample by sample are stacked, and each depends on those before it."""
     for loss, call in study.loss_calls():
         rows = len(call.operands)
-        if call.name not in ("stack", "cat") or call.inner or rows < 3 or not call.outputs or call.site is None:
+        if (
+            call.name not in ("stack", "cat")
+            or call.inner
+            or rows < 3
+            or not call.outputs
+            or call.site is None
+        ):
             continue
         made = call.outputs[0]
         if made.shape[:1] != (rows,) or len(made.shape) < 3 or not made.requires_grad:
             continue
-        taken = _taken_apart(call, rows)
+        taken = _unstacked(call, rows)
         if taken is None or taken.site is None or not is_chain(study, rows, made):
             continue
         given = taken.operands[0].shape
@@ -38,26 +44,40 @@ def loop_over_samples(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict=f"the loop runs over the batch: it takes {shape_text(given)} for {rows} steps of {given[1]} samples",
-            what="what it gives for one sample depends on the samples before it",
-            why="A loop over a tensor goes along its first axis, and that is the batch here: what it carries on goes from sample to "
-            "sample, and not from step to step.",
-            fix="Go along the axis of time: for x_t in x.unbind(1), a state with a row for each sample, and stack(..., dim=1).",
+            verdict=f"the loop iterates over the batch: {shape_text(given)} is read as {rows} "
+            f"steps of {given[1]} samples",
+            what="the result of each sample depends on the samples before it",
+            why="Iterating over a tensor follows its first axis, here the batch. The carried state "
+            "passes from sample to sample instead of from time step to time step.",
+            fix="Iterate over time: for x_t in x.unbind(1), with one state row per sample, then "
+            "stack(..., dim=1).",
             replay="bit-identical",
-            counterfactual="with another first sample the results of all samples change; with another last one only its own does",
+            counterfactual="replacing the first sample changes the results of all samples; "
+            "replacing the last changes only its own",
         )
     return None
 
 
-def added_up_over_samples(study: Study) -> Finding | None:
-    """`cumprod(..., dim=0)` of samples in no order, each of which has an axis of its own that could be meant."""
+def cumulative_over_samples(study: Study) -> Finding | None:
+    """`cumprod(..., dim=0)` over unordered samples that have another axis it may be meant for."""
     for loss, call in study.loss_calls():
         given = call.operands[0] if call.operands else None
-        if call.name not in CUMULATES or call.inner or given is None or len(given.shape) < 2 or call.site is None:
+        if (
+            call.name not in CUMULATES
+            or call.inner
+            or given is None
+            or len(given.shape) < 2
+            or call.site is None
+        ):
             continue
         axis = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
         others = [place for place, size in enumerate(given.shape) if place and size > 1]
-        if axis not in (0, -len(given.shape)) or given.shape[0] < 3 or not others or not comes_in_no_order(given):
+        if (
+            axis not in (0, -len(given.shape))
+            or given.shape[0] < 3
+            or not others
+            or not is_unordered(given)
+        ):
             continue
         if any(each.name in SORTS for each in study.path(given)) or not is_chain(
             study, given.shape[0], call.results[0]
@@ -70,28 +90,35 @@ def added_up_over_samples(study: Study) -> Finding | None:
             symptom=spot_at(loss.call.site),
             call=call,
             step=study.step,
-            # Places in a queue (experts), and sets at risk that came sorted, are added up so on purpose.
+            # Mixture-of-experts queues and sorted risk sets accumulate over samples on purpose.
             severity=Severity.INFO,
             confidence=Confidence.LIKELY,
             verdict=f"{call.name} runs over the batch: dim=0 of {shape_text(given.shape)}",
-            what="what it gives for one sample depends on the samples before it",
-            why="The samples of a batch come in no order: what is added up from one to the next is a different thing in each epoch.",
-            fix="Use the axis of time: "
+            what="the result of each sample depends on the samples before it",
+            why="The samples of a batch have no fixed order, so a cumulative result over the batch "
+            "axis differs in every epoch.",
+            fix="Use the time axis: "
             + " or ".join(f"dim={each}, of size {given.shape[each]}" for each in others)
             + ".",
             replay="bit-identical",
-            counterfactual="with another first sample the results of all samples change; with another last one only its own does",
+            counterfactual="replacing the first sample changes the results of all samples; "
+            "replacing the last changes only its own",
         )
     return None
 
 
-def _taken_apart(joined: Call, rows: int) -> Call | None:
-    """The nearest tensor of samples, each with steps of its own, that parts of what is joined were taken from."""
+def _unstacked(joined: Call, rows: int) -> Call | None:
+    """The nearest tensor of samples, each with its own steps, from which the parts were taken."""
     for call in ancestors(joined.outputs[0]):
         given = call.operands[0] if call.operands else None
-        if call.name not in TAKES_APART or given is None or len(given.shape) < 3 or given.shape[0] != rows:
+        if (
+            call.name not in UNSTACKS
+            or given is None
+            or len(given.shape) < 3
+            or given.shape[0] != rows
+        ):
             continue
         is_one = call.outputs and len(call.outputs[0].shape) == len(given.shape) - 1
-        if is_one and given.shape[1] > 1 and comes_in_no_order(given):
+        if is_one and given.shape[1] > 1 and is_unordered(given):
             return call
     return None

@@ -1,4 +1,4 @@
-"""Axes that `vmap` is to go along, and that are not of one size."""
+"""Inputs of `vmap` whose mapped axes differ in size."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from whence.torch_internals import VMAP_FILE
 
 
 def mapped(failed: FailedCall) -> Finding | None:
-    """A call of `torch.vmap` that is given members, or samples, along different axes."""
+    """A call of `torch.vmap` whose inputs have different sizes along their mapped axes."""
     frames = frames_in(failed.exception.__traceback__)
     if not frames or frames[0].f_code.co_filename != VMAP_FILE:
         return None
     names = variables(frames[0])
     pairs = zip(names.get("flat_args", ()), names.get("flat_in_dims", ()), strict=False)
-    given = [(each, axis) for each, axis in pairs if isinstance(each, torch.Tensor) and isinstance(axis, int)]
+    given = [
+        (each, axis)
+        for each, axis in pairs
+        if isinstance(each, torch.Tensor) and isinstance(axis, int)
+    ]
     sizes = Counter(each.shape[axis] for each, axis in given)
     if len(sizes) < 2:
         return None
@@ -33,11 +37,15 @@ def mapped(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/mismatch",
-        verdict=f"vmap goes along {common} of the others, and along {stray.shape[axis]} of {shape_text(stray.shape)}",
+        verdict=f"vmap axis sizes differ: {stray.shape[axis]} for {shape_text(stray.shape)}, "
+        f"{common} for the other inputs",
         trail=trace(failed.value(stray), HasAxis(place, stray.shape[axis]), failed),
-        why=f"in_dims says axis {axis} for it, which has {stray.shape[axis]} elements; all that is mapped must have as many.",
-        fix=f"Its axis of {common} is axis {elsewhere[0]}: make it the first, or give in_dims={elsewhere[0]} for it."
+        why=f"in_dims selects axis {axis} of {shape_text(stray.shape)}, of size "
+        f"{stray.shape[axis]}. All mapped axes must have the same size.",
+        fix=f"Move axis {elsewhere[0]}, of size {common}, to the front, or pass "
+        f"in_dims={elsewhere[0]} for this input."
         if elsewhere
-        else f"Make it with {common} along the axis that is mapped, or give in_dims=None for what all share.",
+        else f"Create this input with size {common} along the mapped axis, or pass in_dims=None "
+        "if all calls share it.",
         operands=(Operand("mapped", describe(stray)),),
     )

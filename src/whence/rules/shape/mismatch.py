@@ -1,4 +1,4 @@
-"""Shapes that a call refuses, for no reason that another rule knows."""
+"""Shapes that a call rejects, for no reason that another rule knows."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ NOT_ABOUT_SHAPES = frozenset(
 )
 ABOUT_SIZES = (RuntimeError, ValueError, IndexError)
 LONGEST_CHAIN = 40
-PROOF = "the same call on tensors without data, of these shapes and one type, fails as well"
+PROOF = "the same call on tensors without data, with these shapes and one dtype, fails as well"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The operand and axis that differ from the last time the call went well."""
+    """The operand and axis that differ from the last time the call succeeded."""
 
     value: Value
     axis: int
@@ -49,19 +49,20 @@ class Change:
 
 @rule("shape/changed", Rank.GENERAL)
 def changed(failed: FailedCall) -> Finding | None:
-    """A tensor changed size between batches, and something downstream depends on it.
+    """A tensor changed size between batches, and a later call needs the old size.
 
     What happened
-        A call that went well before was refused now, because one of its operands has another size than it had.
+        A call that succeeded before now raises, because one of its operands has another size.
     Why it matters
-        The model is not wrong from the start: something made this batch, or what is kept from earlier ones, differ.
+        The model is consistent; this batch, or state kept from earlier batches, is different.
     How it is detected
-        The call fails in the same way on tensors without data, so the shapes alone are the fault; and the last call at
-        the same place that went well had another size there. The operand that changed is followed back.
+        The call also fails on tensors without data, so the shapes alone are the cause, and the last
+        successful call at the same line had another size there. The operand that changed is traced
+        to its origin.
     How to fix it
-        Make the size the same again at the origin, or let what depends on it follow.
+        Restore the size at the origin, or compute the sizes that depend on it from the batch.
     When it stays silent
-        If the call never went well before: that is shape/mismatch.
+        If the call never succeeded before; shape/mismatch reports that.
     Cost
         None until a call raises.
     """
@@ -74,11 +75,12 @@ def changed(failed: FailedCall) -> Finding | None:
         return tell(
             failed,
             "shape/changed",
-            verdict=f"{failed.name} got {shape_text(value.shape)} now, and what was kept from step {kept.step} "
-            f"is still for {shape_text(change.before)}",
+            verdict=f"{failed.name} got {shape_text(value.shape)}, but a tensor kept from step "
+            f"{kept.step} fits {shape_text(change.before)}",
             spot=Spot.of_site(kept.site),
-            why="It was made in a forward pass to fit the batch of that time, kept, and not made anew for this one.",
-            fix="Make it anew when the size is another one, or for each batch.",
+            why="The tensor was created in a forward pass for the batch of that step, kept, and "
+            "not created again for this one.",
+            fix="Create the tensor again when the size changes, or for each batch.",
             operands=_operands(failed),
             table=table(failed),
             counterfactual=PROOF,
@@ -88,10 +90,12 @@ def changed(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/changed",
-        verdict=f"{failed.name} worked with {shape_text(change.before)} and got {shape_text(value.shape)} now",
+        verdict=f"{failed.name} got {shape_text(value.shape)}; "
+        f"it succeeded with {shape_text(change.before)}",
         trail=trace(value, HasAxis(axis, value.shape[axis]), failed) if value.shape else None,
-        why=f"The last time this line went well (step {change.step}) the operand was {shape_text(change.before)}.",
-        fix="Make the size the same again where it is made, or let what depends on it follow the batch.",
+        why=f"When this line last succeeded (step {change.step}), the operand was "
+        f"{shape_text(change.before)}.",
+        fix="Restore the size at the origin, or take the sizes that depend on it from the batch.",
         operands=_operands(failed),
         table=table(failed),
         counterfactual=PROOF,
@@ -100,15 +104,17 @@ def changed(failed: FailedCall) -> Finding | None:
 
 def _changed_in_batch(failed: FailedCall, change: Change, leaf: ChangedLeaf) -> Finding | None:
     now, before = shape_text(leaf.value.shape), shape_text(leaf.before)
-    name = f"{leaf.leaf.path} of the batch" if leaf.leaf.path else "the batch"
+    name = f"batch{leaf.leaf.path}" if leaf.leaf.path else "the batch"
     return tell(
         failed,
         "shape/changed",
-        verdict=f"{name} is {now} now and was {before}: what worked with the one cannot take the other",
+        verdict=f"the size of {name} changed: {now}, earlier {before}",
         trail=trace(leaf.value, HasAxis(leaf.axis, leaf.value.shape[leaf.axis]), failed),
-        why=f"The last time this line went well (step {change.step}) it was given {shape_text(change.before)}; "
-        f"of this batch comes {shape_text(change.value.shape)}.",
-        fix="Bring the samples to one size where they are made, or let what depends on it follow (an adaptive pool, a mean).",
+        why=f"When this line last succeeded (step {change.step}), {failed.name} received "
+        f"{shape_text(change.before)}; from this batch it receives "
+        f"{shape_text(change.value.shape)}.",
+        fix="Bring all samples to one size where they are created, or use a layer that accepts any "
+        "size (an adaptive pool, a mean).",
         operands=_operands(failed),
         table=table(failed),
         counterfactual=PROOF,
@@ -120,42 +126,46 @@ def mismatch(failed: FailedCall) -> Finding | None:
     """Any other shape error.
 
     What happened
-        A call was refused because of the shapes of its operands; or a checker (beartype, typeguard) found that an argument or a
-        result does not have the shape that its annotation (jaxtyping's) says; or the program asserts a size that a tensor does not have.
+        A call raised because of the shapes of its operands. Or a checker (beartype, typeguard)
+        found that an argument or a result violates its shape annotation (jaxtyping). Or the program
+        asserts a size that a tensor does not have.
     Why it matters
-        What helps is each operand's shape, and where it came from.
+        The finding shows each operand's shape and where it came from.
     How it is detected
-        The call fails in the same way on tensors without data, all of one type: so the shapes alone are the fault. An annotation is
-        asked again with what the function was given, and with one axis changed: so the axis that is wrong is known.
+        The call also fails on tensors without data, all of one dtype, so the shapes alone are the
+        cause. An annotation is checked again with one axis changed, which shows the wrong axis.
     How to fix it
-        Mend the shape where it departed.
+        Fix the shape at the origin.
     When it stays silent
-        If the call runs on tensors of these shapes: then the fault is in types or values. A view of elements that do not lie in
-        their order is told, though.
+        If the call runs on tensors of these shapes: then dtypes or values are the cause. A view of
+        a non-contiguous tensor is reported anyway.
     Cost
         None until a call raises.
     """
-    told = broken_shape(failed) or asserted_size(failed) or mapped(failed) or of_distribution(failed)
-    if told is not None or (told := _not_in_order(failed)) is not None:
-        return told
+    special = (
+        broken_shape(failed) or asserted_size(failed) or mapped(failed) or of_distribution(failed)
+    )
+    if special is not None or (special := _not_contiguous(failed)) is not None:
+        return special
     if not _shapes_alone(failed):
         return None
     if failed.name == "__getitem__" and not failed.call.operands[0].shape:
         return _indexed_number(failed)
     operands = failed.call.operands
-    # What was read from a file was entered before it had its memory.
+    # A tensor read from a file is recorded before its memory is allocated.
     shapes = [tuple(each.shape) for each in failed.tensors()] or [each.shape for each in operands]
-    few = " and ".join(map(shape_text, shapes))
+    few = (" and " if len(shapes) < 3 else ", ").join(map(shape_text, shapes))
     trail = _bare_weight(failed)
     return tell(
         failed,
         "shape/mismatch",
-        verdict=f"{failed.name} cannot take {few if len(operands) < 4 else f'these {len(operands)} shapes'}",
+        verdict=f"{failed.name} rejects the shapes "
+        f"{few if len(operands) < 4 else f'of its {len(operands)} operands'}",
         trail=trail,
-        why=f"The shapes alone are the fault: {failed.name} refuses them whatever the numbers are.",
-        fix="Mend the shape at the origin; the table shows what each line made of it."
+        why=f"The shapes alone are the cause: {failed.name} rejects them for any values.",
+        fix="Fix the shape at the origin; the table shows the shape after each line."
         if trail is not None
-        else "Make the operands fit: look which axis is meant to meet which.",
+        else "Make the operands fit: decide which axis of each corresponds to which.",
         operands=_operands(failed),
         table=table(failed),
         counterfactual=PROOF,
@@ -171,9 +181,9 @@ def _indexed_number(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/mismatch",
-        verdict="a tensor of a single number has no axis to index",
-        why="What a loss gives is 0-dimensional: it is a number, and not the first of a list.",
-        fix="Take the number with .item().",
+        verdict="a tensor with a single value has no axis to index",
+        why="The tensor is 0-dimensional, as the result of a loss is: a scalar, not a list.",
+        fix="Read the value with .item().",
         operands=_operands(failed),
         patch=patch,
         counterfactual=PROOF,
@@ -181,11 +191,13 @@ def _indexed_number(failed: FailedCall) -> Finding | None:
 
 
 def _operands(failed: FailedCall) -> tuple[Operand, ...]:
-    return tuple(Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors()))
+    return tuple(
+        Operand(f"operand {number}", describe(each)) for number, each in enumerate(failed.tensors())
+    )
 
 
 def _shapes_alone(failed: FailedCall) -> bool:
-    """True if the call fails without data too, all operands of one type."""
+    """True if the call fails on tensors without data too, all operands of one dtype."""
     call = failed.call
     if not call.operands or not callable(failed.func) or isinstance(failed.func, torch.nn.Module):
         return False
@@ -197,20 +209,27 @@ def _shapes_alone(failed: FailedCall) -> bool:
         for each in call.operands
         if each.dtype.is_floating_point or (strict and each.dtype != torch.bool)
     }
-    # A rate that is Inf, or a complex one, is refused with any shape.
-    call = replace(call, args=map_leaves(_ordinary, call.args), kwargs=map_leaves(_ordinary, call.kwargs))
+    # A complex or infinite scalar argument is rejected with any shape.
+    call = replace(
+        call, args=map_leaves(_ordinary, call.args), kwargs=map_leaves(_ordinary, call.kwargs)
+    )
     refusal = try_shapes(call, dtypes=floats).exception
-    return isinstance(refusal, ABOUT_SIZES) and not isinstance(refusal, CannotTry | NotImplementedError)
+    return isinstance(refusal, ABOUT_SIZES) and not isinstance(
+        refusal, CannotTry | NotImplementedError
+    )
 
 
 def _ordinary(thing: Any) -> Any:
     return (
-        1.0 if isinstance(thing, float | complex) and not (isinstance(thing, float) and math.isfinite(thing)) else thing
+        1.0
+        if isinstance(thing, float | complex)
+        and not (isinstance(thing, float) and math.isfinite(thing))
+        else thing
     )
 
 
 def _change(failed: FailedCall) -> Change | None:
-    """What is new about an operand; a size that is new in all operands alike is a batch of another size, and no fault."""
+    """An operand's changed size; a change that all operands share is another batch size."""
     earlier = failed.tape.earlier_at(failed.call)
     if earlier is None or len(earlier.operands) != len(failed.call.operands):
         return None
@@ -220,19 +239,23 @@ def _change(failed: FailedCall) -> Change | None:
 
 
 def _kept(failed: FailedCall, change: Change) -> Call | None:
-    """The call of an earlier forward pass whose result is used again, and has the size that the other operand had then."""
+    """The call of an earlier forward pass whose kept result has the size of that step."""
     earlier = failed.tape.earlier_at(failed.call)
-    for before, value in zip(earlier.operands, failed.call.operands, strict=True) if earlier is not None else ():
+    for before, value in (
+        zip(earlier.operands, failed.call.operands, strict=True) if earlier is not None else ()
+    ):
         if value is change.value or value.requires_grad or value.shape != before.shape:
             continue
-        made = [call for call in _made_by(before, change.axis) if call in _made_by(value, change.axis)]
+        made = [
+            call for call in _made_by(before, change.axis) if call in _made_by(value, change.axis)
+        ]
         if made and made[0].phase == "forward" and made[0].step < failed.call.step:
             return made[0]
     return None
 
 
 def _made_by(value: Value, axis: int) -> list[Call]:
-    """The calls that decided the size of an axis, the last one first."""
+    """The calls that decided the size of an axis, most recent first."""
     found: list[Call] = []
     while value.call is not None and len(found) < LONGEST_CHAIN and -axis <= len(value.shape):
         found.append(value.call)
@@ -263,20 +286,27 @@ def _shared(change: Change, changes: list[Change]) -> bool:
 
 
 def _bare_weight(failed: FailedCall) -> Trail | None:
-    """Where a parameter that a module of the program's keeps itself was made, if one takes part."""
+    """Where a parameter that the program's own module owns was created, if one takes part."""
     weight = weight_of(failed)
     values = (
-        [failed.value(weight)] if weight is not None else [each for each in failed.call.operands if each.requires_grad]
+        [failed.value(weight)]
+        if weight is not None
+        else [each for each in failed.call.operands if each.requires_grad]
     )
     for value in values:
         trail = trace(value, HasAxis(-1, value.shape[-1]), failed) if value.shape else None
-        if trail is not None and trail.birth is Birth.LAYER and trail.op is None and trail.spot is not None:
+        if (
+            trail is not None
+            and trail.birth is Birth.LAYER
+            and trail.op is None
+            and trail.spot is not None
+        ):
             return trail
     return None
 
 
-def _not_in_order(failed: FailedCall) -> Finding | None:
-    """A view of a tensor whose axes were exchanged, or that is a part of another: it runs on a copy."""
+def _not_contiguous(failed: FailedCall) -> Finding | None:
+    """A view of a transposed or sliced tensor; the same view of a copy runs."""
     given = next(failed.tensors(), None)
     if (
         failed.name != "view"
@@ -290,37 +320,56 @@ def _not_in_order(failed: FailedCall) -> Finding | None:
     if not isinstance(tried.result, torch.Tensor):
         return None
     before, after = tuple(given.shape), tuple(tried.result.shape)
-    # To reshape runs as well, and scrambles what is to change places.
+    # Reshape runs too, but scrambles the elements if axes should change places.
     is_exchange = crossed_axis(before, after) is not None
-    moved = _out_of_order(failed.value(given))
+    moved = _reordering(failed.value(given))
     node = failed.site.node() if failed.site is not None else None
-    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "view"
+    is_method = (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "view"
+    )
     return tell(
         failed,
         "shape/mismatch",
-        verdict=f"view cannot count the elements of {shape_text(given.shape)} anew: they do not lie in that order in memory",
+        verdict=f"view needs contiguous memory; this {shape_text(given.shape)} tensor"
+        + (
+            f" comes from {moved.name}"
+            if moved is not None and moved.site is not None
+            else " is not contiguous"
+        ),
         spot=Spot.of_site(failed.site) if failed.site is not None else None,
-        chain=(Spot.of_site(moved.site).hop(f"{moved.name} gives another order"),)
+        chain=(Spot.of_site(moved.site).hop(f"{moved.name} returns a non-contiguous tensor"),)
         if moved is not None and moved.site is not None
         else (),
-        why="A view copies nothing, so that it can only join axes that lie one behind the other.",
-        fix=f"Exchange axes first, with permute or transpose, and then reshape: {shape_text(before)} -> {shape_text(after)} moves an axis past another."
+        why="A view copies nothing, so it can merge only axes that are adjacent in memory.",
+        fix="Swap axes first with permute or transpose, then reshape: "
+        f"{shape_text(before)} -> {shape_text(after)} moves one axis past another."
         if is_exchange
-        else "Use reshape, which copies where it must, if the elements are meant to be joined in the order in which they stand now.",
+        else "Use reshape, which copies if it must, if the current element order is intended.",
         patch=permuted(failed.site, before, after)
         if is_exchange and failed.site is not None
         else diff_of(
             replace_node(
-                failed.site.filename, node.func, f"{in_parentheses(failed.site.filename, node.func.value)}.reshape"
+                failed.site.filename,
+                node.func,
+                f"{in_parentheses(failed.site.filename, node.func.value)}.reshape",
             )
         )
-        if is_method and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and failed.site is not None
+        if is_method
+        and isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and failed.site is not None
         else None,
         operands=_operands(failed),
         counterfactual="the same view of a contiguous copy runs",
     )
 
 
-def _out_of_order(value: Value) -> Call | None:
-    """The call that gave a part, or another order, of something that lay in order."""
-    return value.call if value.call is not None and value.call.name not in ("view", "contiguous") else None
+def _reordering(value: Value) -> Call | None:
+    """The call that sliced or reordered a contiguous tensor."""
+    return (
+        value.call
+        if value.call is not None and value.call.name not in ("view", "contiguous")
+        else None
+    )

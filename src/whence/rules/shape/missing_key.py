@@ -1,6 +1,6 @@
-"""A dict that is asked for a name it does not have: a batch, the result of a model, a checkpoint.
+"""A key that a dict does not have: a batch, a model's output, a checkpoint.
 
-It is told by the rule of wrong containers, whose documentation speaks of it.
+Reported by shape/wrong-container, which documents it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ MOST_NAMES = 8
 
 
 def missing_key(failed: FailedCall) -> Finding | None:
-    """`holder[key]`, where what was meant is told by the other dicts in sight, and by names that are spelled nearly so."""
-    if failed.name != "getitem" or len(failed.args) != 2 or not isinstance(failed.exception, KeyError):
+    """`holder[key]`; other dicts in scope and similar keys suggest the one that was meant."""
+    if (
+        failed.name != "getitem"
+        or len(failed.args) != 2
+        or not isinstance(failed.exception, KeyError)
+    ):
         return None
     holder, key = failed.args
     if not isinstance(holder, dict) or not isinstance(key, str) or dict.__contains__(holder, key):
@@ -36,7 +40,7 @@ def missing_key(failed: FailedCall) -> Finding | None:
     if not isinstance(node, ast.Subscript) or failed.site is None:
         return None
     names = [each for each in dict.keys(holder) if isinstance(each, str)]
-    others = _others_with(failed, holder, key)
+    others = _dicts_with(failed, holder, key)
     alike = get_close_matches(key, names, n=2, cutoff=ALIKE)
     name, filename = ast.unparse(node.value), failed.site.filename
     patch = None
@@ -44,24 +48,24 @@ def missing_key(failed: FailedCall) -> Finding | None:
         patch = diff_of(replace_node(filename, node.value, others[0]))
     elif not others and len(alike) == 1 and isinstance(node.slice, ast.Constant):
         patch = diff_of(replace_node(filename, node.slice, repr(alike[0])))
-    meant = f"{others[0]} has one" if others else f"it has {alike[0]!r}" if alike else ""
+    meant = f"{others[0]} has it" if others else f"did you mean {alike[0]!r}?" if alike else ""
     return tell(
         failed,
         "shape/wrong-container",
-        verdict=f"{name} has no {key!r}" + (f"; {meant}" if meant else ""),
-        why=f"It has {_some(names)}.",
-        fix=f"Take it from {others[0]}, if that is meant."
+        verdict=f"{name} has no key {key!r}" + (f"; {meant}" if meant else ""),
+        why=f"The keys are {_listed(names)}.",
+        fix=f"Take {key!r} from {others[0]}, if that dict is meant."
         if others
-        else f"Ask for {alike[0]!r}, if that is meant."
+        else f"Use {alike[0]!r}, if that key is meant."
         if alike
-        else "Ask for a name that it has, or put this one in where it is made.",
+        else f"Use an existing key, or add {key!r} where the dict is created.",
         patch=patch,
         operands=(Operand(name, f"dict of {len(holder)}"),),
     )
 
 
-def _others_with(failed: FailedCall, holder: Any, key: str) -> list[str]:
-    """The program's variables in sight that are dicts with that name in them."""
+def _dicts_with(failed: FailedCall, holder: Any, key: str) -> list[str]:
+    """The program's variables in scope that are dicts with this key."""
     ground = ground_of(failed.call.stack, failed.frames)
     if ground is None or ground.frame is None:
         return []
@@ -69,10 +73,15 @@ def _others_with(failed: FailedCall, holder: Any, key: str) -> list[str]:
     return [
         name
         for name, each in seen.items()
-        if isinstance(each, dict) and each is not holder and not name.startswith("_") and dict.__contains__(each, key)
+        if isinstance(each, dict)
+        and each is not holder
+        and not name.startswith("_")
+        and dict.__contains__(each, key)
     ]
 
 
-def _some(names: list[str]) -> str:
+def _listed(names: list[str]) -> str:
     shown = ", ".join(map(repr, names[:MOST_NAMES]))
-    return (shown or "no names at all") + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    return (shown or "not strings") + (
+        f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    )

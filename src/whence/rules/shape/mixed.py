@@ -1,4 +1,4 @@
-"""A reshape that makes rows of several samples, though sizes do not tell: the number of features may be that of samples."""
+"""A reshape whose rows mix several samples, although the sizes fit."""
 
 from __future__ import annotations
 
@@ -21,13 +21,24 @@ from whence.tape.tape import Call, Value
 
 
 def samples_mixed(study: Study) -> Finding | None:
-    """Samples stand on another axis than the first, and as many rows are made that are none."""
+    """The samples are not on the first axis, and a reshape makes as many rows that mix them."""
     for loss, call in study.loss_calls():
-        if call.name not in RESHAPES or call.inner or call.site is None or not is_written(call) or not call.outputs:
+        if (
+            call.name not in RESHAPES
+            or call.inner
+            or call.site is None
+            or not is_written(call)
+            or not call.outputs
+        ):
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
         rows = after[0] if after else 0
-        if rows < 2 or before[:1] == (rows,) or before[1:2] != (rows,) or not call.outputs[0].requires_grad:
+        if (
+            rows < 2
+            or before[:1] == (rows,)
+            or before[1:2] != (rows,)
+            or not call.outputs[0].requires_grad
+        ):
             continue
         source = _source(study, call.operands[0], rows)
         others = _others(study, call, source) if source is not None else None
@@ -41,23 +52,31 @@ def samples_mixed(study: Study) -> Finding | None:
             call=call,
             step=study.step,
             severity=Severity.WARNING,
-            verdict=f"{call.name} {shape_text(before)} -> {shape_text(after)} mixes samples: the last row is made from "
-            f"{'sample' if len(others) == 1 else 'samples'} {', '.join(map(str, others[:3]))}{', ...' if len(others) > 3 else ''}",
-            what="rows are taken for samples, and are parts of others",
-            why="Samples stand on axis 1 before it. A reshape keeps the elements in their order and only counts them differently; "
-            "axes change places with permute or transpose.",
-            fix="Bring the samples to the front first: .transpose(0, 1), then reshape.",
+            verdict=f"{call.name} {shape_text(before)} -> {shape_text(after)} mixes samples: the "
+            f"last row comes from {'sample' if len(others) == 1 else 'samples'} "
+            f"{', '.join(map(str, others[:3]))}{', ...' if len(others) > 3 else ''}",
+            what="rows that mix several samples are used as samples",
+            why="The samples are on axis 1 of the input. A reshape keeps the elements in memory "
+            "order; only permute and transpose swap axes.",
+            fix="Move the samples to the front first: .transpose(0, 1), then reshape.",
             patch=moved_first(call.site, "transpose(0, 1)"),
             replay="bit-identical",
-            counterfactual="the gradient of the last row at other samples is not zero, and before the reshape it is",
+            counterfactual="the last row has nonzero gradients at other samples; "
+            "before the reshape it has none",
         )
     return None
 
 
 def joined_samples_mixed(study: Study) -> Finding | None:
-    """Samples were joined one below the other, nine nodes each, and (288, 16) -> (9, 32, 16) is to take them apart again."""
+    """Samples were concatenated, 9 nodes each; (288, 16) -> (9, 32, 16) splits them wrongly."""
     for loss, call in study.loss_calls():
-        if call.name not in RESHAPES or call.inner or call.site is None or not is_written(call) or not call.outputs:
+        if (
+            call.name not in RESHAPES
+            or call.inner
+            or call.site is None
+            or not is_written(call)
+            or not call.outputs
+        ):
             continue
         given, made = call.operands[0], call.outputs[0]
         if (
@@ -73,7 +92,7 @@ def joined_samples_mixed(study: Study) -> Finding | None:
         rows = end.shape[0]
         last = [[rows - 1], [0]]
         found = places_of(study, rows, end)
-        if not found or found == last or places_of(study, rows, end, partial(_taken_apart, call)) != last:
+        if not found or found == last or places_of(study, rows, end, partial(_split, call)) != last:
             continue
         others = found[0]
         return tell_silent(
@@ -84,59 +103,78 @@ def joined_samples_mixed(study: Study) -> Finding | None:
             call=call,
             step=study.step,
             severity=Severity.WARNING,
-            verdict=f"{call.name} {shape_text(given.shape)} -> {shape_text(made.shape)} mixes samples: the last one is found in "
-            f"{len(others)} of {rows} predictions",
-            what="each prediction is compared with the target of one sample, and made from several",
-            why=f"The {rows} samples stand one below the other, {given.shape[0] // rows} rows each. A reshape keeps the elements in their "
-            "order: only the first of two new axes can be the samples.",
-            fix=f"Make the samples the first axis: ({rows}, {given.shape[0] // rows}, ...), and go along the second.",
+            verdict=f"{call.name} {shape_text(given.shape)} -> {shape_text(made.shape)} mixes "
+            f"samples: the last one affects {len(others)} of {rows} predictions",
+            what="each prediction is made from several samples and compared with one sample's "
+            "target",
+            why=f"The {rows} samples are concatenated, {given.shape[0] // rows} rows each. A "
+            "reshape keeps memory order, so only the first of two new axes can be the samples.",
+            fix=f"Make the samples the first axis, ({rows}, {given.shape[0] // rows}, ...), and "
+            "use the second axis for the rows of a sample.",
             replay="bit-identical",
-            counterfactual="with the samples on the first axis, and then transposed, each prediction depends on its own sample only",
+            counterfactual="with the samples on the first axis, then transposed, each prediction "
+            "depends on its own sample only",
         )
     return None
 
 
 def _compared(study: Study, loss: Loss, sizes: tuple[int, ...]) -> Value | None:
-    """What is compared with targets, if it has as many rows as one of these sizes, which is that of a batch."""
+    """The prediction compared with targets, if its rows are one of these sizes and a batch's."""
     batches = {len(batch.indices) for batch, _ in study.now.deliveries if batch.indices is not None}
     for call in reversed(study.path(loss.value)):
         learnt = next((each for each in call.operands[:2] if each.requires_grad), None)
-        if call.name in LOSSES | DISTANCES and learnt is not None and learnt.shape[:1] and not call.inner:
+        if (
+            call.name in LOSSES | DISTANCES
+            and learnt is not None
+            and learnt.shape[:1]
+            and not call.inner
+        ):
             return learnt if learnt.shape[0] in batches.intersection(sizes) else None
     return None
 
 
-def _taken_apart(reshape: Call, call: Call, run: Run) -> None:
-    """What the reshape would have given if it had made the samples the first axis, and these were then moved behind the others."""
+def _split(reshape: Call, call: Call, run: Run) -> None:
+    """The reshape's result with the samples on the first axis, then transposed."""
     if call is not reshape or reshape.operands[0] not in run.contents:
         return
     first, second, *rest = reshape.outputs[0].shape
-    apart = run.contents[reshape.operands[0]].reshape(second, first, *rest)
-    run.contents[reshape.outputs[0]] = apart.transpose(0, 1)
+    samples = run.contents[reshape.operands[0]].reshape(second, first, *rest)
+    run.contents[reshape.outputs[0]] = samples.transpose(0, 1)
 
 
 def _source(study: Study, value: Value, rows: int) -> Value | None:
-    """The samples themselves, one after the other, or what was looked up for them."""
+    """The samples, or their embeddings, in batch order."""
     for call in study.path(value):
-        data = [each for each in call.operands if not each.requires_grad and each.shape[:1] == (rows,)]
+        data = [
+            each for each in call.operands if not each.requires_grad and each.shape[:1] == (rows,)
+        ]
         known = next((each for each in data if first_is_batch(each)), None)
         made = call.outputs[0] if call.outputs else None
         if known is not None and known.dtype.is_floating_point:
             return known
-        if known is not None and made is not None and made.requires_grad and made.shape[:1] == (rows,):
+        if (
+            known is not None
+            and made is not None
+            and made.requires_grad
+            and made.shape[:1] == (rows,)
+        ):
             return made
     return None
 
 
 def _others(study: Study, call: Call, source: Value) -> list[int] | None:
-    """The samples that the last row is made from, if it is not the last one, though each was by itself before."""
+    """The samples in the last row, if it is not only the last one although each was separate."""
     given, made = call.operands[0], call.outputs[0]
     run = study.again(made, given, source, gradients=True, towards={source})
     if run is None:
         return None
     last = made.shape[0] - 1
     after = _samples(run, made, {0: last}, source)
-    return after if after not in ([last], []) and _samples(run, given, {1: last}, source) == [last] else None
+    return (
+        after
+        if after not in ([last], []) and _samples(run, given, {1: last}, source) == [last]
+        else None
+    )
 
 
 def _samples(run: Run, value: Value, place: dict[int, int], source: Value) -> list[int]:

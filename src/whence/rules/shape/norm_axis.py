@@ -1,4 +1,4 @@
-"""The silent form of shape/norm-axis: two axes have the same size, and the layer takes the wrong one for its features."""
+"""The silent form of shape/norm-axis: two axes have one size, and the norm uses the wrong one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from whence.lineage.ancestry import MOVES
 from whence.lineage.constructors import argument_names
 from whence.rules.rule import study_rule
 from whence.rules.shape.axes import Source, source_of
-from whence.rules.shape.scaled_columns import normalised_over_samples
+from whence.rules.shape.scaled_columns import normalized_over_samples
 from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
@@ -19,11 +19,11 @@ from whence.tape.operations import OVER_TIME
 from whence.tape.tape import Call, Value
 
 AXES = {"batch_norm": 1, "group_norm": 1, "layer_norm": -1, "rms_norm": -1}
-"""Where a norm looks for the features that it has weights for."""
+"""The axis on which each norm expects its features."""
 SIZES = {"normalized_shape": 0, "num_features": 0, "num_channels": 1}
 OUTPUTS = {"out_channels": 1, "out_features": 1, "embedding_dim": 1, "hidden_size": 1}
 READERS = OVER_TIME | {"linear"}
-"""Layers that have their features on the last axis."""
+"""Layers that expect their features on the last axis."""
 INPUTS = {"in_features": 0, "input_size": 0}
 
 
@@ -33,16 +33,25 @@ def norm_axis(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         axis = AXES.get(call.name)
         given = next(iter(call.operands), None)
-        if axis is None or given is None or len(given.shape) < 3 or len(call.operands) < 2 or not _is_for_one(call):
+        if (
+            axis is None
+            or given is None
+            or len(given.shape) < 3
+            or len(call.operands) < 2
+            or not _is_for_one(call)
+        ):
             continue
         axis %= len(given.shape)
         found = _made_elsewhere(study, call, axis) or _taken_elsewhere(study, call, axis)
         if found is None:
             continue
         elsewhere, what = found
-        spot, swapped = place_of(call, study), f"transpose({min(axis, elsewhere)}, {max(axis, elsewhere)})"
-        kind = {"batch_norm": "batch normalisation", "group_norm": "group normalisation"}.get(
-            call.name, "layer normalisation"
+        spot, swapped = (
+            place_of(call, study),
+            f"transpose({min(axis, elsewhere)}, {max(axis, elsewhere)})",
+        )
+        kind = {"batch_norm": "batch norm", "group_norm": "group norm", "rms_norm": "RMS norm"}.get(
+            call.name, "layer norm"
         )
         return tell_silent(
             study,
@@ -53,15 +62,20 @@ def norm_axis(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict=f"{kind} takes axis {axis} of {shape_text(given.shape)} for the features, and they are on axis {elsewhere}",
+            verdict=f"{kind} reads axis {axis} of {shape_text(given.shape)} as features; "
+            f"they are on axis {elsewhere}",
             what=what,
-            why="Batch and group normalisation count features at axis 1, layer normalisation at the last. Both axes have the same size here, "
-            "so that nothing raises.",
+            why="Batch norm and group norm expect features on axis 1, layer norm and RMS norm on "
+            "the last axis. Both axes have the same size here, so nothing raises.",
             fix=f"Transpose before and after: norm(x.{swapped}).{swapped}; "
-            + ("or use a norm that counts features at axis 1." if axis > 1 else "or use LayerNorm."),
+            + (
+                "or use a norm that expects features on axis 1."
+                if axis > 1
+                else "or use LayerNorm."
+            ),
             patch=_transposed(call.site, swapped),
         )
-    return normalised_over_samples(study)
+    return normalized_over_samples(study)
 
 
 def _transposed(site: Site | None, swapped: str) -> str | None:
@@ -70,12 +84,14 @@ def _transposed(site: Site | None, swapped: str) -> str | None:
         return None
     inside = f"{in_parentheses(site.filename, node.args[0])}.{swapped}"
     return diff_of(
-        replace_node(site.filename, node, f"{text_of(site.filename, node.func)}({inside}).{swapped}"),
+        replace_node(
+            site.filename, node, f"{text_of(site.filename, node.func)}({inside}).{swapped}"
+        ),
     )
 
 
 def _is_for_one(call: Call) -> bool:
-    """Whether the norm is for one axis, and has weights for it."""
+    """Whether the norm normalizes one axis and has weights for it."""
     if call.name not in ("layer_norm", "rms_norm"):
         return True
     shape = call.args[1] if len(call.args) > 1 else call.kwargs.get("normalized_shape")
@@ -83,49 +99,63 @@ def _is_for_one(call: Call) -> bool:
 
 
 def _made_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | None:
-    """Another axis of the same size that a layer made its outputs on, where this one came with the data."""
+    """An axis of the same size that a layer's output made, while the norm's came with the data."""
     given = norm.operands[0]
     rank = len(given.shape)
-    others = _like(given, axis)
+    others = _same_size_axes(given, axis)
     if not others or source_of(given, axis - rank)[0] is not Source.DATA:
         return None
     for each in others:
         source, maker, at = source_of(given, each - rank)
-        # Who moves the outputs of a layer elsewhere, as those that mix over time do, knows where they are.
+        # A program that moves a layer's outputs to another axis, as mixers do, means it.
         if source is Source.WEIGHT and maker is not None and at == each - rank:
-            told = f"{maker.name} made its outputs on axis {each}; axis {axis} came with the data and has the same size"
-            return (each, told) if not _is_meant(study, norm, maker) else None
+            what = (
+                f"{maker.name} has its outputs on axis {each}; axis {axis} comes with the data and "
+                "has the same size"
+            )
+            return (each, what) if not _is_intended(study, norm, maker) else None
     return None
 
 
 def _taken_elsewhere(study: Study, norm: Call, axis: int) -> tuple[int, str] | None:
-    """The last axis, where a layer takes the features from the norm's result, and the program has one name for both their sizes."""
+    """The last axis, if a later layer reads features there under the norm's name for the size."""
     given, last = norm.operands[0], len(norm.operands[0].shape) - 1
-    if last not in _like(given, axis):
+    if last not in _same_size_axes(given, axis):
         return None
     reached = {id(each) for each in norm.outputs}
     for call in study.calls:
-        if call.number <= norm.number or call.inner or not any(id(each) in reached for each in call.operands[:1]):
+        if (
+            call.number <= norm.number
+            or call.inner
+            or not any(id(each) in reached for each in call.operands[:1])
+        ):
             continue
         if call.name in READERS:
             names = _names_of_size(study, norm, SIZES) & _names_of_size(study, call, INPUTS)
             if not names:
                 return None
-            told = f"{call.name} takes its features from axis {last}, {min(names)} of them as the norm has; axis {axis} has the same size"
-            return last, told
+            what = (
+                f"{call.name} reads its features from axis {last}, with the norm's size "
+                f"{min(names)}; axis {axis} has the same size"
+            )
+            return last, what
         if not call.outputs or call.outputs[0].shape != given.shape or call.name in MOVES:
             return None
         reached |= {id(each) for each in call.outputs}
     return None
 
 
-def _like(given: Value, axis: int) -> list[int]:
-    """Other axes of the same size, but for the samples."""
-    return [each for each in range(1, len(given.shape)) if each != axis and given.shape[each] == given.shape[axis]]
+def _same_size_axes(given: Value, axis: int) -> list[int]:
+    """Other axes of the same size, except the batch axis."""
+    return [
+        each
+        for each in range(1, len(given.shape))
+        if each != axis and given.shape[each] == given.shape[axis]
+    ]
 
 
-def _is_meant(study: Study, norm: Call, maker: Call) -> bool:
-    """Whether the program has another name for the norm's size than for the layer's outputs: `LayerNorm(window)`."""
+def _is_intended(study: Study, norm: Call, maker: Call) -> bool:
+    """Whether the norm's size and the outputs have different names: `LayerNorm(window)`."""
     one, other = _names_of_size(study, norm, SIZES), _names_of_size(study, maker, OUTPUTS)
     return bool(one and other) and not one & other
 
@@ -133,4 +163,8 @@ def _is_meant(study: Study, norm: Call, maker: Call) -> bool:
 def _names_of_size(study: Study, call: Call, places: dict[str, int]) -> set[str]:
     layer = study.layer_of(call)
     name = next((each for each in places if layer is not None and each in vars(layer)), None)
-    return argument_names(study.modules.built_at(layer), places[name], name) if layer is not None and name else set()
+    return (
+        argument_names(study.modules.built_at(layer), places[name], name)
+        if layer is not None and name
+        else set()
+    )

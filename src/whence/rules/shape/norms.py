@@ -1,4 +1,4 @@
-"""Normalisation layers over too little, or over the wrong axis."""
+"""Normalization layers with too few values, or over the wrong axis."""
 
 from __future__ import annotations
 
@@ -25,61 +25,84 @@ from whence.tape.failed import FailedCall
 
 @rule("shape/single-value-norm")
 def single_value_norm(failed: FailedCall) -> Finding | None:
-    """A normalisation layer got one value per channel.
+    """A normalization layer received one value per channel.
 
     What happened
-        A BatchNorm or InstanceNorm in training mode was given a single value per channel: there is nothing to take a
-        spread of. Usually the last batch of the epoch has one sample.
+        A BatchNorm or InstanceNorm in training mode received a single value per channel, which has
+        no variance. Usually the last batch of the epoch has one sample.
     Why it matters
-        It comes after a whole epoch went well.
+        It raises after a whole epoch has succeeded.
     How it is detected
-        The shape of the layer's input, and the loader: len(dataset) % batch_size.
+        From the shape of the layer's input, and from the loader: len(dataset) % batch_size.
     How to fix it
-        drop_last=True for the training loader (not for validation), or a norm that does not depend on the batch.
+        Set drop_last=True on the training loader (not for validation), or use a norm that does not
+        depend on the batch.
     When it stays silent
-        Evaluation mode; a batch of one with several places per channel.
+        Evaluation mode; a batch of one with several positions per channel.
     Cost
         None until a call raises.
     """
     given = failed.argument(0, "input")
-    if failed.name not in ("batch_norm", "instance_norm") or not isinstance(given, torch.Tensor) or given.dim() < 2:
+    if (
+        failed.name not in ("batch_norm", "instance_norm")
+        or not isinstance(given, torch.Tensor)
+        or given.dim() < 2
+    ):
         return None
-    per_channel = given.numel() // max(given.shape[1], 1) if failed.name == "batch_norm" else given[0, 0].numel()
+    per_channel = (
+        given.numel() // max(given.shape[1], 1)
+        if failed.name == "batch_norm"
+        else given[0, 0].numel()
+    )
     if per_channel != 1:
         return None
     current = failed.loaders.current
     leftover = failed.name == "batch_norm" and current is not None and batch_size(failed) == 1
-    trail = None if leftover else trace(failed.value(given), HasAxis(-given.dim(), given.shape[0]), failed)
+    trail = (
+        None
+        if leftover
+        else trace(failed.value(given), HasAxis(-given.dim(), given.shape[0]), failed)
+    )
     own = _batches_made(current.info.batch_sampler()) if leftover and current is not None else None
-    built = Spot.of_site(current.info.stack[0]) if leftover and current is not None and current.info.stack else None
+    built = (
+        Spot.of_site(current.info.stack[0])
+        if leftover and current is not None and current.info.stack
+        else None
+    )
     spot = own or built
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     return tell(
         failed,
         "shape/single-value-norm",
-        verdict=f"{path} got one value per channel and cannot take a spread of it",
+        verdict=f"{path} got one value per channel, which has no variance",
         trail=trail,
         spot=spot,
         why=_why(current, given)
         if leftover and current is not None
-        else f"The input is {shape_text(given.shape)}: one value for each of {given.shape[1]} channels.",
-        fix="Leave batches of one out of the training batches here, or use GroupNorm or LayerNorm."
+        else f"The input is {shape_text(given.shape)}: one value for each of {given.shape[1]} "
+        "channels.",
+        fix="Exclude batches of one sample in this batch sampler, or use GroupNorm or LayerNorm."
         if own is not None
-        else "Drop the incomplete batch in training (drop_last=True on this loader; keep it in evaluation), or use GroupNorm or LayerNorm."
+        else "Set drop_last=True on this training loader, or use GroupNorm or LayerNorm."
         if leftover
-        else "Give training batches of at least two, use eval mode for a single sample, or use GroupNorm or LayerNorm.",
+        else "Use batches of at least two samples in training and eval mode for a single sample, "
+        "or use GroupNorm or LayerNorm.",
         patch=_drop_last_patch(built) if own is None else None,
         operands=(Operand("input", describe(given)),),
     )
 
 
 def _batches_made(sampler: object) -> Spot | None:
-    """Where a batch sampler of the program's own gives its last batch, or puts it into a list."""
+    """Where the program's own batch sampler yields its last batch, or appends it to a list."""
     method, filename = method_of(type(sampler), "__iter__")
     nodes = list(ast.walk(method)) if method is not None else []
     given = [each for each in nodes if isinstance(each, ast.Yield)]
-    listed = [each for each in nodes if isinstance(each, ast.Call) and last_name(each.func) == "append" and each.args]
+    listed = [
+        each
+        for each in nodes
+        if isinstance(each, ast.Call) and last_name(each.func) == "append" and each.args
+    ]
     last = max(given or listed, key=lambda each: each.lineno, default=None)
     return Spot.of_node(filename, last) if last is not None else None
 
@@ -87,8 +110,11 @@ def _batches_made(sampler: object) -> Spot | None:
 def _why(current: Batch, given: torch.Tensor) -> str:
     length, size = current.info.length(), current.info.batch_size
     if length and size and length % size == 1 and size > 1:
-        return f"{length} samples in batches of {size} leave one for the last: {length} % {size} = 1. Its input is {shape_text(given.shape)}."
-    return f"The loader delivered a batch of one: {shape_text(given.shape)}."
+        return (
+            f"{length} samples in batches of {size} leave one sample for the last batch "
+            f"({length} % {size} = 1). Its input is {shape_text(given.shape)}."
+        )
+    return f"The loader delivered a batch of one sample: {shape_text(given.shape)}."
 
 
 def _drop_last_patch(spot: Spot | None) -> str | None:
@@ -102,25 +128,29 @@ def _drop_last_patch(spot: Spot | None) -> str | None:
 
 @rule("shape/norm-axis")
 def norm_axis(failed: FailedCall) -> Finding | None:
-    """A normalisation layer runs over the wrong axis.
+    """A normalization layer runs over the wrong axis.
 
     What happened
-        BatchNorm and GroupNorm count channels at axis 1, LayerNorm at the end; the layer was built for a size that stands elsewhere,
-        or nowhere, in its input.
+        BatchNorm and GroupNorm expect channels on axis 1, LayerNorm on the last axis. The layer was
+        built for a size that is on another axis of its input, or on none.
     Why it matters
-        The message says "running_mean should contain 10 elements not 16" with the numbers the wrong way round for most
-        readers; where the sizes happen to agree nothing is said at all.
+        The message "running_mean should contain 10 elements not 16" is easy to read the wrong way
+        round. If the sizes happen to agree, nothing raises.
     How it is detected
-        The layer's size against the axes of its input. Where two axes have this size: the one that the norm reads came with the data,
-        and the other is where the layer in front of it put its outputs. normalize(dim=0) of vectors that are compared row by row, if in
-        a replay these rows are samples.
+        The layer's size is compared with the axes of its input. If two axes have this size, Whence
+        checks that the axis the norm reads came with the data and that the other one holds the
+        outputs of the previous layer. For normalize(dim=0) of vectors that are later compared row
+        by row, a replay checks that the rows are samples.
     How to fix it
-        Transpose around the layer, use LayerNorm for features at the end, or build the layer for what arrives.
+        Transpose around the layer, use LayerNorm for features on the last axis, or build the layer
+        for the size that arrives.
     When it stays silent
-        If the size is right. Where both axes have it: norms over several axes, outputs that the program has moved to another axis, a norm whose
-        size goes by another name than the outputs do (`LayerNorm(window)`), columns that are normalised to be correlated.
+        If the size is right. If both axes have it: norms over several axes, outputs that the
+        program has moved to another axis, a norm whose size has another name than the outputs'
+        (`LayerNorm(window)`), columns that are normalized to be correlated.
     Cost
-        None until a call raises; for norms of inputs with two axes of one size a few trials without data.
+        None until a call raises; a few trials without data for norms of inputs that have two axes
+        of one size.
     """
     given = failed.argument(0, "input")
     if not isinstance(given, torch.Tensor) or given.dim() < 2:
@@ -141,10 +171,11 @@ def norm_axis(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/norm-axis",
-        verdict=f"{path} normalises {wanted} features, axis {axis} of its input has {given.shape[axis]}",
+        verdict=f"{path} expects {wanted} features on axis {axis}, got {given.shape[axis]}",
         spot=constructor,
-        why=f"{name} reads its features at axis {axis} of {shape_text(given.shape)}{found}.",
-        fix="Transpose to (N, C, L) in front of the layer and back behind it, or use nn.LayerNorm, which works on the last axis."
+        why=f"{name} reads its features from axis {axis} of {shape_text(given.shape)}{found}.",
+        fix="Transpose to (N, C, L) before the layer and back after it, or use nn.LayerNorm, which "
+        "normalizes the last axis."
         if elsewhere
         else f"Build the layer for {given.shape[axis]} features.",
         operands=(Operand("input", describe(given)),),
@@ -153,7 +184,7 @@ def norm_axis(failed: FailedCall) -> Finding | None:
 
 
 def _feature_axis(failed: FailedCall) -> tuple[int | None, int]:
-    """How many features the norm is for, and at which axis it looks for them."""
+    """The norm's number of features, and the axis where it expects them."""
     if failed.name in ("batch_norm", "instance_norm"):
         sized = [
             each

@@ -1,4 +1,4 @@
-"""The change of axes that a reshape was meant to make, as an edit of its line."""
+"""An edit that permutes axes where a reshape was used instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_AXES = 5
 
 
 def permuted(site: Site, before: Shape, after: Shape) -> str | None:
-    """A diff that moves axes first and then joins them, or splits them first and then moves them."""
+    """A diff that permutes axes before merging them, or splits them before permuting."""
     node = site.node()
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.keywords:
         return None
@@ -29,14 +29,16 @@ def permuted(site: Site, before: Shape, after: Shape) -> str | None:
         text = f"{given}.{_moving(order)}.reshape({', '.join(sizes)})"
     elif (order := _order(after, before)) is not None:
         back = tuple(order.index(axis) for axis in range(len(order)))
-        text = f"{given}.{node.func.attr}({', '.join(sizes[axis] for axis in order)}).{_moving(back)}"
+        text = (
+            f"{given}.{node.func.attr}({', '.join(sizes[axis] for axis in order)}).{_moving(back)}"
+        )
     else:
         return None
     return diff_of(replace_node(filename, node, text))
 
 
 def moved_first(site: Site, how: str) -> str | None:
-    """`x.view(n, -1)` to `x.transpose(0, 1).reshape(n, -1)`, or whatever moves the axes as they should be."""
+    """Change `x.view(n, -1)` to `x.transpose(0, 1).reshape(n, -1)`; `how` is the transpose."""
     node = site.node()
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
@@ -56,11 +58,15 @@ def _sizes_of(node: ast.Call) -> list[ast.expr]:
 
 
 def _order(axes: Shape, joined: Shape) -> tuple[int, ...] | None:
-    """The order of axes in which neighbours join to these sizes: the one nearest to their own, if there is but one."""
+    """The axis order in which neighbours merge to these sizes, if one order is the nearest."""
     if len(axes) > MOST_AXES or len(axes) < len(joined) or 1 in axes:
         return None
     own = tuple(range(len(axes)))
-    found = [each for each in permutations(own) if each != own and _joins([axes[axis] for axis in each], joined)]
+    found = [
+        each
+        for each in permutations(own)
+        if each != own and _joins([axes[axis] for axis in each], joined)
+    ]
     nearest = min(map(_crossings, found), default=0)
     best = [each for each in found if _crossings(each) == nearest]
     return best[0] if len(best) == 1 else None
@@ -69,7 +75,10 @@ def _order(axes: Shape, joined: Shape) -> tuple[int, ...] | None:
 def _joins(axes: list[int], joined: Shape) -> bool:
     place = 0
     for size in joined:
-        end = next((end for end in range(place + 1, len(axes) + 1) if math.prod(axes[place:end]) == size), None)
+        end = next(
+            (end for end in range(place + 1, len(axes) + 1) if math.prod(axes[place:end]) == size),
+            None,
+        )
         if end is None:
             return False
         place = end

@@ -1,4 +1,4 @@
-"""A reshape that cuts a picture into pieces: rows and channels are not what it cuts along."""
+"""A reshape that is meant to cut an image into patches but cuts across its rows."""
 
 from __future__ import annotations
 
@@ -19,16 +19,26 @@ PASSES = NORMS | {"contiguous", "dropout", "to", "float"}
 
 
 def pieces_across_rows(study: Study) -> Finding | None:
-    """(8, 3, 24, 24) -> (8, 16, 108) for patches of 6 by 6: each row of it is four and a half rows of the picture."""
+    """(8, 3, 24, 24) -> (8, 16, 108) for 6 x 6 patches: each piece is 4.5 image rows instead."""
     for loss, call in study.loss_calls():
-        if call.name not in RESHAPES or call.inner or call.site is None or not is_written(call) or not call.operands:
+        if (
+            call.name not in RESHAPES
+            or call.inner
+            or call.site is None
+            or not is_written(call)
+            or not call.operands
+        ):
             continue
         given, made = call.operands[0], call.outputs[0]
         before, after = given.shape, made.shape
         if given.requires_grad or len(before) != 4 or len(after) != 3 or before[0] != after[0]:
             continue
         side = _side(before[1:], after[1:])
-        if side is None or _are_nested(before[1:], after[1:]) or not _is_read_as_features(study, made):
+        if (
+            side is None
+            or _are_nested(before[1:], after[1:])
+            or not _is_read_as_features(study, made)
+        ):
             continue
         return tell_silent(
             study,
@@ -39,20 +49,22 @@ def pieces_across_rows(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict=f"{call.name} {shape_text(before)} -> {shape_text(after)} makes no patches of {side} x {side}: each is "
-            f"{after[2] / before[3]:g} rows of the picture, one below the other",
-            what="a linear layer takes each of them for a patch",
-            why="A reshape keeps the elements in their order and only counts them differently: channels first, then rows. What stands "
-            "together in a patch comes from several rows and from all channels.",
-            fix=f"Split both sides, bring them together, then join: x.reshape(b, {before[1]}, {before[2] // side}, {side}, "
-            f"{before[3] // side}, {side}).permute(0, 2, 4, 1, 3, 5).reshape(b, {after[1]}, {after[2]}).",
+            verdict=f"{call.name} {shape_text(before)} -> {shape_text(after)} does not make "
+            f"{side} x {side} patches",
+            what="a linear layer reads each piece as a patch",
+            why="A reshape keeps the elements in memory order: channels, then rows. Each piece is "
+            f"{after[2] / before[3]:g} consecutive image rows, while a patch takes a part of "
+            "several rows from every channel.",
+            fix="Split both sides, permute, then merge: "
+            f"x.reshape(b, {before[1]}, {before[2] // side}, {side}, {before[3] // side}, {side})"
+            f".permute(0, 2, 4, 1, 3, 5).reshape(b, {after[1]}, {after[2]}).",
         )
     return None
 
 
-def _side(picture: Shape, pieces: Shape) -> int | None:
-    """The side of a patch, if there are as many pieces as there would be patches, and they are as large."""
-    channels, height, width = picture
+def _side(image: Shape, pieces: Shape) -> int | None:
+    """The side of a patch, if the pieces have the number and the size of patches."""
+    channels, height, width = image
     for side in range(2, min(height, width)):
         fits = height % side == 0 and width % side == 0
         if fits and pieces == (height // side * (width // side), channels * side * side):
@@ -61,7 +73,7 @@ def _side(picture: Shape, pieces: Shape) -> int | None:
 
 
 def _are_nested(before: Shape, after: Shape) -> bool:
-    """Whether axes are only split and joined: each piece is then a part of a row, of a channel, or some of them as a whole."""
+    """Whether axes are only split and merged, so that no piece crosses a row or channel."""
     ends = sorted({*accumulate(before, mul), *accumulate(after, mul)})
     return all(large % small == 0 for small, large in pairwise(ends))
 

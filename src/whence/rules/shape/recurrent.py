@@ -26,14 +26,14 @@ from whence.tape.tape import Call
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a recurrent layer was given: its input, and the state that it refuses."""
+    """The input of a recurrent layer, and the state that it rejects."""
 
     layer: nn.RNNBase
     input: torch.Tensor
-    """Of a packed sequence, its data."""
+    """For a packed sequence, its data."""
     state: torch.Tensor
     expected: tuple[int, ...]
-    """The state's shape, as the layer says itself: (layers and directions, batch, size)."""
+    """The state's shape as the layer computes it: (layers * directions, batch, size)."""
 
     @property
     def batch(self) -> int:
@@ -41,15 +41,23 @@ class Given:
 
     @property
     def time(self) -> int | None:
-        """None where the input is packed: each sample has its own."""
-        return self.input.shape[1 if self.layer.batch_first else 0] if self.input.dim() == 3 else None
+        """None for a packed input, where each sample has its own length."""
+        return (
+            self.input.shape[1 if self.layer.batch_first else 0] if self.input.dim() == 3 else None
+        )
 
 
 def _state(failed: FailedCall) -> Given | None:
     names = refusing(failed, nn.RNNBase, "check_hidden_size")
     given = failed.argument(0, "input")
-    state, expected = (names.get("hx"), names.get("expected_hidden_size")) if names is not None else (None, None)
-    if not isinstance(given, torch.Tensor) or not isinstance(state, torch.Tensor) or not isinstance(expected, tuple):
+    state, expected = (
+        (names.get("hx"), names.get("expected_hidden_size")) if names is not None else (None, None)
+    )
+    if (
+        not isinstance(given, torch.Tensor)
+        or not isinstance(state, torch.Tensor)
+        or not isinstance(expected, tuple)
+    ):
         return None
     return (
         Given(failed.layer, given, state, expected)
@@ -60,17 +68,20 @@ def _state(failed: FailedCall) -> Given | None:
 
 @rule("shape/hidden-state")
 def hidden_state(failed: FailedCall) -> Finding | None:
-    """A recurrent state was sized for another batch.
+    """A recurrent state has the wrong batch size, number of layers, or size.
 
     What happened
-        An LSTM, GRU or RNN was given a hidden state whose batch axis is not that of the input; or one for another number of layers
-        (two for each, where it is bidirectional), of another size, or with its axes in another order.
+        An LSTM, GRU or RNN received a hidden state whose batch axis differs from the input's. Or
+        the state is for another number of layers (two per layer if bidirectional), has another
+        hidden size, or has its axes in another order.
     Why it matters
-        It works until the first batch of another size, usually the last one of the epoch, or the first of validation.
+        It works until the first batch of another size, usually the last of the epoch or the first
+        of validation.
     How it is detected
-        The state against what the layer keeps for such an input; the axis that differs is followed back to the line that made it.
+        The state is compared with the shape that the layer expects for this input. The axis that
+        differs is traced to the line that made it.
     How to fix it
-        Size the state from the input, x.size(0), or let the layer make it by passing none.
+        Size the state from the input, x.size(0), or pass no state: the layer starts with zeros.
     When it stays silent
         Stateful networks whose batches all have the same size.
     Cost
@@ -80,7 +91,11 @@ def hidden_state(failed: FailedCall) -> Finding | None:
     if found is None:
         return None
     layer, given, state, batch = found.layer, found.input, found.state, found.batch
-    if state.shape[1] == batch or tuple(state.shape) == (batch, found.expected[0], found.expected[2]):
+    if state.shape[1] == batch or tuple(state.shape) == (
+        batch,
+        found.expected[0],
+        found.expected[2],
+    ):
         return _other_axes(failed, found)
     if state.shape[1] == found.time and not _is_time_first(failed, layer, given):
         return None
@@ -91,50 +106,64 @@ def hidden_state(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/hidden-state",
-        verdict=f"the hidden state of {path} is for a batch of {state.shape[1]}, the input has {batch}",
+        verdict=f"{path} expects a hidden state for a batch of {batch}, got {state.shape[1]}",
         trail=trail,
-        spot=_where_passed(failed) if carried else _where_sized(made, trail) if has_worked(failed) else None,
-        why=f"{layer_text(layer, path)} keeps one state per sample. {_what_changed(failed, batch)}".rstrip(),
-        fix="Size the state from the input (x.size(0)) where it is made, or pass none and let the layer begin with zeros.",
+        spot=_where_passed(failed)
+        if carried
+        else _where_sized(made, trail)
+        if has_worked(failed)
+        else None,
+        why=f"{layer_text(layer, path)} keeps one state per sample. "
+        f"{_what_changed(failed, batch)}".rstrip(),
+        fix="Size the state from the input (x.size(0)) where it is created, or pass no state: the "
+        "layer then starts with zeros.",
         operands=(Operand("input", describe(given)), Operand("state", describe(state))),
-        counterfactual=f"the layer itself says what it expects: a state for {batch} samples",
+        counterfactual=f"the layer's own check expects a state for {batch} samples",
     )
 
 
 def _other_axes(failed: FailedCall, found: Given) -> Finding | None:
-    """The state's batch is right, or in the place of the layers; what is wrong is the number of layers or their size."""
+    """The batch size is right, or on the layer axis; the number of layers or the size is wrong."""
     layer, state, expected = found.layer, found.state, found.expected
     made = failed.value(state).call
     here = Spot.of_site(made.site) if made is not None and made.site is not None else None
     path = failed.modules.path_of(layer)
     both = " with two directions" if layer.bidirectional else ""
     if state.shape[1] != found.batch:
-        trail, what = None, "has the batch in front"
-        why = f"A state is (layers, batch, size), also with batch_first: here {shape_text(expected)}."
-        fix = f"Put the layers in front: {shape_text(expected)}."
+        trail, what = None, f"expected {shape_text(expected)}, got {shape_text(state.shape)}"
+        why = "A state is (layers, batch, size), even with batch_first=True."
+        fix = f"Put the layer axis first in the state: {shape_text(expected)}."
     elif state.shape[0] != expected[0]:
         trail = trace(failed.value(state), HasAxis(-3, state.shape[0]), failed)
-        what = f"is for {_layers(state.shape[0])}, it keeps {expected[0]}"
+        what = f"expected size {expected[0]} on axis 0, got {state.shape[0]}"
         why = (
-            f"{layer_text(layer, path)} keeps a state for each layer and direction: {_layers(layer.num_layers)}{both}."
+            f"{layer_text(layer, path)} keeps one state per layer and direction: "
+            f"{_layers(layer.num_layers)}{both}."
         )
-        fix = f"Make it for {expected[0]} (num_layers{' * 2' if both else ''}), or pass none and let the layer begin with zeros."
+        fix = (
+            f"Create the state for {expected[0]} (num_layers{' * 2' if both else ''}), "
+            "or pass no state: the layer then starts with zeros."
+        )
     else:
-        # A tensor that is made anew says its size itself, whatever else has the same.
-        trail = trace(failed.value(state), HasAxis(-1, state.shape[2]), failed) if made and made.operands else None
-        what = f"has {state.shape[2]} numbers for each sample, it keeps {expected[2]}"
-        why = f"{layer_text(layer, path)} has {expected[2]} units, and its state as many numbers."
-        fix = f"Make it of {expected[2]} numbers, the layer's hidden_size."
+        # A newly created tensor states its own size; tracing could find an equal size elsewhere.
+        trail = (
+            trace(failed.value(state), HasAxis(-1, state.shape[2]), failed)
+            if made and made.operands
+            else None
+        )
+        what = f"expected {expected[2]} values per sample, got {state.shape[2]}"
+        why = f"{layer_text(layer, path)} keeps {expected[2]} values per sample in this state."
+        fix = f"Create the state with a last axis of {expected[2]}."
     return tell(
         failed,
         "shape/hidden-state",
-        verdict=f"the hidden state of {path} {what}",
+        verdict=f"hidden state of {path}: {what}",
         trail=trail,
         spot=here if trail is None else None,
         why=why,
         fix=fix,
         operands=(Operand("input", describe(found.input)), Operand("state", describe(state))),
-        counterfactual=f"the layer itself says what it expects: {shape_text(expected)}",
+        counterfactual=f"the layer's own check expects {shape_text(expected)}",
     )
 
 
@@ -143,14 +172,14 @@ def _layers(number: int) -> str:
 
 
 def _where_sized(made: Call | None, trail: Trail | None) -> Spot | None:
-    """Where somebody else said for how many samples the state is to be."""
+    """Where the caller passed the number of samples for which the state was created."""
     if made is not None:
         return size_given(made, -2)
     return trail.sized if trail is not None else None
 
 
 def _where_passed(failed: FailedCall) -> Spot | None:
-    """Where the loop hands a state of earlier batches on: the outermost model call of the failing stack."""
+    """Where the loop passes on the state of earlier batches: the outermost call of the model."""
     stack = failed.call.stack
     forwards = [number for number, site in enumerate(stack) if site.function == "forward"]
     outside = forwards[-1] + 1 if forwards else 0
@@ -162,12 +191,12 @@ def _what_changed(failed: FailedCall, batch: int) -> str:
     size = current.info.batch_size if current is not None else None
     length = current.info.length() if current is not None else None
     if size and length and batch == length % size:
-        return f"{length} samples in batches of {size} leave {batch} for the last one."
+        return f"{length} samples in batches of {size} leave {batch} for the last batch."
     return ""
 
 
 def _is_time_first(failed: FailedCall, layer: nn.RNNBase, given: torch.Tensor) -> bool:
-    """The program has exchanged the axes itself, for a layer that wants time first: the input is as it is to be."""
+    """Whether the program has transposed the input itself for a layer that expects time first."""
     made = failed.value(given).call
     return not layer.batch_first and made is not None and made.name in EXCHANGES
 
@@ -177,19 +206,20 @@ def batch_first(failed: FailedCall) -> Finding | None:
     """Batch and time are swapped.
 
     What happened
-        A recurrent layer without batch_first=True was given (batch, time, features); its hidden state, made for the
-        batch, shows the mistake. Or ctc_loss was given (batch, time, classes), and lengths for the batch.
+        A recurrent layer without batch_first=True received (batch, time, features); its hidden
+        state, created for the batch, shows the mistake. Or ctc_loss received
+        (batch, time, classes) with lengths for the batch.
     Why it matters
-        Without the state nothing would have raised: samples would have been read as time steps of one another.
+        Without the state nothing raises, and samples are read as time steps of one sequence.
     How it is detected
-        The state's batch axis fits the input's axis for time, and not the one for the batch. Where nothing raises: a recurrent or
-        attending layer, a loop written by hand or a cumulative sum goes along the samples of a batch, and in a replay the result of one
-        sample depends on others.
+        The state's batch axis matches the input's time axis and not its batch axis. If nothing
+        raises: a recurrent or attention layer, a hand-written loop or a cumulative sum runs along
+        the batch axis, and in a replay the result of one sample depends on other samples.
     How to fix it
-        batch_first=True in the constructor, or a transpose in front of the layer.
+        Pass batch_first=True to the constructor, or transpose before the layer.
     When it stays silent
-        When the state fits the axis that the layer takes for the batch, or the program has put time first itself. Loops and sums over
-        samples that come in order, or were sorted.
+        If the state fits the axis that the layer reads as the batch, or the program itself puts
+        time first. Loops and sums over samples that are in order or were sorted.
     Cost
         None until a call raises.
     """
@@ -208,16 +238,16 @@ def batch_first(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/batch-first",
-        verdict=f"{path} takes the {found.batch} time steps for the batch",
+        verdict=f"{path} reads the {found.batch} time steps as the batch",
         spot=spot,
-        why=f"{layer_text(layer, path)} reads its input as {reads}. The state was made for {state.shape[1]} samples, and "
-        f"{state.shape[1]} is the size of the input's other axis.",
+        why=f"{layer_text(layer, path)} reads its input as {reads}. The state is for "
+        f"{state.shape[1]} samples, which is the size of the input's time axis.",
         fix="Build the layer with batch_first=True."
         if not layer.batch_first
-        else "Give the layer (batch, time, features).",
+        else "Pass the input as (batch, time, features).",
         patch=batch_first_patch(spot) if not layer.batch_first else None,
         operands=(Operand("input", describe(given)), Operand("state", describe(state))),
-        counterfactual="with the input's first two axes exchanged the state fits",
+        counterfactual="with the input's first two axes swapped the state fits",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which axis of a value is known to be the samples of a batch."""
+"""Which axis of a value is known to hold the samples of a batch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ DRAWS = frozenset({"randperm", "randint", "multinomial", "random_", "randint_lik
 
 
 def first_is_batch(value: Value) -> bool:
-    """Whether the first axis is known to be the samples of a batch: a loader's, rows picked or labelled at random, or what a
-    convolution takes for them."""
+    """Whether the first axis is known to hold the samples of a batch.
+
+    The rows come from a loader, were picked or labelled at random, or are a convolution's batch.
+    """
     rows = value.shape[0]
     pending, seen = [value], {id(value)}
     while pending and len(seen) < 500:
@@ -27,11 +29,13 @@ def first_is_batch(value: Value) -> bool:
             return True
         if call.name in CONVOLUTIONS and len(each.shape) == len(call.operands[1].shape):
             return True
-        if call.name in ("__getitem__", "index_select") and (_is_drawn(call, rows) or _is_mixed(call, rows)):
+        if call.name in ("__getitem__", "index_select") and (
+            _is_drawn(call, rows) or _is_mixed(call, rows)
+        ):
             return True
         for operand in call.operands:
             if call.name in ELEMENTWISE and len(operand.shape) < len(each.shape):
-                # Axes line up from the right: its first one is not the first here.
+                # Shapes align from the right, so its first axis is another one here.
                 continue
             if operand.shape[:1] == (rows,) and id(operand) not in seen:
                 seen.add(id(operand))
@@ -39,8 +43,8 @@ def first_is_batch(value: Value) -> bool:
     return False
 
 
-def comes_in_no_order(value: Value) -> bool:
-    """Whether its rows are samples in no order of their own. Those that come one after the other may be the steps of something."""
+def is_unordered(value: Value) -> bool:
+    """Whether the rows are unordered samples; rows in index order may be steps of a sequence."""
     if not first_is_batch(value):
         return False
     operands = (value, *(each for call in ancestors(value) for each in call.operands))
@@ -48,7 +52,11 @@ def comes_in_no_order(value: Value) -> bool:
     indices = leaf.batch.indices if leaf is not None else None
     if leaf is None:
         return True
-    return indices is not None and all(type(each) is int for each in indices) and [*indices] != sorted(indices)
+    return (
+        indices is not None
+        and all(type(each) is int for each in indices)
+        and [*indices] != sorted(indices)
+    )
 
 
 def _is_drawn(call: Call, rows: int) -> bool:
@@ -57,7 +65,7 @@ def _is_drawn(call: Call, rows: int) -> bool:
 
 
 def _is_mixed(call: Call, rows: int) -> bool:
-    """Whether whole tables were picked by numbers in no order, each but once. Of plain rows that may be a text, word by word."""
+    """Whether the index is an unordered permutation of tables; plain rows may be a text's words."""
     index = call.args[1] if call.name == "__getitem__" and len(call.args) > 1 else None
     if len(call.operands[0].shape) < 3:
         return False
@@ -65,6 +73,10 @@ def _is_mixed(call: Call, rows: int) -> bool:
         index = index.numbers
     elif isinstance(index, Value) and index.shape == (rows,) and index.tensor is not None:
         index = index.tensor.tolist() if rows <= MOST_NUMBERS and not index.tensor.is_meta else None
-    if not isinstance(index, list | tuple) or len(index) != rows or not all(type(each) is int for each in index):
+    if (
+        not isinstance(index, list | tuple)
+        or len(index) != rows
+        or not all(type(each) is int for each in index)
+    ):
         return False
     return len({*index}) == rows and [*index] not in (sorted(index), sorted(index, reverse=True))

@@ -1,4 +1,4 @@
-"""Vectors that are to have length one, and are scaled along the samples: each feature is, over the batch."""
+"""Vectors that should have unit length but are normalized over the batch, feature by feature."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import Call, Value
 
-TURNS = frozenset({"t", "T.__get__", "mT.__get__", "transpose", "contiguous", "detach"})
+TRANSPOSES = frozenset({"t", "T.__get__", "mT.__get__", "transpose", "contiguous", "detach"})
 PRODUCTS = frozenset({"matmul", "__matmul__", "mm", "linear"})
 BY_ROW = frozenset(
-    {"triplet_margin_loss", "triplet_margin_with_distance_loss", "cosine_embedding_loss", "cosine_similarity",
-     "pairwise_distance", "cdist"}
+    {"triplet_margin_loss", "triplet_margin_with_distance_loss", "cosine_embedding_loss",
+     "cosine_similarity", "pairwise_distance", "cdist"}
 )  # fmt: skip
-"""They take rows for vectors, unless told otherwise."""
+"""Functions that read rows as vectors by default."""
 
 
-def normalised_over_samples(study: Study) -> Finding | None:
+def normalized_over_samples(study: Study) -> Finding | None:
     """`normalize(z, dim=0)` of (32, 16), whose rows are then compared with each other."""
     for loss, call in study.loss_calls():
         given = call.operands[0] if call.operands else None
-        if call.name != "normalize" or call.inner or given is None or len(given.shape) != 2 or not given.requires_grad:
+        if (
+            call.name != "normalize"
+            or call.inner
+            or given is None
+            or len(given.shape) != 2
+            or not given.requires_grad
+        ):
             continue
         if _axis(call) != 0 or given.shape[0] < 2 or ("normalize", call.stack) in study.asked:
             continue
@@ -41,17 +47,18 @@ def normalised_over_samples(study: Study) -> Finding | None:
             symptom=spot_at(loss.call.site),
             call=call,
             step=study.step,
-            # Sums over the samples that are written as products of rows have it so on purpose.
+            # Sums over samples, written as products of rows, normalize columns on purpose.
             severity=Severity.INFO,
             confidence=Confidence.LIKELY,
             verdict=f"normalize runs over the samples: dim=0 of {shape_text(given.shape)}",
-            what=f"{user.name} compares rows, and they have not length one",
-            why="Each feature is divided by its length over the batch: what is made for one sample depends on the others, and how long its "
-            "vector is decides how near it is to another.",
-            fix="Use dim=-1, the features of a sample.",
+            what=f"{user.name} compares rows that do not have unit length",
+            why="dim=0 divides each feature by its norm over the batch. The result for one sample "
+            "depends on the other samples, and rows keep different lengths.",
+            fix="Use dim=-1, which normalizes the features of each sample.",
             patch=_along_features(spot),
             replay="bit-identical",
-            counterfactual="with another sample in a row of the batch what is normalised changes at that row only",
+            counterfactual="replacing one sample changes only its own rows of the input of "
+            "normalize",
         )
     return None
 
@@ -61,18 +68,18 @@ def _axis(call: Call) -> object:
 
 
 def _compares_rows(study: Study, normalised: Call) -> Call | None:
-    """A call that takes the rows for vectors; None if one sums over them, as the correlation of features does."""
+    """A call that reads the rows as vectors; None if one sums over them, as a correlation does."""
     turned: dict[Value, bool] = dict.fromkeys(normalised.results, False)
     found: Call | None = None
     for call in study.calls:
         used = next((each for each in call.operands if each in turned), None)
         if call.number <= normalised.number or call.inner or used is None:
             continue
-        if call.name in TURNS:
+        if call.name in TRANSPOSES:
             changes = call.name not in ("contiguous", "detach")
             turned.update(dict.fromkeys(call.outputs, turned[used] != changes))
         elif call.name in PRODUCTS:
-            # The last axis of the one on the left is summed over, and the first of the one on the right.
+            # A product sums over the last axis of its left operand and the first of its right.
             first = used is call.operands[0]
             if turned[used] == first or (call.name == "linear" and not first):
                 return None
@@ -84,7 +91,11 @@ def _compares_rows(study: Study, normalised: Call) -> Call | None:
 
 def _along_features(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
-    words = [each.value for each in node.keywords if each.arg == "dim"] if isinstance(node, ast.Call) else []
+    words = (
+        [each.value for each in node.keywords if each.arg == "dim"]
+        if isinstance(node, ast.Call)
+        else []
+    )
     if spot is None or len(words) != 1 or ast.unparse(words[0]) != "0":
         return None
     return diff_of(replace_node(spot.filename, words[0], "-1"))

@@ -1,15 +1,16 @@
 """An attention mask or positional table does not fit the sequence.
 
 What happened
-    A table of positions, or a mask, was made for one length, and this batch has another.
+    A table of positions or a mask was created for one length, and this batch has another.
 Why it matters
-    The table's length is a constant somewhere in a constructor; the data decide the other one.
+    The table's length is a constant in a constructor; the data decide the sequence length.
 How it is detected
-    One operand is a parameter, a buffer or a slice of one, the other is data; or attention runs as soon as its mask is
-    taken away; or positions counted by arange reach past the end of an embedding. Where the program's own line cuts the sequence and
-    then puts as many around it as there are too many, that line is told.
+    One operand is a parameter, a buffer or a slice of one, and the other is data. Or attention runs
+    once its mask is removed. Or positions counted by arange exceed the size of an embedding. If the
+    program truncates the sequence and then adds the excess tokens, that line is reported.
 How to fix it
-    Make the table as long as the longest sequence, cut the sequence, or build the mask from the sequence's own length.
+    Make the table as long as the longest sequence, truncate the sequence, or build the mask from
+    the length of the sequence.
 When it stays silent
     Tables and masks that fit.
 Cost
@@ -41,8 +42,28 @@ from whence.tape.tape import Call, Value
 from whence.tape.trial import try_values
 
 MOST_CALLS = 60
-SLICES = frozenset({"__getitem__", "narrow", "expand", "expand_as", "unsqueeze", "view", "reshape", "transpose", "permute", "to",
-                    "detach", "requires_grad_", "index_select", "t", "T.__get__", "eq", "__eq__", "bool"})  # fmt: skip
+SLICES = frozenset(
+    {
+        "__getitem__",
+        "narrow",
+        "expand",
+        "expand_as",
+        "unsqueeze",
+        "view",
+        "reshape",
+        "transpose",
+        "permute",
+        "to",
+        "detach",
+        "requires_grad_",
+        "index_select",
+        "t",
+        "T.__get__",
+        "eq",
+        "__eq__",
+        "bool",
+    }
+)
 
 
 @rule("shape/sequence-length")
@@ -72,7 +93,7 @@ def _table_against_data(failed: FailedCall) -> Finding | None:
             return None
         axis = axes[-1] if axes[-1] != -1 or _is_square(table) else axes[0]
         operand = Operand("data", describe(data))
-        return _overrun(failed, table, axis, (failed.value(data), axis), operand) or _told(
+        return _overrun(failed, table, axis, (failed.value(data), axis), operand) or _report_length(
             failed, table, axis, data.shape[axis], operand
         )
     return None
@@ -81,7 +102,7 @@ def _table_against_data(failed: FailedCall) -> Finding | None:
 def _overrun(
     failed: FailedCall, table: torch.Tensor, axis: int, given: tuple[Value, int], other: Operand
 ) -> Finding | None:
-    """The sequence was cut to the table's length where it was made, and then a few more were put around it."""
+    """The sequence was truncated to the table's length, and a few tokens were added after that."""
     has, needed = table.shape[axis], given[0].shape[given[1]]
     trail = trace(given[0], HasAxis(given[1], needed), failed) if needed > has else None
     node = trail.spot.node() if trail is not None and trail.spot is not None else None
@@ -93,21 +114,27 @@ def _overrun(
     return tell(
         failed,
         "shape/sequence-length",
-        verdict=f"a table for length {has} met a sequence of {needed}, which was to be cut to {has}",
+        verdict=f"the table has {has} positions, the sequence {needed}: it was truncated to {has}, "
+        "then extended",
         trail=trail,
         spot=Spot.of_node(filename, cut or limit),
-        why=f"It is cut to `{text}` here, and {needed - has} more are put around that: the longest come to {needed}.",
-        fix=f"Leave room for them: cut to `{text} - {needed - has}`.",
+        why=f"This line truncates to `{text}` and then adds {needed - has} more, so the longest "
+        f"sequences have {needed}.",
+        fix=f"Reserve room for the added tokens: truncate to `{text} - {needed - has}`.",
         patch=diff_of(replace_node(filename, limit, f"{text} - {needed - has}")),
         operands=(Operand("table", describe(table)), other),
     )
 
 
 def _counted(failed: FailedCall, length: int) -> Value | None:
-    """The sequence whose positions are counted: the last whole numbers of that length that a call of this step was given."""
+    """The sequence whose positions are counted: the latest integers of that length in this step."""
     for call in islice(reversed(failed.tape.calls), MOST_CALLS):
         for value in call.operands:
-            if value.dtype in (torch.int64, torch.int32) and len(value.shape) > 1 and value.shape[-1] == length:
+            if (
+                value.dtype in (torch.int64, torch.int32)
+                and len(value.shape) > 1
+                and value.shape[-1] == length
+            ):
                 return value if call.step == failed.call.step else None
     return None
 
@@ -117,7 +144,7 @@ def _is_square(table: torch.Tensor) -> bool:
 
 
 def _is_kept(failed: FailedCall, tensor: torch.Tensor) -> bool:
-    """True for a tensor that a module keeps, and for a slice of one."""
+    """True for a tensor that a module holds, and for a slice of one."""
     value: Value | None = failed.value(tensor)
     for _ in range(8):
         if value is None:
@@ -132,15 +159,18 @@ def _is_kept(failed: FailedCall, tensor: torch.Tensor) -> bool:
 
 
 def _comes_from_kept(failed: FailedCall, mask: torch.Tensor) -> bool:
-    """The same also where a layer has made another type of it."""
-    made = [operand for call in islice(ancestors(failed.value(mask)), 8) for operand in call.operands]
+    """The same, also if a layer has converted its dtype."""
+    made = [
+        operand for call in islice(ancestors(failed.value(mask)), 8) for operand in call.operands
+    ]
     return _is_kept(failed, mask) or any(
-        each.tensor is not None and (failed.modules.owner_of(each.tensor) or failed.modules.holder_of(each.tensor))
+        each.tensor is not None
+        and (failed.modules.owner_of(each.tensor) or failed.modules.holder_of(each.tensor))
         for each in made
     )
 
 
-def _told(
+def _report_length(
     failed: FailedCall,
     table: torch.Tensor,
     axis: int,
@@ -157,15 +187,17 @@ def _told(
     return tell(
         failed,
         "shape/sequence-length",
-        verdict=f"a table or mask for length {has} met a sequence of {needed}",
+        verdict=f"the table or mask has {has} positions, the sequence has {needed}",
         trail=trail,
         spot=outside,
-        why=f"{shape_text(table.shape)} was made for {has} positions; this batch has {needed}."
+        why=f"{shape_text(table.shape)} was created for {has} positions; this batch has {needed}."
         if lengthened is None
-        else f"{lengthened.name} made {needed} positions of {has} here, and the mask still has {has}.",
-        fix="Do the same to the mask: as many positions, at the same end."
+        else f"{lengthened.name} changes the sequence from {has} to {needed} positions here; the "
+        f"mask still has {has}.",
+        fix="Extend the mask in the same way: as many positions, at the same end."
         if lengthened is not None
-        else f"Make it at least {needed} long where it is made, cut the sequence to {has}, or build it from the sequence's own length.",
+        else f"Create the table or mask with at least {needed} positions, truncate the sequence to "
+        f"{has}, or build it from the length of the sequence.",
         operands=(Operand("table", describe(table)), other),
         counterfactual=proof,
     )
@@ -184,8 +216,12 @@ MASKS = (
 
 
 def _mask(failed: FailedCall) -> Finding | None:
-    """The mask without which attention runs."""
-    masks = {name: each for name, each in failed.kwargs.items() if name in MASKS and isinstance(each, torch.Tensor)}
+    """The mask without which the attention call runs."""
+    masks = {
+        name: each
+        for name, each in failed.kwargs.items()
+        if name in MASKS and isinstance(each, torch.Tensor)
+    }
     if (
         failed.name == "scaled_dot_product_attention"
         and len(failed.args) > 3
@@ -212,19 +248,33 @@ def _mask(failed: FailedCall) -> Finding | None:
         length = _length(failed, query)
         needed = length if length != mask.shape[-1] else sizes[0] if sizes else length
         proof = "the same attention without the mask runs"
-        # A mask that is kept was made for a length; one that came with the data had theirs.
-        made = None if _comes_from_kept(failed, mask) else _lengthened(failed.value(query), mask.shape[-1], needed)
-        return _told(failed, mask, -1, needed, Operand("query", describe(query)), proof, made)
+        # A mask that a module holds has a fixed length; one from the data had the data's length.
+        made = (
+            None
+            if _comes_from_kept(failed, mask)
+            else _lengthened(failed.value(query), mask.shape[-1], needed)
+        )
+        return _report_length(
+            failed, mask, -1, needed, Operand("query", describe(query)), proof, made
+        )
     return None
 
 
 def _lengthened(value: Value, had: int, has: int) -> Call | None:
-    """The call that made a sequence longer, or shorter, than its mask: a token was put in front, and the mask was not asked."""
+    """The call that changed the length of a sequence but not its mask, e.g. prepended a token."""
     for call in islice(ancestors(value), MOST_CALLS):
         for made in call.results:
             for given in call.operands:
-                changes = [(one, other) for one, other in zip(given.shape, made.shape, strict=False) if one != other]
-                if len(given.shape) == len(made.shape) > 1 and changes == [(had, has)] and call.name not in WEIGHTED:
+                changes = [
+                    (one, other)
+                    for one, other in zip(given.shape, made.shape, strict=False)
+                    if one != other
+                ]
+                if (
+                    len(given.shape) == len(made.shape) > 1
+                    and changes == [(had, has)]
+                    and call.name not in WEIGHTED
+                ):
                     return call
     return None
 
@@ -258,6 +308,13 @@ def _positions(failed: FailedCall) -> Finding | None:
     counted = any(call is not None and call.name == "arange" for call in made_by[:6])
     if not counted or int(index.max()) < weight.shape[0]:
         return None
-    operand, sequence = Operand("positions", describe(index)), _counted(failed, int(index.max()) + 1)
-    found = _overrun(failed, weight, 0 - weight.dim(), (sequence, -1), operand) if sequence is not None else None
-    return found or _told(failed, weight, 0 - weight.dim(), int(index.max()) + 1, operand)
+    operand, sequence = (
+        Operand("positions", describe(index)),
+        _counted(failed, int(index.max()) + 1),
+    )
+    found = (
+        _overrun(failed, weight, 0 - weight.dim(), (sequence, -1), operand)
+        if sequence is not None
+        else None
+    )
+    return found or _report_length(failed, weight, 0 - weight.dim(), int(index.max()) + 1, operand)

@@ -1,4 +1,4 @@
-"""A sample by itself, compared with a batch of one; and what a loss is tried and mended with."""
+"""A single sample without a batch axis, compared with a batch of one; helpers to retry a loss."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from whence.tape.trial import try_values
 LONGEST_WALK = 64
 
 
-def without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor) -> Finding | None:
-    """One of the two is a single sample by itself, and the other a batch of one."""
+def unbatched_sample(
+    failed: FailedCall, prediction: torch.Tensor, target: torch.Tensor
+) -> Finding | None:
+    """One operand is a single sample without a batch axis, the other a batch of one."""
     lacks = "target" if not target.dim() else "prediction"
     lacking, other = (target, prediction) if lacks == "target" else (prediction, target)
     proof = loss_runs(failed, lacking, lacking.unsqueeze(0), other, other, f"{lacks}.unsqueeze(0)")
@@ -31,38 +33,51 @@ def without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Te
     return tell(
         failed,
         "shape/batch-mismatch",
-        verdict=f"the {lacks} {shape_text(lacking.shape)} has no batch axis, the {has} {shape_text(other.shape)} has one",
-        spot=_taken_alone(failed.value(lacking)),
-        why=f"{failed.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label ().",
-        fix=f"Give it the batch axis: {lacks}.unsqueeze(0), or x[i:i + 1] where a sample is taken with x[i].",
+        verdict=f"the {lacks} {shape_text(lacking.shape)} has no batch axis, "
+        f"the {has} {shape_text(other.shape)} has one",
+        spot=_unbatched_at(failed.value(lacking)),
+        why=f"{failed.name} takes (batch, classes) with labels (batch,), or one prediction "
+        "(classes,) with one label ().",
+        fix=f"Add the batch axis: {lacks}.unsqueeze(0), or x[i:i + 1] where a sample is taken with "
+        "x[i].",
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=proof,
     )
 
 
-def taken_without_batch(failed: FailedCall) -> Finding | None:
-    """Forward takes one prediction with a row of one label, and only backward refuses it."""
+def unbatched_in_backward(failed: FailedCall) -> Finding | None:
+    """Forward accepts one prediction with a row of one label; only backward rejects it."""
     root = next(iter(failed.call.operands), None)
-    loss = next((each for each in ancestors(root) if each.name in CLASS_LOSSES), None) if root is not None else None
+    loss = (
+        next((each for each in ancestors(root) if each.name in CLASS_LOSSES), None)
+        if root is not None
+        else None
+    )
     shapes = [each.shape for each in loss.operands[:2]] if loss is not None else []
-    if loss is None or loss.site is None or [len(each) for each in shapes] != [1, 1] or shapes[1][0] != 1:
+    if (
+        loss is None
+        or loss.site is None
+        or [len(each) for each in shapes] != [1, 1]
+        or shapes[1][0] != 1
+    ):
         return None
     prediction, target = loss.operands[:2]
     return tell(
         failed,
         "shape/batch-mismatch",
-        verdict=f"the prediction {shape_text(prediction.shape)} has no batch axis, the target {shape_text(target.shape)} has one",
-        spot=_taken_alone(prediction) or Spot.of_site(loss.site),
-        why=f"{loss.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label (); "
-        "that it is given something between the two is only seen by its backward.",
+        verdict=f"the prediction {shape_text(prediction.shape)} has no batch axis, "
+        f"the target {shape_text(target.shape)} has one",
+        spot=_unbatched_at(prediction) or Spot.of_site(loss.site),
+        why=f"{loss.name} takes (batch, classes) with labels (batch,), or one prediction "
+        "(classes,) with one label (). Its forward accepts this mixture; only its backward raises.",
         fix="Give both a batch axis, prediction.unsqueeze(0), or neither.",
         patch=first_argument(Spot.of_site(loss.site), ".unsqueeze(0)"),
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
     )
 
 
-def _taken_alone(value: Value) -> Spot | None:
-    """Where one sample was taken out of many: the last call, on the way here, that left an axis out."""
+def _unbatched_at(value: Value) -> Spot | None:
+    """Where a sample was taken out of a batch: the latest call that dropped an axis."""
     for _ in range(LONGEST_WALK):
         call = value.call
         data = [each for each in call.operands if not is_weight(each)] if call is not None else []
@@ -82,10 +97,10 @@ def loss_runs(
     new_target: torch.Tensor,
     what: str,
 ) -> str | None:
-    def mend(each: torch.Tensor) -> torch.Tensor:
+    def put(each: torch.Tensor) -> torch.Tensor:
         return new_prediction if each is prediction else new_target if each is target else each
 
-    ran = callable(failed.func) and try_values(failed.func, failed.args, failed.kwargs, mend).ran
+    ran = callable(failed.func) and try_values(failed.func, failed.args, failed.kwargs, put).ran
     return f"the same loss with {what} runs" if ran else None
 
 

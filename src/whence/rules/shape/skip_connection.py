@@ -1,15 +1,16 @@
-"""A skip or upsample path is off by one.
+"""A skip or upsampling path is off by one.
 
 What happened
-    Two tensors that were computed from the same input no longer have the same size where they are joined: an odd size was
+    Two tensors computed from the same input differ in size where they are joined: an odd size was
     halved and doubled, or one path changes size or channels and the other does not.
 Why it matters
-    The join raises; the row was lost at the pooling layer.
+    The join raises; the row was lost earlier, at a pooling layer or a strided convolution.
 How it is detected
-    The operands of the join have a common source on the tape. On the longer path the first call is sought whose input
-    size did not divide by its stride. Square pictures: which sizes near theirs would have fitted is tried without data.
+    The operands of the join have a common source on the tape. On the longer path, Whence finds the
+    first call whose input size does not divide by its stride. For square images, it tries without
+    data which nearby sizes would fit.
 How to fix it
-    Pad the input to a multiple of 2**depth, or interpolate to the skip's size.
+    Pad the input to a multiple of 2**depth, or interpolate to the size of the skip connection.
 When it stays silent
     Tensors that were not computed from the same data.
 Cost
@@ -30,7 +31,7 @@ from whence.lineage.written import written_size
 from whence.rules.operations import ELEMENTWISE
 from whence.rules.rule import rule
 from whence.rules.shape.layers import table
-from whence.rules.shape.resolution import fitting_pictures, picture_of
+from whence.rules.shape.resolution import fitting_images, image_input
 from whence.rules.telling import describe, shape_text, tell
 from whence.source.spots import Spot
 from whence.source.text import statement_of
@@ -58,11 +59,14 @@ def skip_connection(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/skip-connection",
-        verdict=f"the two paths into {failed.name} differ: {shape_text(one.shape)} and {shape_text(other.shape)}",
+        verdict=f"the two paths into {failed.name} differ in size: {shape_text(one.shape)} and "
+        f"{shape_text(other.shape)}",
         spot=spot,
         why=_why(one, other, axes, floored),
         fix=_fix(floored, sizes),
-        chain=(sizes.written.hop(f"the size of the pictures, {sizes.had}"),) if sizes and sizes.written else (),
+        chain=(sizes.written.hop(f"the image size, {sizes.had} px, is set here"),)
+        if sizes and sizes.written
+        else (),
         operands=(Operand("one path", describe(one)), Operand("other path", describe(other))),
         table=table(failed),
     )
@@ -76,13 +80,18 @@ def _joined_axis(failed: FailedCall, dims: int) -> int | None:
 
 
 def _floored(failed: FailedCall, axis: int) -> Call | None:
-    """The earliest call on the way that halved an odd size."""
+    """The earliest call that halved an odd size."""
     found: Call | None = None
     for call in ancestors(*failed.call.operands):
         if not call.outputs or not call.operands or call.phase != "forward":
             continue
         before, after = call.operands[0].shape, call.outputs[0].shape
-        if len(before) == len(after) and len(before) >= -axis and after[axis] and before[axis] // after[axis] >= 2:
+        if (
+            len(before) == len(after)
+            and len(before) >= -axis
+            and after[axis]
+            and before[axis] // after[axis] >= 2
+        ):
             stride = before[axis] // after[axis]
             if before[axis] % stride:
                 found = call
@@ -90,36 +99,46 @@ def _floored(failed: FailedCall, axis: int) -> Call | None:
 
 
 def _why(one: torch.Tensor, other: torch.Tensor, axes: list[int], floored: Call | None) -> str:
-    sizes = " and ".join(f"{one.shape[at]} against {other.shape[at]} at axis {at}" for at in axes)
+    sizes = " and ".join(f"{one.shape[at]} and {other.shape[at]} on axis {at}" for at in axes)
     if floored is None:
-        return f"Both come from the same input; on the way one of them changed size: {sizes}."
+        return f"Both paths start at the same input, but only one changed size: {sizes}."
     before, after = floored.operands[0].shape, floored.outputs[0].shape
-    return f"{sizes[:1].upper()}{sizes[1:]}. {floored.name} made {shape_text(after)} of {shape_text(before)}: an odd size cannot be halved, so a row was dropped, and doubling does not bring it back."
+    return (
+        f"The sizes are {sizes}. {floored.name} turned {shape_text(before)} into "
+        f"{shape_text(after)}: the size does not divide evenly, so the remainder was dropped, and "
+        "upsampling does not restore it."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The size of the pictures that came, where it is written, and those near it that would have fitted."""
+    """The image size of this run, where it is set, and nearby sizes that fit."""
 
     had: int
     fitting: list[int]
     written: Spot | None
 
 
-def _sizes(failed: FailedCall, one: torch.Tensor, other: torch.Tensor, axes: list[int]) -> Sizes | None:
+def _sizes(
+    failed: FailedCall, one: torch.Tensor, other: torch.Tensor, axes: list[int]
+) -> Sizes | None:
     values = failed.value(one), failed.value(other)
     calls = [call for call in ancestors(*values) if call.phase == "forward"][::-1]
-    picture = picture_of(calls)
-    if picture is None:
+    image = image_input(calls)
+    if image is None:
         return None
-    had = picture.shape[-1]
-    trail = trace(picture, HasAxis(-1, had), failed)
+    had = image.shape[-1]
+    trail = trace(image, HasAxis(-1, had), failed)
     written = written_size(trail.spot, had) or trail.spot if trail.spot is not None else None
-    return Sizes(had, fitting_pictures(calls, *values, picture, axes), _line(written) if written is not None else None)
+    return Sizes(
+        had,
+        fitting_images(calls, *values, image, axes),
+        _line(written) if written is not None else None,
+    )
 
 
 def _line(spot: Spot) -> Spot:
-    """The statement around a number, which says more than the number alone."""
+    """The statement around a literal, which shows more than the literal alone."""
     node = spot.node()
     statement = statement_of(node) if node is not None else None
     return Spot.of_node(spot.filename, statement) if statement is not None else spot
@@ -127,9 +146,17 @@ def _line(spot: Spot) -> Spot:
 
 def _fix(floored: Call | None, sizes: Sizes | None) -> str:
     if floored is None:
-        return "Let the shortcut change size and channels as the main path does (a 1x1 convolution with the same stride), or keep both."
+        return (
+            "Change size and channels on the shortcut as on the main path (a 1x1 convolution with "
+            "the same stride), or keep them on both."
+        )
     fitting = " or ".join(map(str, sizes.fitting)) if sizes is not None else ""
     return (
-        "Pad the input so that every pooling halves an even size (a multiple of 2**depth), or interpolate to the skip's size before joining."
-        + (f" Pictures of {fitting} px would fit in place of {sizes.had}." if sizes is not None and fitting else "")
+        "Pad the input to a multiple of 2**depth so that each halving is exact, or interpolate to "
+        "the size of the skip connection before joining."
+        + (
+            f" Images of {fitting} px fit instead of {sizes.had} px."
+            if sizes is not None and fitting
+            else ""
+        )
     )

@@ -1,18 +1,19 @@
-"""A batch was silently taken for one sequence or one image.
+"""A batch is read as one sequence or one image.
 
 What happened
-    A convolution got an input with one axis less than a batch has. It then reads the first axis as channels, so that a
-    batch of pictures without a channel axis looks like one picture with as many channels as the batch has samples.
+    A convolution received an input with one axis less than a batch has. It then reads the first
+    axis as channels, so a batch of images without a channel axis looks like one image with as many
+    channels as the batch has samples.
 Why it matters
-    The message shows an input with a 1 in front that the program never made. Where the numbers happen to agree nothing
-    is said at all.
+    PyTorch's message shows an input with a leading 1 that the program never created. If the sizes
+    happen to agree, nothing raises.
 How it is detected
-    The number of axes of input and weight, and the first axis: it is the batch that the loader delivered, or the layer
-    wants a single channel.
+    From the number of axes of input and weight, and from the first axis: it is the batch that the
+    loader delivered, or the layer expects a single channel.
 How to fix it
-    Add the channel axis where the data are made: x.unsqueeze(1).
+    Add the channel axis where the data are created: x.unsqueeze(1).
 When it stays silent
-    A true single picture, whose first axis has the channels that the layer wants.
+    A true single image, whose first axis has the channels that the layer expects.
 Cost
     None until a call raises.
 """
@@ -39,25 +40,30 @@ def unbatched(failed: FailedCall) -> Finding | None:
         return None
     given, weight, groups = operands
     wanted = weight.shape[1] * groups
-    if given.dim() != weight.dim() - 1 or given.shape[0] == wanted or given.shape[-1] == wanted != 1:
+    if (
+        given.dim() != weight.dim() - 1
+        or given.shape[0] == wanted
+        or given.shape[-1] == wanted != 1
+    ):
         return None
     rows = given.shape[0]
     if batch_size(failed) != rows and wanted != 1:
         return None
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
-    mended = (rows, wanted, *given.shape[1:])
+    expected = (rows, wanted, *given.shape[1:])
     floats = {each: torch.float32 for each in failed.call.operands if each.dtype != torch.bool}
-    if wanted != 1 or not try_shapes(failed.call, {failed.value(given): mended}, floats).ran:
+    if wanted != 1 or not try_shapes(failed.call, {failed.value(given): expected}, floats).ran:
         return None
     return tell(
         failed,
         "shape/unbatched",
-        verdict=f"{path} takes the batch of {rows} for one picture with {rows} channels",
+        verdict=f"{path} reads the batch of {rows} as one image with {rows} channels",
         trail=trace(failed.value(given), HasRank(given.dim()), failed),
-        why=f"{layer_text(layer, path) if layer is not None else failed.name} wants (batch, {wanted}, ...); "
-        f"{shape_text(given.shape)} has no channel axis, and its first axis is read as channels.",
-        fix="Add the channel axis where the data are made: .unsqueeze(1).",
+        why=f"{layer_text(layer, path) if layer is not None else failed.name} expects "
+        f"(batch, {wanted}, ...). {shape_text(given.shape)} has no channel axis, so its first axis "
+        "is read as channels.",
+        fix="Add the channel axis where the data are created: .unsqueeze(1).",
         operands=(Operand("input", describe(given)), Operand("weight", shape_text(weight.shape))),
-        counterfactual=f"the same call with an input of {shape_text(mended)} runs",
+        counterfactual=f"the same call with an input of {shape_text(expected)} runs",
     )

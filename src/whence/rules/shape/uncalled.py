@@ -1,6 +1,6 @@
-"""A function that was not called, where a tensor is needed: `loss.mean` for `loss.mean()`.
+"""A method that was not called where a tensor is needed: `loss.mean` for `loss.mean()`.
 
-It is told by the rule of wrong containers, whose documentation speaks of it.
+Reported by shape/wrong-container, which documents it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,23 @@ from whence.tape.failed import FailedCall
 
 def uncalled(failed: FailedCall) -> Finding | None:
     thing = next(
-        (each for each in (*failed.args, *failed.kwargs.values()) if _is_meant_as_a_tensor(failed, each)), None
+        (
+            each
+            for each in (*failed.args, *failed.kwargs.values())
+            if _is_meant_as_a_tensor(failed, each)
+        ),
+        None,
     )
     if thing is None:
         return None
-    spot = _left_uncalled(failed)
+    spot = _uncalled_method(failed)
     return tell(
         failed,
         "shape/wrong-container",
-        verdict=f"a tensor is needed, and {_name(thing)} is a function that was not called",
+        verdict=f"expected a tensor, got the function {_name(thing)}, which was not called",
         spot=spot,
-        why="A function is given its arguments in parentheses; without them it is handed on itself.",
-        fix=f"Call it: {_name(thing)}(...).",
+        why="Without parentheses the name refers to the function itself, not to its result.",
+        fix=f"Call the function: {_name(thing)}(...).",
         patch=diff_of(insert_after(spot.filename, node, "()"))
         if spot is not None and (node := spot.node()) is not None and _is_of_a_tensor(thing)
         else None,
@@ -41,7 +46,7 @@ def uncalled(failed: FailedCall) -> Finding | None:
 
 
 def _is_meant_as_a_tensor(failed: FailedCall, thing: Any) -> bool:
-    """A tensor's own method, or a function that is asked for what tensors have."""
+    """A tensor's own method, or a function whose missing attribute is a tensor's."""
     if not isinstance(thing, FunctionType | BuiltinFunctionType | MethodType):
         return False
     wanted = failed.exception.name if isinstance(failed.exception, AttributeError) else None
@@ -56,13 +61,19 @@ def _name(thing: Any) -> str:
     return str(getattr(thing, "__name__", "it"))
 
 
-def _left_uncalled(failed: FailedCall) -> Spot | None:
-    """The method without parentheses: in the line that fails, or where the name in it was assigned."""
+def _uncalled_method(failed: FailedCall) -> Spot | None:
+    """The method without parentheses, in the failing line or where its name was assigned."""
     node = failed.site.node() if failed.site is not None else None
     scope = function_node(failed.site) if failed.site is not None else None
     if failed.site is None or node is None or scope is None:
         return None
-    given = [node.value] if isinstance(node, ast.Attribute) else node.args if isinstance(node, ast.Call) else []
+    given = (
+        [node.value]
+        if isinstance(node, ast.Attribute)
+        else node.args
+        if isinstance(node, ast.Call)
+        else []
+    )
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         given = [*given, node.func.value]
     for each in given:

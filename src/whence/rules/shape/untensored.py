@@ -1,6 +1,6 @@
-"""Numbers that never became a tensor, where one is needed: a numpy array, a list, a float.
+"""Numbers that never became a tensor where one is needed: a NumPy array, a list, a float.
 
-It is told by the rule of wrong containers, whose documentation speaks of it.
+Reported by shape/wrong-container, which documents it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def untensored(failed: FailedCall) -> Finding | None:
 
 
 def _refused_buffer(failed: FailedCall) -> Finding | None:
-    """What a layer of torch's was to keep, as it was built: the weights of the classes, in a list."""
+    """A buffer that a PyTorch layer registers in its constructor: class weights in a list."""
     names = refusing(failed, nn.Module, "register_buffer")
     if names is None or not _is_of_numbers(names.get("tensor")):
         return None
@@ -47,20 +47,24 @@ def _refused_buffer(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "shape/wrong-container",
-        verdict=f"{layer} needs a tensor for '{name}', and got {kind}",
+        verdict=f"{layer} needs a tensor for '{name}', got {kind}",
         spot=Spot.of_node(filename, node) if node is not None else None,
-        why=f"torch computes with tensors only, and makes none of {kind} by itself.",
-        fix=f"Make a tensor of it: torch.as_tensor(...{end}.",
+        why=f"PyTorch does not convert {kind} to a tensor here.",
+        fix=f"Convert '{name}' to a tensor: torch.as_tensor(...{end}.",
         patch=_around(filename, node, end) if direct and node is not None else None,
         operands=(Operand("given", describe(thing)),),
     )
 
 
 def _refused_argument(failed: FailedCall) -> Finding | None:
-    if not isinstance(failed.exception, COMPLAINTS) or failed.name in MAKERS or not _is_torchs(failed.func):
+    if (
+        not isinstance(failed.exception, COMPLAINTS)
+        or failed.name in MAKERS
+        or not _is_torchs(failed.func)
+    ):
         return None
     if any(type(each) not in (torch.Tensor, nn.Parameter) for each in failed.tensors()):
-        # A class of the program's own would run its code.
+        # A subclass would run the program's code.
         return None
     given: list[tuple[Where, Any]] = [*enumerate(failed.args), *failed.kwargs.items()]
     for where, thing in given:
@@ -71,20 +75,27 @@ def _refused_argument(failed: FailedCall) -> Finding | None:
         return tell(
             failed,
             "shape/wrong-container",
-            verdict=f"{failed.name} needs a tensor for {name}, and got {kind}",
-            spot=Spot.of_node(failed.site.filename, node) if failed.site is not None and node is not None else None,
-            why=f"torch computes with tensors only, and makes none of {kind} by itself.",
-            fix=f"Make a tensor of it: torch.as_tensor(...{_with_type(failed, thing)}).",
+            verdict=f"{failed.name} needs a tensor for {name}, got {kind}",
+            spot=Spot.of_node(failed.site.filename, node)
+            if failed.site is not None and node is not None
+            else None,
+            why=f"PyTorch does not convert {kind} to a tensor here.",
+            fix=f"Convert {name} to a tensor: torch.as_tensor(...{_with_type(failed, thing)}).",
             patch=_patch(failed, thing, node),
-            counterfactual=f"with a tensor of the same numbers {failed.name} does not raise {type(failed.exception).__name__}",
+            counterfactual=f"with a tensor of the same values {failed.name} does not raise "
+            f"{type(failed.exception).__name__}",
             operands=(Operand("given", describe(thing)),),
         )
     return None
 
 
 def _is_torchs(func: Any) -> bool:
-    """A function of torch's own: it can be run on stand-ins, and no code of the program with it."""
-    owner = getattr(func, "__module__", None) or getattr(getattr(func, "__objclass__", None), "__module__", None) or ""
+    """Whether PyTorch defines the function, so that no user code runs with it."""
+    owner = (
+        getattr(func, "__module__", None)
+        or getattr(getattr(func, "__objclass__", None), "__module__", None)
+        or ""
+    )
     return not isinstance(func, nn.Module) and callable(func) and owner.split(".")[0] == "torch"
 
 
@@ -103,17 +114,22 @@ def _is_of_numbers(thing: Any) -> bool:
 
 
 def _is_what_was_refused(failed: FailedCall, where: Where) -> bool:
-    """Whether the call raises the same on stand-ins, and nothing with a tensor for this argument."""
-    return isinstance(_outcome(failed, None), type(failed.exception)) and _outcome(failed, where) is None
+    """Whether the call raises the same on meta tensors, and not with a tensor for this argument."""
+    return (
+        isinstance(_outcome(failed, None), type(failed.exception))
+        and _outcome(failed, where) is None
+    )
 
 
 def _outcome(failed: FailedCall, where: Where | None) -> Exception | None:
-    """What the call raises on tensors without memory; with one argument, and all arrays, made into tensors."""
+    """The error on meta tensors, with one argument and all arrays converted to tensors."""
 
     def put(at: Where, thing: Any) -> Any:
         if where is not None and (at == where or is_array(thing)):
             return torch.as_tensor(thing, dtype=_type_for(failed, thing)).to("meta")
-        return map_leaves(lambda each: each.to("meta") if isinstance(each, torch.Tensor) else each, thing)
+        return map_leaves(
+            lambda each: each.to("meta") if isinstance(each, torch.Tensor) else each, thing
+        )
 
     with leaving_no_trace():
         try:
@@ -137,16 +153,22 @@ def _name(failed: FailedCall, where: Where) -> str:
 
 def _kind(thing: Any) -> str:
     if is_array(thing):
-        return "a numpy array"
-    whose = "numpy " if type(thing).__module__ == "numpy" else ""
-    return f"a {whose}{type(thing).__name__}" + (" of numbers" if isinstance(thing, list | tuple) else "")
+        return "a NumPy array"
+    whose = "NumPy " if type(thing).__module__ == "numpy" else ""
+    return f"a {whose}{type(thing).__name__}" + (
+        " of numbers" if isinstance(thing, list | tuple) else ""
+    )
 
 
 def _type_for(failed: FailedCall, thing: Any) -> torch.dtype | None:
-    """That of the other operands, for real numbers: numpy's and Python's are wider."""
+    """The other operands' dtype for floats, since NumPy's and Python's floats are wider."""
     made = torch.as_tensor(thing)
     others = {each.dtype for each in failed.tensors() if each.is_floating_point()}
-    return next(iter(others)) if len(others) == 1 and made.is_floating_point() and made.dtype not in others else None
+    return (
+        next(iter(others))
+        if len(others) == 1 and made.is_floating_point() and made.dtype not in others
+        else None
+    )
 
 
 def _with_type(failed: FailedCall, thing: Any) -> str:
@@ -155,7 +177,7 @@ def _with_type(failed: FailedCall, thing: Any) -> str:
 
 
 def _written(failed: FailedCall, where: Where, thing: Any) -> ast.expr | None:
-    """The expression in the failing line that has this value; of the very function that raised, the one at its place."""
+    """The expression in the failing line with this value, or at its place in the same call."""
     node = failed.site.node() if failed.site is not None else None
     ground = ground_of(failed.call.stack, failed.frames)
     if not isinstance(node, ast.Call):
@@ -169,8 +191,14 @@ def _written(failed: FailedCall, where: Where, thing: Any) -> ast.expr | None:
             return each
     if isinstance(where, str) and where in given:
         return given[where]
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-    same = name == failed.name and failed.scope is None and not any(isinstance(each, ast.Starred) for each in node.args)
+    name = (
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+    )
+    same = (
+        name == failed.name
+        and failed.scope is None
+        and not any(isinstance(each, ast.Starred) for each in node.args)
+    )
     return given.get(where) if same else None
 
 
@@ -182,8 +210,12 @@ def _is_it(node: ast.expr, thing: Any, frame: Any) -> bool:
 
 
 def _patch(failed: FailedCall, thing: Any, node: ast.expr | None) -> str | None:
-    """A tensor made where the argument is written."""
-    arrays = [each for each in (*failed.args, *failed.kwargs.values()) if is_array(each) and each is not thing]
+    """Convert the argument to a tensor where it is written."""
+    arrays = [
+        each
+        for each in (*failed.args, *failed.kwargs.values())
+        if is_array(each) and each is not thing
+    ]
     if node is None or failed.site is None or failed.site.is_indirect or arrays:
         return None
     return _around(failed.site.filename, node, f"{_with_type(failed, thing)})")

@@ -1,13 +1,15 @@
-"""A pool or convolution shrank its input to nothing.
+"""A pool or convolution has a window larger than its input.
 
 What happened
-    A window is larger than the picture that is left for it: the input is too small for the depth of the network.
+    A kernel is larger than the remaining image: the input is too small for the depth of the
+    network.
 Why it matters
-    The message names one layer; what helps is the size after each layer.
+    PyTorch's message names one layer; the finding shows the size after each layer.
 How it is detected
-    The window and the padded size of the input at each axis; the layers in front are listed with their sizes.
+    The window is compared with the padded size of the input on each axis. The layers before it are
+    listed with their sizes.
 How to fix it
-    Larger inputs, fewer halvings, padding, or an adaptive pool.
+    Use larger inputs, fewer downsampling layers, padding, or an adaptive pool.
 When it stays silent
     If the window fits.
 Cost
@@ -43,55 +45,64 @@ def vanished(failed: FailedCall) -> Finding | None:
     layer, scope = failed.layer, failed.scope
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
-    stack = failed.modules.built_at(layer) if layer is not None and isinstance(parent, nn.Sequential) else ()
+    stack = (
+        failed.modules.built_at(layer)
+        if layer is not None and isinstance(parent, nn.Sequential)
+        else ()
+    )
     trail = None
     emptied = _emptied_by(failed, given)
     if emptied is not None:
-        return _cut_away(failed, emptied, path, given)
+        return _report_empty(failed, emptied, path, given)
     if failed.tape.earlier_at(failed.call) is not None:
-        # It went well before: the data are smaller now.
+        # The call succeeded before, so the data are smaller now.
         trail, stack = trace(failed.value(given), HasAxis(-1, given.shape[-1]), failed), ()
     return tell(
         failed,
         "shape/vanished",
-        verdict=f"{path} has a window of {needs}, only {has} are left of its input",
+        verdict=f"{path} has a window of {needs}, its input has size {has}",
         trail=trail,
         spot=Spot.of_site(stack[0]) if stack else None,
-        why=f"{layer_text(layer, path) if layer is not None else failed.name} got {shape_text(given.shape)}; the layers in front have shrunk it to less than the window.",
-        fix="Feed larger inputs, halve less often, pad, or use an adaptive pool.",
+        why=f"{layer_text(layer, path) if layer is not None else failed.name} received "
+        f"{shape_text(given.shape)}, which is smaller than its window.",
+        fix="Use larger inputs, downsample less often, add padding, or use an adaptive pool.",
         operands=(Operand("input", describe(given)),),
         table=table(failed),
     )
 
 
 def _emptied_by(failed: FailedCall, given: torch.Tensor) -> Call | None:
-    """The slice that left nothing of an axis that had something."""
+    """The slice that emptied a non-empty tensor."""
     value = failed.value(given)
     while not value.numel and value.call is not None and value.call.operands:
         call, before = value.call, value.call.operands[0]
         if before.numel:
-            return call if call.name in ("__getitem__", "narrow") and call.site is not None else None
+            return (
+                call if call.name in ("__getitem__", "narrow") and call.site is not None else None
+            )
         value = before
     return None
 
 
-def _cut_away(failed: FailedCall, call: Call, path: str, given: torch.Tensor) -> Finding | None:
+def _report_empty(failed: FailedCall, call: Call, path: str, given: torch.Tensor) -> Finding | None:
     assert call.site is not None
     before, after = (shape_text(each.shape) for each in (call.operands[0], call.outputs[0]))
     return tell(
         failed,
         "shape/vanished",
-        verdict=f"nothing is left for {path}: a slice made {after} of {before}",
+        verdict=f"the input of {path} is empty: a slice turned {before} into {after}",
         spot=Spot.of_site(call.site),
-        why="A slice whose end is not behind its beginning is empty. The end -n with n = 0 is 0, the beginning, and not the end.",
-        fix="Cut only where there is something to cut (x if n == 0 else x[..., :-n]), or say where to stop: x[..., :x.shape[-1] - n].",
+        why="A slice whose end is not after its start is empty. The end -n with n = 0 means 0, the "
+        "start of the axis.",
+        fix="Slice only if n > 0 (x if n == 0 else x[..., :-n]), or give the end explicitly: "
+        "x[..., :x.shape[-1] - n].",
         operands=(Operand("input", describe(given)),),
         table=table(failed),
     )
 
 
 def _window(failed: FailedCall, given: torch.Tensor) -> tuple[int, int] | None:
-    """Window and remaining size, at the first axis where the window is the larger one."""
+    """Window and remaining size on the first axis where the window is larger."""
     if failed.name in CONVOLUTIONS and "transpose" not in failed.name:
         weight = failed.argument(1, "weight")
         if not isinstance(weight, torch.Tensor) or isinstance(failed.argument(4, "padding"), str):
@@ -102,12 +113,22 @@ def _window(failed: FailedCall, given: torch.Tensor) -> tuple[int, int] | None:
             failed.argument(5, "dilation"),
         )
     elif "pool" in failed.name and "adaptive" not in failed.name:
-        kernel, padding, dilation = failed.argument(1, "kernel_size"), failed.argument(3, "padding"), 1
+        kernel, padding, dilation = (
+            failed.argument(1, "kernel_size"),
+            failed.argument(3, "padding"),
+            1,
+        )
         if "max" in failed.name:
             dilation = failed.argument(4, "dilation")
     else:
         return None
-    dims = len(kernel) if isinstance(kernel, tuple | list) else int(failed.name[-2]) if failed.name[-2].isdigit() else 2
+    dims = (
+        len(kernel)
+        if isinstance(kernel, tuple | list)
+        else int(failed.name[-2])
+        if failed.name[-2].isdigit()
+        else 2
+    )
     for at in range(dims):
         size = given.shape[at - dims] if given.dim() >= dims else 0
         reach = _each(dilation, at, 1) * (_each(kernel, at, 1) - 1) + 1

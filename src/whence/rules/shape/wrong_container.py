@@ -1,16 +1,18 @@
-"""A tuple, None or missing key reached an op that needs a tensor.
+"""A tuple, None or missing key reached an operation that needs a tensor.
 
 What happened
-    A layer or function was given what another one returned, and that is not a tensor: the (output, state) of an LSTM, the
-    None of a forward without return, a dict; or a method of a tensor's that was not called; or numbers that never became
-    a tensor: a numpy array, a list, a float. Or a dict was asked for a name that it does not have.
+    A layer or function received the result of another one, and that is not a tensor: the
+    (output, state) of an LSTM, the None of a forward without return, a dict. Or a tensor's method
+    that was not called, or numbers that never became a tensor: a NumPy array, a list, a float. Or a
+    dict does not have a key.
 Why it matters
-    The message is about the consumer; the mistake is where the result was not unpacked or not returned.
+    The message is about the consumer; the mistake is where the result was not unpacked or returned.
 How it is detected
-    The argument itself, and the expression that it came from, followed back to the call that gave it. Numbers: the same call
-    on stand-ins without memory raises as it did, and no longer does with a tensor.
+    The argument's expression is traced to the call that returned it. For numbers: the same call
+    raises on meta tensors as it did, and no longer does with a tensor.
 How to fix it
-    Unpack it (out, _ = lstm(x)), add the missing return, or make a tensor of the numbers (torch.as_tensor).
+    Unpack the result (out, _ = lstm(x)), add the missing return, or convert the numbers to a tensor
+    (torch.as_tensor).
 When it stays silent
     Errors that have nothing to do with tensors.
 Cost
@@ -43,10 +45,13 @@ from whence.tape.tape import flatten
 
 @rule("shape/wrong-container")
 def wrong_container(failed: FailedCall) -> Finding | None:
-    if not isinstance(failed.exception, TypeError | AttributeError | KeyError | IndexError) or failed.site is None:
+    if (
+        not isinstance(failed.exception, TypeError | AttributeError | KeyError | IndexError)
+        or failed.site is None
+    ):
         return None
-    if (told := uncalled(failed) or missing_key(failed)) is not None:
-        return told
+    if (special := uncalled(failed) or missing_key(failed)) is not None:
+        return special
     for thing in _candidates(failed):
         found = _source(failed, thing)
         if found is None:
@@ -57,21 +62,24 @@ def wrong_container(failed: FailedCall) -> Finding | None:
             verdict=_verdict(failed, thing, found),
             spot=found.spot,
             why=_why(thing, found),
-            fix=_fix(found),
-            patch=_patch(thing, found) or _first_of_it(failed, thing, found),
+            fix=_fix(thing, found),
+            patch=_patch(thing, found) or _first_element_patch(failed, thing, found),
             operands=(Operand("given", describe(thing)),),
         )
     return untensored(failed)
 
 
 def _candidates(failed: FailedCall) -> list[Any]:
-    """The arguments that are no tensors, but hold some or should have been one."""
+    """Arguments that are not tensors, but hold some or are None."""
     given = [*failed.args, *failed.kwargs.values()]
     return [
         each
         for each in given[:3]
         if each is None
-        or (isinstance(each, tuple | dict) and any(isinstance(leaf, torch.Tensor) for leaf in flatten(each)))
+        or (
+            isinstance(each, tuple | dict)
+            and any(isinstance(leaf, torch.Tensor) for leaf in flatten(each))
+        )
     ]
 
 
@@ -85,17 +93,19 @@ def _source(failed: FailedCall, thing: Any) -> Result | None:
     if ground is None or node is None:
         return None
     if isinstance(node, ast.BinOp) and len(failed.args) == 2:
-        # Only the side that it is on.
+        # Only the operand that is not a tensor.
         node = ast.Expr(node.left if thing is failed.args[0] else node.right)
     found = result_of(node, thing, ground, failed.frames, failed.call.stack)
-    handed = _handed_over(failed, found.module) if found is not None else None
+    handed = _built_elsewhere(failed, found.module) if found is not None else None
     if found is None or handed is None:
         return found
-    return Result(f"{type(found.module).__name__} ({found.giver})", handed, None, module=found.module)
+    return Result(
+        f"{type(found.module).__name__} ({found.giver})", handed, None, module=found.module
+    )
 
 
-def _handed_over(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
-    """Where a layer of torch's was built, if that is not in the class that calls it: others fit there, this one does not."""
+def _built_elsewhere(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
+    """Where a PyTorch layer was built, if another class passed it to the class that calls it."""
     stack = failed.modules.built_at(layer) if layer is not None else ()
     here = function_node(failed.site) if failed.site is not None else None
     there = function_node(stack[0]) if stack else None
@@ -105,13 +115,15 @@ def _handed_over(failed: FailedCall, layer: nn.Module | None) -> Spot | None:
 
 
 def _layer_before(failed: FailedCall) -> nn.Module | None:
-    """The layer in front of the failed one, where both stand in an nn.Sequential and no line of the program lies between."""
+    """The previous layer, if both are in an nn.Sequential with no program line between them."""
     scope = failed.scope
     parent = scope.parent.module if scope is not None and scope.parent is not None else None
-    if not isinstance(parent, nn.Sequential) or not type(scope.module).__module__.startswith("torch.nn"):  # type: ignore[union-attr]
+    if scope is None or not isinstance(parent, nn.Sequential):
+        return None
+    if not type(scope.module).__module__.startswith("torch.nn"):
         return None
     layers = list(parent)
-    at = next((number for number, each in enumerate(layers) if scope is not None and each is scope.module), 0)
+    at = next((number for number, each in enumerate(layers) if each is scope.module), 0)
     return layers[at - 1] if at else None
 
 
@@ -123,28 +135,43 @@ def _verdict(failed: FailedCall, thing: Any, found: Result) -> str:
     )
 
 
-def _fix(found: Result) -> str:
+def _fix(thing: Any, found: Result) -> str:
     if found.returns_nothing:
-        return "Add `return` with the result at the end of that forward."
+        return f"Add `return` with the result at the end of {found.giver}."
+    if isinstance(thing, dict):
+        return "Take the tensor out of the dict by its key."
     if found.module is not None and found.statement is None:
         return (
-            "Unpack it, out, _ = ...; a layer that others call needs a module around it that returns its output alone."
+            "Unpack the result, out, _ = ..., or wrap the layer in a module that returns only its "
+            "output if other code calls it."
         )
-    return "Unpack it: out, _ = ... keeps the tensor."
+    return "Unpack the result: out, _ = ... keeps the tensor."
 
 
 def _why(thing: Any, found: Result) -> str:
     if found.returns_nothing:
-        return f"{found.giver} computes its result and ends without a return, so that its caller gets None."
-    shapes = ", ".join(shape_text(each.shape) for each in flatten(thing) if isinstance(each, torch.Tensor))
-    return f"{found.giver} gives a {type(thing).__name__} with tensors of {shapes}, and the whole of it was passed on."
+        return (
+            f"{found.giver} computes a result and ends without a return, so its caller gets None."
+        )
+    shapes = ", ".join(
+        shape_text(each.shape) for each in flatten(thing) if isinstance(each, torch.Tensor)
+    )
+    return (
+        f"{found.giver} returns a {type(thing).__name__} with tensors of {shapes}, and all of it "
+        "was passed on."
+    )
 
 
-def _first_of_it(failed: FailedCall, thing: Any, found: Result) -> str | None:
-    """`[0]` behind the call, where it stands in the expression that failed."""
+def _first_element_patch(failed: FailedCall, thing: Any, found: Result) -> str | None:
+    """Insert `[0]` after the call, if it is in the expression that failed."""
     node, failing = found.spot.node(), failed.site.statement() if failed.site is not None else None
     here = isinstance(node, ast.Call) and failing is not None and statement_of(node) is failing
-    if node is None or not here or not isinstance(thing, tuple) or not isinstance(thing[0], torch.Tensor):
+    if (
+        node is None
+        or not here
+        or not isinstance(thing, tuple)
+        or not isinstance(thing[0], torch.Tensor)
+    ):
         return None
     return diff_of(insert_after(found.spot.filename, node, "[0]"))
 
@@ -159,9 +186,17 @@ def _patch(thing: Any, found: Result) -> str | None:
             return diff_of(insert_before(filename, node, "return "))
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             indent = " " * span_of(node).column
-            return diff_of(replace_node(filename, node, f"{ast.unparse(node)}\n{indent}return {node.targets[0].id}"))
+            return diff_of(
+                replace_node(
+                    filename, node, f"{ast.unparse(node)}\n{indent}return {node.targets[0].id}"
+                )
+            )
         return None
-    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(thing, tuple):
+    if (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(thing, tuple)
+    ):
         rest = ", _" * (len(thing) - 1)
         return diff_of(replace_node(filename, node.targets[0], f"{node.targets[0].id}{rest}"))
     return None
