@@ -22,7 +22,7 @@ from whence.source.interrupts import is_interrupt
 from whence.source.sites import Stacks
 from whence.tape.native import original_of
 from whence.tape.tape import Call, CustomFunction, Tape
-from whence.torch_internals import WITHOUT_SUBCLASSES, function_state, set_function_state
+from whence.torch_internals import WithoutSubclasses
 
 # Reads of metadata: more than half of all events, and never of interest.
 QUIET = frozenset(
@@ -176,10 +176,10 @@ class CallSensor(TorchFunctionMode):
 
     def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
         """Look, and never let a fault of ours reach the program."""
-        grad, state = torch.is_grad_enabled(), function_state()
-        set_function_state(WITHOUT_SUBCLASSES)
+        grad = torch.is_grad_enabled()
         try:
-            return look(*args)
+            with WithoutSubclasses():
+                return look(*args)
         except BaseException as error:
             torch._C._set_grad_enabled(grad)
             if is_interrupt(error):
@@ -188,8 +188,6 @@ class CallSensor(TorchFunctionMode):
             self.failed = True
             self.listener.sensor_failed("calls", error)
             return None
-        finally:
-            set_function_state(state)
 
     def start(self) -> None:
         """Begin to see calls, unless a mode of the program's own is running: its exit would take ours off instead."""

@@ -6,15 +6,17 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from threading import get_ident
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeVar
 
 import torch
+from torch import is_grad_enabled
+from torch.optim import Optimizer
 
 from whence.sensors.gate import is_closed
 from whence.source.interrupts import is_interrupt
 from whence.source.sites import PASSAGE, is_own
-from whence.torch_internals import WITHOUT_SUBCLASSES, function_state, set_function_state
+from whence.torch_internals import WithoutSubclasses
 
 T = TypeVar("T")
 
@@ -93,6 +95,20 @@ class Postponed:
 NOTHING = Postponed(lambda _: None)
 
 
+class Routine(Protocol):
+    """The short way for a step like all others. Sensors ask it first, and their listener if it does not do."""
+
+    on: bool
+
+    @property
+    def hears_end(self) -> bool:
+        """Whether the end of a backward is of interest."""
+
+    def backward_began(self, loss: torch.Tensor, frame: FrameType | None) -> bool: ...
+    def step_began(self, optimizer: Optimizer) -> bool: ...
+    def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool: ...
+
+
 class Sensor:
     """A thing that listens to torch. It sees only the thread that it was started in."""
 
@@ -107,6 +123,7 @@ class Sensor:
         self.on = False
         self.failed = False
         self.postponed = NOTHING
+        self.routine: Routine | None = None
 
     def start(self) -> None:
         """Attach to torch. A sensor that cannot costs itself and no other: it detaches and is reported."""
@@ -160,12 +177,12 @@ class Sensor:
         """Look, and never let a fault of ours reach the program."""
         if self.failed or get_ident() != self._thread or is_closed():
             return None
-        grad, state = torch.is_grad_enabled(), function_state()
-        set_function_state(WITHOUT_SUBCLASSES)
+        grad = is_grad_enabled()
         try:
-            if self.postponed.at is not None:
-                self.postponed.take()
-            return look(*args)
+            with WithoutSubclasses():
+                if self.postponed.at is not None:
+                    self.postponed.take()
+                return look(*args)
         except BaseException as error:
             torch._C._set_grad_enabled(grad)
             if is_interrupt(error):
@@ -175,8 +192,6 @@ class Sensor:
             self.failed = True
             self._complaints.sensor_failed(self.name, error)
             return None
-        finally:
-            set_function_state(state)
 
 
 def _found_in(owner: Any, name: str) -> Any:

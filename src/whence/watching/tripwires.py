@@ -280,10 +280,6 @@ class Tripwires:
         self.pending.add_loss(loss)
         return True
 
-    def used(self) -> None:
-        """Such a step is over: its loss, and the graph under it, are let go."""
-        self.current_loss = None
-
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         self.trained = True
         late = bool(losses) and self.reads_late(losses[0].device)
