@@ -87,7 +87,7 @@ class BackwardSensor(Sensor):
         result = None
         raised = listens = True
         try:
-            if is_one and routine is not None and routine.on and self._guarded(routine.backward_began, given, frame):
+            if is_one and routine is not None and routine.on and self._goes_on(routine.backward_began, given, frame):
                 listens = routine.hears_end
             else:
                 # What a subclass of the program's holds is not read.

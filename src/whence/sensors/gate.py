@@ -24,13 +24,9 @@ own_modes: set[int] = set()
 
 def is_closed() -> bool:
     """Tell whether a tracer, a profiler, a graph capture or a mode of the program's own is at work."""
-    return bool(
-        _dispatch_modes()
-        or _is_profiling()
-        or _tracing_state() is not None
-        or (_function_modes() and _has_foreign_mode())
-        or (CAN_CAPTURE and is_capturing())
-    )
+    if _dispatch_modes() or _is_profiling() or _tracing_state() is not None:
+        return True
+    return (_function_modes() > 0 and _has_foreign_mode()) or (CAN_CAPTURE and is_capturing())
 
 
 def _has_foreign_mode() -> bool:

@@ -221,7 +221,8 @@ class LoaderSensor(Sensor):
         if self.waiting.at is now:
             now.passed += 1
         else:
-            self._guarded(self.waiting.take)
+            if self.waiting.at is not None:
+                self._guarded(self.waiting.take)
             self.waiting.at = now
         now.waiting = now.sent.pop(0, None), data
 

@@ -88,7 +88,7 @@ class OptimizerSensor(Sensor):
             return None
         if len(args) == 1 and not kwargs:
             routine = self.routine
-            if routine is None or not routine.on or not self._guarded(routine.step_began, optimizer):
+            if routine is None or not routine.on or not self._goes_on(routine.step_began, optimizer, None):
                 self._guarded(self.listener.step_began, optimizer, False)
             return None
         arguments = list(args[1:]) if args and args[0] is optimizer else list(args)
@@ -122,7 +122,7 @@ class OptimizerSensor(Sensor):
     def _after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         if is_dynamo_compiling():
             return
-        if not self._guarded(self._count, optimizer, sys._getframe(1)) and is_closed():
+        if not self._goes_on(self._count, optimizer, sys._getframe(1)) and is_closed():
             self._advance(optimizer)
             self.listener.step_unseen(self.steps)
 

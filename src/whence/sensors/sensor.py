@@ -87,8 +87,9 @@ class Postponed:
         """What is to be looked at, if anything."""
 
     def take(self) -> None:
-        at, self.at = self.at, None
+        at = self.at
         if at is not None:
+            self.at = None
             self._look(at)
 
 
@@ -99,13 +100,11 @@ class Routine(Protocol):
     """The short way for a step like all others. Sensors ask it first, and their listener if it does not do."""
 
     on: bool
-
-    @property
-    def hears_end(self) -> bool:
-        """Whether the end of a backward is of interest."""
+    hears_end: bool
+    """Whether the end of the backward under way is of interest."""
 
     def backward_began(self, loss: torch.Tensor, frame: FrameType | None) -> bool: ...
-    def step_began(self, optimizer: Optimizer) -> bool: ...
+    def step_began(self, optimizer: Optimizer, frame: FrameType | None) -> bool: ...
     def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool: ...
 
 
@@ -184,14 +183,36 @@ class Sensor:
                     self.postponed.take()
                 return look(*args)
         except BaseException as error:
-            torch._C._set_grad_enabled(grad)
-            if is_interrupt(error):
-                # It is the program's own, and only happens to come while we look.
-                self._complaints.interrupted()
+            if self._is_interrupted_by(error, grad):
                 raise
-            self.failed = True
-            self._complaints.sensor_failed(self.name, error)
             return None
+
+    def _goes_on(self, look: Callable[[T, FrameType | None], bool], at: T, frame: FrameType | None) -> bool:
+        """The same for what comes in every step. Arguments are not packed: that would take half as long again."""
+        if self.failed or get_ident() != self._thread or is_closed():
+            return False
+        grad = is_grad_enabled()
+        try:
+            with WithoutSubclasses():
+                if self.postponed.at is not None:
+                    self.postponed.take()
+                return look(at, frame)
+        except BaseException as error:
+            if self._is_interrupted_by(error, grad):
+                raise
+            return False
+
+    def _is_interrupted_by(self, error: BaseException, grad: bool) -> bool:
+        """An exception came up in a look: the program's own, which only happens to come while we look, or a fault of ours.
+
+        With the latter the sensor switches itself off."""
+        torch._C._set_grad_enabled(grad)
+        if is_interrupt(error):
+            self._complaints.interrupted()
+            return True
+        self.failed = True
+        self._complaints.sensor_failed(self.name, error)
+        return False
 
 
 def _found_in(owner: Any, name: str) -> Any:

@@ -10,9 +10,12 @@ class Portions:
         self.made = 0
         # Two, for the sake of programs with two optimizers that take turns.
         self._before_last = self._last = 0
+        self.usual = 0
+        """So many are expected before a step; 0 before the first step, when nobody knows."""
 
     def stepped(self) -> None:
         self._before_last, self._last, self.made = self._last, self.made, 0
+        self.usual = max(self._before_last, self._last)
 
     @property
     def of_this_step(self) -> int:
@@ -21,6 +24,5 @@ class Portions:
 
     @property
     def more_to_come(self) -> bool:
-        """Whether the gradients are likely to be added to before they are used. Before the first step nobody knows."""
-        made = self.made
-        return made < self._last or made < self._before_last or not (self._last or self._before_last)
+        """Whether the gradients are likely to be added to before they are used."""
+        return self.made < self.usual or not self.usual

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from types import FrameType
 from operator import attrgetter
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -22,10 +22,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from whence.devices import reads_are_free
+from whence.ledgers.loop import OptimizerEntry
 from whence.sensors.watchdog import Watchdog
 from whence.tape.batches import LoaderBook
 from whence.tape.beats import Beats
-from whence.tape.finite import are_finite, weights_of
+from whence.tape.finite import are_finite, leaves_no_trace, weights_of
 from whence.tape.passes import PassBook
 from whence.tape.slices import is_within_backward
 from whence.torch_internals import are_transforms_active
@@ -35,7 +36,7 @@ from whence.watching.studying import AUDITS
 from whence.watching.tripwires import Tripwires
 
 SOME_STEPS = 8
-ONLY_TENSORS = {torch.Tensor}
+ONLY_TENSORS = frozenset({torch.Tensor})
 # They are mapped over the weights of a model: a loop in C.
 gradient_of = attrgetter("grad")
 without_history = attrgetter("data")
@@ -65,6 +66,8 @@ class Routine:
         """Never while Whence is looking, nor once the watch is over: every look begins by ending the routine."""
         self.within = False
         """Whether optimizers step within backward."""
+        self.hears_end = False
+        """Whether the end of the backward under way is of interest."""
         self._stepped: int | None = None
         """The number of the step that they have begun in the one under way."""
         self._host = host
@@ -72,9 +75,10 @@ class Routine:
         self._passes = passes
         self._beats = beats
         self._tripwires = tripwires
+        self._course = tripwires.course
         self._auditor = auditor
         self._pace = pace
-        self._optimizers: dict[weakref.ref[Optimizer], None] = {}
+        self._optimizers: dict[weakref.ref[Optimizer], OptimizerEntry] = {}
         self._late = False
         """Whether reading a value would wait for the device: the step is looked at when its values have arrived."""
         tripwires.pending.last_sites = beats.last_sites
@@ -89,7 +93,8 @@ class Routine:
         )
         if self.on:
             optimizers = self._tripwires.stepping()
-            self._optimizers = {weakref.ref(each): None for each in optimizers}
+            ledger = self._auditor.optimizers
+            self._optimizers = {weakref.ref(each): ledger.entry_of(each) for each in optimizers}
             self._late = self._tripwires.pending.is_on and not all(map(_reads_are_free, optimizers))
 
     def entered(self, module: nn.Module, args: tuple[Any, ...]) -> bool:
@@ -116,22 +121,32 @@ class Routine:
 
     def backward_began(self, loss: torch.Tensor, frame: FrameType | None) -> bool:
         """The backward of one loss, which frees its graph."""
-        batch, tripwires = self._loaders.current, self._tripwires
+        batch, tripwires, course = self._loaders.current, self._tripwires, self._course
         if not self.on or self._pace.calls.on or are_transforms_active():
             # A batch that was waiting for this look may have ended the routine.
             return False
         if batch is not None and not batch.info.trained:
             return False
-        if not (tripwires.is_left_for_later(loss) if self._late else tripwires.is_as_expected(loss)):
-            return False
+        if self._late:
+            if not tripwires.is_left_for_later(loss):
+                return False
+        else:
+            try:
+                number = float(loss.item())
+            except (RuntimeError, TypeError):
+                return False
+            if not course.goes_on(number):
+                return False
+            course.losses.append(number)
+        self._passes.current.backwards += 1
+        tripwires.current_loss = loss
+        portions = tripwires.portions
+        portions.made += 1
+        # Gradients that are added to before they are used are looked at in between.
+        self.hears_end = self.within or portions.made < portions.usual
         self._beats.backward_began(frame, False)
         self._pace.note_loss(loss)
         return True
-
-    @property
-    def hears_end(self) -> bool:
-        """Gradients that are added to before they are used are looked at in between."""
-        return self.within or self._tripwires.portions.more_to_come
 
     def backward_ended(self) -> bool:
         self._beats.is_running = False
@@ -141,10 +156,11 @@ class Routine:
         self._stepped = None
         return True
 
-    def step_began(self, optimizer: Optimizer) -> bool:
+    def step_began(self, optimizer: Optimizer, _frame: FrameType | None) -> bool:
         ref = weakref.ref(optimizer)
         within = self.within and is_within_backward()
-        if not self.on or ref not in self._optimizers:
+        entry = self._optimizers.get(ref)
+        if not self.on or entry is None:
             return False
         if not self._are_gradients_finite((ref,) if within else self._optimizers):
             return False
@@ -153,7 +169,7 @@ class Routine:
         self._beats.is_running = within
         if self._stepped is None:
             self._tripwires.portions.stepped()
-        self._auditor.optimizers.count_step(optimizer)
+        self._auditor.optimizers.count(entry, optimizer)
         return True
 
     def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool:
@@ -187,13 +203,12 @@ class Routine:
             known = ref()
             for group in known.param_groups if known is not None else ():
                 slopes += map(gradient_of, group["params"])
-        if set(map(type, slopes)) != ONLY_TENSORS:
+        if not ONLY_TENSORS.issuperset(map(type, slopes)):
             # Some weights have none, or one of a class that defines what reading means.
             slopes = [each for each in slopes if type(each) is torch.Tensor]
-        slopes = list(map(without_history, slopes))
         if not self._late:
-            return are_finite(slopes)
-        self._tripwires.pending.flag_gradients(slopes)
+            return are_finite(slopes if leaves_no_trace() else list(map(without_history, slopes)))
+        self._tripwires.pending.flag_gradients(list(map(without_history, slopes)))
         return True
 
 
