@@ -79,10 +79,11 @@ class Postponed:
     """A look that can wait until something else happens. All sensors of a watch share it: whichever sees something next has it
     taken first."""
 
-    __slots__ = ("_look", "at")
+    __slots__ = ("_look", "_look_within", "at")
 
-    def __init__(self, look: Callable[[Any], None]) -> None:
+    def __init__(self, look: Callable[[Any], None], look_within: Callable[[Any], None]) -> None:
         self._look = look
+        self._look_within = look_within
         self.at: Any = None
         """What is to be looked at, if anything."""
 
@@ -92,8 +93,13 @@ class Postponed:
             self.at = None
             self._look(at)
 
+    def take_within(self) -> None:
+        """The same below the guard of a sensor: another guard would ask the same questions again."""
+        at, self.at = self.at, None
+        self._look_within(at)
 
-NOTHING = Postponed(lambda _: None)
+
+NOTHING = Postponed(lambda _: None, lambda _: None)
 
 
 class Routine(Protocol):
@@ -180,7 +186,7 @@ class Sensor:
         try:
             with WithoutSubclasses():
                 if self.postponed.at is not None:
-                    self.postponed.take()
+                    self.postponed.take_within()
                 return look(*args)
         except BaseException as error:
             if self._is_interrupted_by(error, grad):
@@ -195,7 +201,7 @@ class Sensor:
         try:
             with WithoutSubclasses():
                 if self.postponed.at is not None:
-                    self.postponed.take()
+                    self.postponed.take_within()
                 return look(at, frame)
         except BaseException as error:
             if self._is_interrupted_by(error, grad):
