@@ -82,17 +82,22 @@ class BackwardSensor(Sensor):
             return result
         self._running = True
         given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
-        frame, routine = sys._getframe(1), self.routine
-        is_one = not keeps_graph and type(given) in PLAIN
+        routine = self.routine
         result = None
         raised = listens = True
         try:
-            if is_one and routine is not None and routine.on and self._goes_on(routine.backward_began, given, frame):
+            if (
+                routine is not None
+                and routine.on
+                and not keeps_graph
+                and type(given) in PLAIN
+                and self._goes_on(routine.backward_began, given, sys._getframe(1))
+            ):
                 listens = routine.hears_end
             else:
                 # What a subclass of the program's holds is not read.
                 losses = [each for each in _tensors(given) if type(each) in PLAIN]
-                listens = bool(self._guarded(self.listener.backward_began, losses, bool(keeps_graph), frame))
+                listens = bool(self._guarded(self.listener.backward_began, losses, bool(keeps_graph), sys._getframe(1)))
             result = original(*args, **kwargs)
             raised = False
         except BaseException as exception:
