@@ -157,9 +157,9 @@ def may_have_saved_tensor_hooks() -> bool:
 
 # tensor subclasses
 
-function_state: Callable[[], Any] = _find("torch._C._get_torch_function_state", lambda: None)
-set_function_state: Callable[[Any], None] = _find("torch._C._set_torch_function_state", lambda _: None)
-WITHOUT_SUBCLASSES: Any = _find("torch._C._TorchFunctionState.SUBCLASSES_DISABLED", None)
+WithoutSubclasses: Callable[[], AbstractContextManager[None]] = _find(
+    "torch._C.DisableTorchFunctionSubclass", nullcontext
+)
 """While Whence looks, subclasses of tensors are asked for nothing: even their shape may be code of the program's."""
 
 

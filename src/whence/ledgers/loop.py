@@ -101,6 +101,8 @@ class OptimizerEntry:
     rates: tuple[float, ...] = ()
     """The smallest and the largest learning rate it stepped with."""
     climb: Climb = field(default_factory=Climb)
+    usual_rate: float | None = None
+    """The last rate, where a step with the same one again tells nothing new."""
     gone: int = 0
     """Steps with less than a thousandth of the largest rate before them."""
     changes: int = 0
@@ -127,7 +129,9 @@ class OptimizerEntry:
             self.climb.note(rate)
             if rate not in self.rates:
                 self.rates = min(rate, *self.rates, rate), max(rate, *self.rates, rate)
-        self.gone += rate < GONE * self.rates[-1]
+        is_gone = rate < GONE * self.rates[-1]
+        self.gone += is_gone
+        self.usual_rate = rate if self.climb.factor == 1.0 and not is_gone else None
 
     def has_run_down(self) -> bool:
         """Whether a schedule has brought its rate near zero: what is built after it begins a new cycle."""

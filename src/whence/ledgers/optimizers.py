@@ -71,17 +71,21 @@ class OptimizerLedger:
     # steps
 
     def count_step(self, optimizer: Optimizer) -> OptimizerEntry:
-        entries = self.entries
-        entry = entries[-1] if entries and entries[-1].ref() is optimizer else self.entry_of(optimizer)
+        entry = self.entry_of(optimizer)
+        self.count(entry, optimizer)
+        return entry
+
+    def count(self, entry: OptimizerEntry, optimizer: Optimizer) -> None:
         entry.steps += 1
-        if len(optimizer.param_groups) != entry.groups:
-            entry.groups = len(optimizer.param_groups)
+        groups = optimizer.param_groups
+        if len(groups) != entry.groups:
+            entry.groups = len(groups)
             entry.weights |= {id(each) for each in all_weights_of(optimizer)}
             self._note_loaded(entry, optimizer)
-        rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
-        if isinstance(rate, float | int):
+        rate = groups[0].get("lr") if groups else None
+        # In most steps it is the same object as in the step before.
+        if rate is not entry.usual_rate and isinstance(rate, float | int):
             entry.note_rate(rate)
-        return entry
 
     def updated(self, optimizer: Optimizer) -> None:
         """A step has ended. Of one that torch.compile runs only that is told."""

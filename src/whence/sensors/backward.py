@@ -8,8 +8,8 @@ from types import FrameType
 from typing import Any, Protocol
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
-from whence.sensors.gate import is_closed
 from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
 from whence.tape.readable import PLAIN
 from whence.tape.tape import flatten
@@ -69,25 +69,35 @@ class BackwardSensor(Sensor):
     def _run(
         self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any, keeps_graph: Any, final: bool = True
     ) -> Any:
-        if self._running or not final or torch.compiler.is_dynamo_compiling() or is_closed():
+        if self._running or not final or is_dynamo_compiling():
             try:
                 result = original(*args, **kwargs)
             except BaseException as exception:
-                if isinstance(exception, Exception) and not self._running and not torch.compiler.is_dynamo_compiling():
+                if isinstance(exception, Exception) and not self._running and not is_dynamo_compiling():
                     self._guarded(self.listener.backward_failed, original, args, kwargs, exception)
                 hide_own_frames(exception)
                 raise
-            if not self._running and not torch.compiler.is_dynamo_compiling():
+            if not self._running and not is_dynamo_compiling():
                 self._guarded(self.listener.graph_kept)
             return result
         self._running = True
         given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
-        # What a subclass of the program's holds is not read.
-        losses = [each for each in _tensors(given) if type(each) in PLAIN]
+        routine = self.routine
         result = None
         raised = listens = True
         try:
-            listens = bool(self._guarded(self.listener.backward_began, losses, bool(keeps_graph), sys._getframe(1)))
+            if (
+                routine is not None
+                and routine.on
+                and not keeps_graph
+                and type(given) in PLAIN
+                and self._goes_on(routine.backward_began, given, sys._getframe(1))
+            ):
+                listens = routine.hears_end
+            else:
+                # What a subclass of the program's holds is not read.
+                losses = [each for each in _tensors(given) if type(each) in PLAIN]
+                listens = bool(self._guarded(self.listener.backward_began, losses, bool(keeps_graph), sys._getframe(1)))
             result = original(*args, **kwargs)
             raised = False
         except BaseException as exception:

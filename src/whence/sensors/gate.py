@@ -26,13 +26,9 @@ own_modes: set[int] = set()
 
 def is_closed() -> bool:
     """Tell whether a tracer, a profiler, a graph capture or a mode of the program's own is at work."""
-    return bool(
-        dispatch_depth()
-        or is_profiling()
-        or tracing_state() is not None
-        or (function_depth() and _has_foreign_mode())
-        or (CAN_CAPTURE and is_capturing())
-    )
+    if dispatch_depth() or is_profiling() or tracing_state() is not None:
+        return True
+    return (function_depth() > 0 and _has_foreign_mode()) or (CAN_CAPTURE and is_capturing())
 
 
 def _has_foreign_mode() -> bool:

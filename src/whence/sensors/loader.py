@@ -106,7 +106,7 @@ class LoaderSensor(Sensor):
         """By the identity of the iterator, while that is alive."""
         self._crews: deque[Round] = deque(maxlen=4)
         """The last ones that had workers, also if their iterator is gone."""
-        self.waiting = self.postponed = Postponed(self._look_at)
+        self.waiting = self.postponed = Postponed(self._look_at, self._look_within)
         """The round whose last batch nobody has looked at yet."""
 
     def _attach(self) -> None:
@@ -221,12 +221,23 @@ class LoaderSensor(Sensor):
         if self.waiting.at is now:
             now.passed += 1
         else:
-            self._guarded(self.waiting.take)
+            if self.waiting.at is not None:
+                self._guarded(self.waiting.take)
             self.waiting.at = now
         now.waiting = now.sent.pop(0, None), data
 
     def _look_at(self, now: Round) -> None:
         self._guarded(self._note_plain_batches, now)
+
+    def _look_within(self, now: Round) -> None:
+        """A fault in this look is the loader sensor's, whichever sensor has it taken."""
+        if self.failed:
+            return
+        try:
+            self._note_plain_batches(now)
+        except BaseException as error:
+            if self._is_interrupted_by(error, is_grad_enabled()):
+                raise
 
     def _note_plain_batches(self, now: Round) -> None:
         (indices, data), now.waiting = now.waiting, (None, None)

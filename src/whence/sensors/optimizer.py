@@ -88,7 +88,9 @@ class OptimizerSensor(Sensor):
             # What is done here would become part of the program.
             return None
         if len(args) == 1 and not kwargs:
-            self._guarded(self.listener.step_began, optimizer, False)
+            routine = self.routine
+            if routine is None or not routine.on or not self._goes_on(routine.step_began, optimizer, None):
+                self._guarded(self.listener.step_began, optimizer, False)
             return None
         arguments = list(args[1:]) if args and args[0] is optimizer else list(args)
         closure = arguments[0] if arguments else kwargs.get("closure")
@@ -121,15 +123,16 @@ class OptimizerSensor(Sensor):
     def _after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         if is_dynamo_compiling():
             return
-        if is_closed():
+        if not self._goes_on(self._count, optimizer, sys._getframe(1)) and is_closed():
             self._advance(optimizer)
             self.listener.step_unseen(self.steps)
-        else:
-            self._guarded(self._count, optimizer, sys._getframe(1))
 
-    def _count(self, optimizer: Optimizer, frame: FrameType | None) -> None:
+    def _count(self, optimizer: Optimizer, frame: FrameType | None) -> bool:
         self._advance(optimizer)
-        self.listener.step_ended(optimizer, self.steps, frame)
+        routine = self.routine
+        if routine is None or not routine.on or not routine.step_ended(optimizer, self.steps, frame):
+            self.listener.step_ended(optimizer, self.steps, frame)
+        return True
 
     def _advance(self, optimizer: Optimizer) -> None:
         """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together. One that comes later goes on from there."""

@@ -6,15 +6,17 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from threading import get_ident
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeVar
 
 import torch
+from torch import is_grad_enabled
+from torch.optim import Optimizer
 
 from whence.sensors.gate import is_closed
 from whence.source.interrupts import is_interrupt
 from whence.source.sites import PASSAGE, is_own
-from whence.torch_internals import WITHOUT_SUBCLASSES, function_state, set_function_state, set_grad_enabled
+from whence.torch_internals import WithoutSubclasses, set_grad_enabled
 
 T = TypeVar("T")
 
@@ -77,20 +79,39 @@ class Postponed:
     """A look that can wait until something else happens. All sensors of a watch share it: whichever sees something next has it
     taken first."""
 
-    __slots__ = ("_look", "at")
+    __slots__ = ("_look", "_look_within", "at")
 
-    def __init__(self, look: Callable[[Any], None]) -> None:
+    def __init__(self, look: Callable[[Any], None], look_within: Callable[[Any], None]) -> None:
         self._look = look
+        self._look_within = look_within
         self.at: Any = None
         """What is to be looked at, if anything."""
 
     def take(self) -> None:
-        at, self.at = self.at, None
+        at = self.at
         if at is not None:
+            self.at = None
             self._look(at)
 
+    def take_within(self) -> None:
+        """The same below the guard of a sensor: another guard would ask the same questions again."""
+        at, self.at = self.at, None
+        self._look_within(at)
 
-NOTHING = Postponed(lambda _: None)
+
+NOTHING = Postponed(lambda _: None, lambda _: None)
+
+
+class Routine(Protocol):
+    """The short way for a step like all others. Sensors ask it first, and their listener if it does not do."""
+
+    on: bool
+    hears_end: bool
+    """Whether the end of the backward under way is of interest."""
+
+    def backward_began(self, loss: torch.Tensor, frame: FrameType | None) -> bool: ...
+    def step_began(self, optimizer: Optimizer, frame: FrameType | None) -> bool: ...
+    def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool: ...
 
 
 class Guarded:
@@ -105,21 +126,28 @@ class Guarded:
         self.failed = False
 
     def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
-        """Run a look. One that fails switches the sensor off; an interrupt is the program's own."""
-        grad, state = torch.is_grad_enabled(), function_state()
-        set_function_state(WITHOUT_SUBCLASSES)
+        """Run a check that no fault of ours leaves."""
+        grad = is_grad_enabled()
         try:
-            return look(*args)
+            with WithoutSubclasses():
+                return look(*args)
         except BaseException as error:
-            set_grad_enabled(grad)
-            if is_interrupt(error):
-                self._complaints.interrupted()
+            if self._is_interrupted_by(error, grad):
                 raise
-            self.failed = True
-            self._complaints.sensor_failed(self.name, error)
             return None
-        finally:
-            set_function_state(state)
+
+    def _is_interrupted_by(self, error: BaseException, grad: bool) -> bool:
+        """Tell whether an exception is the program's own, which only happens to arrive meanwhile.
+
+        Any other is a fault of ours, and switches the sensor off.
+        """
+        set_grad_enabled(grad)
+        if is_interrupt(error):
+            self._complaints.interrupted()
+            return True
+        self.failed = True
+        self._complaints.sensor_failed(self.name, error)
+        return False
 
 
 class Sensor(Guarded):
@@ -131,6 +159,7 @@ class Sensor(Guarded):
         self._thread = get_ident()
         self.on = False
         self.postponed = NOTHING
+        self.routine: Routine | None = None
 
     def start(self) -> None:
         """Attach to torch. A sensor that cannot costs itself and no other: it detaches and is reported."""
@@ -184,11 +213,31 @@ class Sensor(Guarded):
         """Run a look, and before it the one that was postponed, unless this is not the place."""
         if self.failed or get_ident() != self._thread or is_closed():
             return None
-        if self.postponed.at is not None:
-            super()._guarded(self.postponed.take)
-            if self.failed:
-                return None
-        return super()._guarded(look, *args)
+        grad = is_grad_enabled()
+        try:
+            with WithoutSubclasses():
+                if self.postponed.at is not None:
+                    self.postponed.take_within()
+                return look(*args)
+        except BaseException as error:
+            if self._is_interrupted_by(error, grad):
+                raise
+            return None
+
+    def _goes_on(self, look: Callable[[T, FrameType | None], bool], at: T, frame: FrameType | None) -> bool:
+        """The same for what comes in every step. Arguments are not packed: that would take half as long again."""
+        if self.failed or get_ident() != self._thread or is_closed():
+            return False
+        grad = is_grad_enabled()
+        try:
+            with WithoutSubclasses():
+                if self.postponed.at is not None:
+                    self.postponed.take_within()
+                return look(at, frame)
+        except BaseException as error:
+            if self._is_interrupted_by(error, grad):
+                raise
+            return False
 
 
 def _found_in(owner: Any, name: str) -> Any:

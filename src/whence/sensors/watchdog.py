@@ -45,7 +45,8 @@ class Watchdog:
         self.listener = listener
         self.patience = patience
         self._save = save
-        self._life: _Life | None = None
+        self.life: _Life | None = None
+        """The thread, None while there is none."""
         self._on = False
         self._owner = 0
         self._watched: int | None = None
@@ -67,13 +68,13 @@ class Watchdog:
 
         Called at events that come often: it costs next to nothing.
         """
-        if self._life is None and self._on and getpid() == self._owner:
-            life = self._life = _Life()
+        if self.life is None and self._on and getpid() == self._owner:
+            life = self.life = _Life()
             try:
                 start_new_thread(self._live, (life,))
             except RuntimeError as error:
                 # The system gives no more threads.
-                self._life, self._on = None, False
+                self.life, self._on = None, False
                 self.listener.sensor_failed("watchdog", CannotStart("watchdog", "hangs", error))
 
     def stop(self) -> None:
@@ -83,12 +84,12 @@ class Watchdog:
 
     def pause(self) -> None:
         """End the thread before a fork, unless it is the one that forks or is busy with a report."""
-        life = self._life
+        life = self.life
         if life is not None and not life.is_reporting and getpid() == self._owner:
             self._end()
 
     def _end(self) -> None:
-        life, self._life = self._life, None
+        life, self.life = self.life, None
         if life is not None and getpid() == self._owner:
             life.end()
 
@@ -99,7 +100,7 @@ class Watchdog:
         except BaseException as error:
             # Nothing of a thread of ours may be printed by Python, whatever state the interpreter
             # is in.
-            if life is self._life:
+            if life is self.life:
                 self.listener.sensor_failed("watchdog", error)
         finally:
             life.gone.release()

@@ -18,6 +18,13 @@ _HELD_BY_FRAME_ONLY = 3
 """What `sys.getrefcount` says of a frame's copy: the frame, a variable here, and the argument."""
 
 
+_get_variable: Any = getattr(ctypes.pythonapi, "PyFrame_GetVar", None)
+"""Public since Python 3.12."""
+if _get_variable is not None:
+    _get_variable.argtypes = [ctypes.py_object, ctypes.py_object]
+    _get_variable.restype = ctypes.py_object
+
+
 def locals_of(frame: FrameType) -> dict[str, Any]:
     """The local variables of a frame, as they are now."""
     if frame.f_code.co_flags & inspect.CO_OPTIMIZED == 0 or sys.version_info >= (3, 13):
@@ -72,9 +79,3 @@ def _kept_copy(frame: FrameType) -> dict[str, Any] | None:
 
 def _pointer_at(address: int) -> int:
     return ctypes.c_void_p.from_address(address).value or 0
-
-
-if sys.version_info[:2] == (3, 12):
-    _get_variable: Any = ctypes.pythonapi.PyFrame_GetVar
-    _get_variable.argtypes = [ctypes.py_object, ctypes.py_object]
-    _get_variable.restype = ctypes.py_object

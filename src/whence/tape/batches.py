@@ -7,6 +7,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -20,29 +21,35 @@ from whence.tape.randomness import Draws, Kept
 from whence.weak_table import WeakTable
 
 MOST_FIELDS = 64
+ONLY_TENSORS = frozenset({Tensor})
+# It is mapped over the tensors of every batch: a loop in C.
+form_of = attrgetter("is_nested", "shape", "dtype")
 LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, complex, str, bytes, type(None)})
 
 
 class Form:
     """Shapes and types of what comes again and again: the batches of a loader, the inputs of a model."""
 
-    __slots__ = ("_flat", "paths", "signature")
+    __slots__ = ("_flat", "_forms", "paths", "signature")
 
     def __init__(self) -> None:
         self.signature: tuple[Any, ...] = ()
         self._flat: Any = None
         """The type of the last data, if that was a plain list or tuple of tensors and nothing else."""
+        self._forms: list[Any] = []
+        """What each of these was like."""
         self.paths: tuple[str, ...] = ()
         """Where each of these is."""
 
     def is_like_last(self, data: Any) -> bool:
         """The short way for nearly all data: tensors in a row, like those before."""
-        if type(data) is not self._flat or len(data) != len(self.signature):
+        if type(data) is not self._flat or not ONLY_TENSORS.issuperset(map(type, data)):
             return False
-        for leaf, (_, shape, dtype) in zip(data, self.signature):  # noqa: B905 (as long as each other: see above)
-            if type(leaf) is not Tensor or leaf.is_nested or leaf.shape != shape or leaf.dtype is not dtype:
-                return False
-        return True
+        try:
+            return list(map(form_of, data)) == self._forms
+        except RuntimeError:
+            # A nested tensor has no shape.
+            return False
 
     def learn(self, data: Any) -> None:
         leaves = leaves_of(data)
@@ -51,6 +58,7 @@ class Form:
             self.signature = signature
         flat = type(data) in (list, tuple) and len(data) == len(signature) == len(leaves)
         self._flat = type(data) if flat and all(map(_is_plain, data)) else None
+        self._forms = list(map(form_of, data)) if self._flat is not None else []
         self.paths = tuple(path for path, leaf in leaves if isinstance(leaf, Tensor))
 
     def tensors(self, data: Any) -> Sequence[Tensor]:

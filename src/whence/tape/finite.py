@@ -32,6 +32,21 @@ def _signal(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.zeros((), device=device), torch.ones((), device=device)
 
 
+@functools.cache
+def leaves_no_trace() -> bool:
+    """Whether autograd takes no notice of torch's check: no change is counted, and a graph is no hindrance.
+
+    Then gradients are given to it as they are. Each `.data` is a tensor more to make and to free.
+    """
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        probe = torch.zeros((), device="cpu", requires_grad=True)
+        try:
+            check_finite_and_unscale_([probe], *_signal(probe.device))
+        except (RuntimeError, NotImplementedError):
+            return False
+        return probe._version == 0
+
+
 def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
     """One fused look at many tensors.
 

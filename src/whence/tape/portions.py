@@ -9,19 +9,20 @@ class Portions:
     def __init__(self) -> None:
         self.made = 0
         # Two, for the sake of programs with two optimizers that take turns.
-        self._usual = (0, 0)
+        self._before_last = self._last = 0
+        self.usual = 0
+        """So many are expected before a step; 0 before the first step, when nobody knows."""
 
     def stepped(self) -> None:
-        self._usual = self._usual[1], self.made
-        self.made = 0
+        self._before_last, self._last, self.made = self._last, self.made, 0
+        self.usual = max(self._before_last, self._last)
 
     @property
     def of_this_step(self) -> int:
         """Also while the step is being made."""
-        return self.made or self._usual[1]
+        return self.made or self._last
 
     @property
     def more_to_come(self) -> bool:
-        """Whether the gradients are likely to be added to before they are used. Before the first step nobody knows."""
-        usual = max(self._usual)
-        return self.made < usual or not usual
+        """Whether the gradients are likely to be added to before they are used."""
+        return self.made < self.usual or not self.usual

@@ -16,6 +16,8 @@ class Course:
         self.losses: deque[float] = deque(maxlen=MOST_LOSSES)
         self.start: float | None = None
         """The loss that the run began with, without its sign."""
+        self._most = ABSURD
+        """What a loss may be, whatever the one before was."""
         self.jumped = False
         """Whether the last one did."""
         self._tried: list[float] = []
@@ -24,7 +26,9 @@ class Course:
     def note(self, number: float) -> None:
         self.jumped = self.jumps(number)
         self.losses.append(number)
-        self.start = abs(number) if self.start is None else self.start
+        if self.start is None:
+            self.start = abs(number)
+            self._most = min(ABSURD, SUDDEN * self.start)
 
     def jumps(self, number: float) -> bool:
         """Whether a loss is well above the one before, or out of all proportion."""
@@ -34,11 +38,9 @@ class Course:
 
     def goes_on(self, number: float) -> bool:
         """Whether a loss is finite, as large as a loss may be, and no jump."""
-        size, losses, start = abs(number), self.losses, self.start
-        if not losses or start is None:
-            return size < ABSURD
+        size, losses = abs(number), self.losses
         # Of what is not a number nothing is true.
-        return size < ABSURD and size <= JUMP * abs(losses[-1]) and size <= SUDDEN * start
+        return size <= self._most and (not losses or size <= JUMP * abs(losses[-1]))
 
     def is_usual(self) -> bool:
         """Whether the last one is of a size that losses have."""

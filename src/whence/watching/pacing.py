@@ -5,7 +5,7 @@ Recording goes on for so many calls, less than a second of it, and after that as
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, Protocol
 
 import torch
@@ -72,6 +72,7 @@ class Pace:
         self.prepared = 0.0
         """The seconds of the program's own before its first step was made."""
         self._step_began = 0.0
+        """By the CPU time of this thread."""
         self._dear_steps = 0
         self._last_node = self._nodes = 0
         """Autograd's number of the last loss's node, and how many were made since the loss before."""
@@ -119,7 +120,7 @@ class Pace:
         if ends:
             self.calls.stop()
             self.tape.has_gaps = True
-            self._step_began = perf_counter()
+            self._step_began = thread_time()
             self.modules.calls = 0
         return ends
 
@@ -130,8 +131,10 @@ class Pace:
         self.judge_hooks()
 
     def judge_hooks(self, steps: int = 1) -> None:
-        """After so many steps: hooks on modules are dear where these are short. Then new shapes are left to loaders."""
-        now = perf_counter()
+        """After so many steps: hooks on modules are dear where these are short. Then new shapes are left to loaders.
+
+        Steps are short by their CPU time: on a busy machine short steps take long."""
+        now = thread_time()
         if self.modules.on and self.modules.calls:
             share = self.modules.calls * ENTRY_SECONDS / max(now - self._step_began, 1e-9)
             # A step that took long by accident does not make the hooks cheap.

@@ -158,7 +158,9 @@ class Session:
         self.diagnoser.backwards_at = self.explainer.beats.last_backwards
         self.hand = HandSteps(self, self.passes, self.tripwires, self.pace)
         beats = self.explainer.beats
-        self.routine = Routine(self.loaders, self.passes, beats, self.tripwires, self.auditor, self.pace)
+        self.routine = Routine(self, self.loaders, self.passes, beats, self.tripwires, self.auditor, self.pace)
+        for sensor in self.sensors:
+            sensor.routine = self.routine
 
     # its life
 

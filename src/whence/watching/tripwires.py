@@ -256,33 +256,12 @@ class Tripwires:
 
     # the loss
 
-    def is_as_expected(self, loss: torch.Tensor) -> bool:
-        """The short way for a step like all others: a loss that is finite, and no larger than it may be. It is noted then."""
-        try:
-            number = float(loss.item())
-        except (RuntimeError, TypeError):
-            return False
-        if not self.course.goes_on(number):
-            return False
-        self.passes.current.backwards += 1
-        self.portions.made += 1
-        self.current_loss = loss
-        self.course.losses.append(number)
-        return True
-
     def is_left_for_later(self, loss: torch.Tensor) -> bool:
-        """The same where a look would wait for the device: those steps are as expected whose values have arrived by now."""
+        """Whether a loss is read some steps later, as a look would wait for the device: if all was well that has arrived by now."""
         if not self._are_pending_fine() or loss.numel() != 1 or not self.reads_late(loss.device):
             return False
-        self.passes.current.backwards += 1
-        self.portions.made += 1
-        self.current_loss = loss
         self.pending.add_loss(loss)
         return True
-
-    def used(self) -> None:
-        """Such a step is over: its loss, and the graph under it, are let go."""
-        self.current_loss = None
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         self.trained = True

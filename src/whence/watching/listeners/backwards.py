@@ -36,9 +36,6 @@ class BackwardListener(Listener):
         session = self.session
         if session.is_looking or are_transforms_active():
             return False
-        if session.routine.on and session.routine.backward_began(losses, keeps_graph, frame):
-            # Gradients that are added to before they are used are looked at in between.
-            return session.tripwires.portions.more_to_come or session.routine.within
         session.explainer.beats.backward_began(frame, keeps_graph)
         if not self._has_ended_a_pass:
             self._has_ended_a_pass = True

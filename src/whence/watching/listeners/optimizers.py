@@ -45,8 +45,6 @@ class OptimizerListener(Listener):
         session = self.session
         if session.is_looking or session.is_over:
             return
-        if session.routine.on and not evaluates and session.routine.step_began(optimizer):
-            return
         if self._within is None:
             session.tripwires.portions.stepped()
         if not evaluates:
@@ -99,9 +97,6 @@ class OptimizerListener(Listener):
         session = self.session
         session.watchdog.go_on()
         if session.is_looking or session.is_over:
-            return
-        if session.routine.on and session.routine.step_ended(optimizer, steps, frame):
-            session.step = steps
             return
         session.explainer.beats.stepped(optimizer, frame)
         if session.calls.only_failures and session.recording() and not session.calls.failed:
