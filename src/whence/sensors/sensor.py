@@ -103,6 +103,8 @@ class Guarded:
     def __init__(self, complaints: Complaints) -> None:
         self._complaints = complaints
         self.failed = False
+        self.ran_out_of_stack = False
+        """It has failed where the stack had no room for a report of that."""
 
     def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
         """Run a look. One that fails switches the sensor off; an interrupt is the program's own."""
@@ -112,11 +114,14 @@ class Guarded:
             return look(*args)
         except BaseException as error:
             set_grad_enabled(grad)
-            if is_interrupt(error):
+            if not isinstance(error, RecursionError) and is_interrupt(error):
                 self._complaints.interrupted()
                 raise
             self.failed = True
-            self._complaints.sensor_failed(self.name, error)
+            try:
+                self._complaints.sensor_failed(self.name, error)
+            except RecursionError:
+                self.ran_out_of_stack = True
             return None
         finally:
             set_function_state(state)
