@@ -230,8 +230,16 @@ MODULE_CALL: CodeType = _find("torch.nn.Module._call_impl.__code__", nn.Module._
 global_forward_pre_hooks: dict[int, Any] | None = _find("torch.nn.modules.module._global_forward_pre_hooks", None)
 """None where torch keeps them elsewhere: then they stay on as long as the sensor is."""
 global_forward_hooks: dict[int, Any] | None = _find("torch.nn.modules.module._global_forward_hooks", None)
+_global_backward_hooks: dict[int, Any] = _find("torch.nn.modules.module._global_backward_hooks", {})
+_global_backward_pre_hooks: dict[int, Any] = _find("torch.nn.modules.module._global_backward_pre_hooks", {})
 validate_sample: Any = _find("torch.distributions.Distribution._validate_sample", None)
 """The method by which a distribution refuses a sample of another shape."""
+
+
+def global_hooks() -> list[dict[int, Any]]:
+    """The hooks of all modules, for forward and backward."""
+    forward = (global_forward_pre_hooks, global_forward_hooks)
+    return [_global_backward_hooks, _global_backward_pre_hooks, *(each for each in forward if each is not None)]
 
 
 def optimized_module_class() -> type | None:

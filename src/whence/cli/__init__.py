@@ -7,9 +7,13 @@ import sys
 import warnings
 from collections.abc import Callable
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from whence.cli.outputs import complain
 from whence.config import UsageError
+
+if TYPE_CHECKING:
+    from whence.cli.run import Run
 
 COMMANDS = ("run", "check", "data", "report", "rule", "demo")
 """Each is loaded when it is asked for: a program that is run need not carry what the others need."""
@@ -31,7 +35,14 @@ usage: whence <command> ...
 def main(argv: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     try:
-        code = dispatch(arguments)
+        asked = dispatch(arguments)
+        if isinstance(asked, int):
+            code = asked
+        else:
+            # The program runs in this frame: each one below it brings its recursion limit nearer.
+            with asked:
+                exec(*asked.prepare())
+            code = asked.exit_code
     except UsageError as error:
         complain(str(error))
         code = 2
@@ -46,7 +57,8 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(code)
 
 
-def dispatch(arguments: list[str]) -> int:
+def dispatch(arguments: list[str]) -> int | Run:
+    """Do what a command asks for; return its exit code, or the program that it asks to run."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
         return 0 if arguments else 2
@@ -63,5 +75,5 @@ def dispatch(arguments: list[str]) -> int:
     if name != "run":
         # `import torch` warns where numpy is missing. In a program that is run, that is the program's own.
         warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
-    command: Callable[[list[str]], int] = import_module(f"whence.cli.{name}").main
+    command: Callable[[list[str]], int | Run] = import_module(f"whence.cli.{name}").main
     return command(rest)

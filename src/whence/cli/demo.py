@@ -29,7 +29,7 @@ def names() -> list[str]:
     return sorted(str(path.parent.relative_to(root)) for path in root.glob("*/*/broken.py"))
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int | run.Run:
     parser = Parser(prog="whence demo", description=__doc__)
     parser.add_argument("name", nargs="?", default=FIRST, help="family/kind of a broken program")
     parser.add_argument("--list", action="store_true", help="list the programs")

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from os import getpid
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from whence.cli.outputs import Parser, json_path
@@ -132,7 +133,7 @@ def _rules(given: str, where: str) -> tuple[str, ...]:
     return rule_patterns([each.strip() for each in given.split(",")], where)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> Run:
     own, words = split(arguments)
     options = parser().parse_args(own)
     config = choose(options)
@@ -147,7 +148,7 @@ def main(arguments: list[str]) -> int:
     record.folder = new_run_folder(program.name)
     if record.folder is None:
         record.not_watched("the run folder: neither the working directory nor the temporary one can be written")
-    return Run(program, config, record, pipe, quiet=options.quiet).go()
+    return Run(program, config, record, pipe, quiet=options.quiet)
 
 
 def _pipe_behind(record: Record) -> Path | None:
@@ -170,7 +171,10 @@ def _pipe_behind(record: Record) -> Path | None:
 
 
 class Run:
-    """One run of one program, from its first line to the last word on it."""
+    """One run of one program, from its first line to the last word on it.
+
+    The program runs within it as a context, so that no frame of this class is below the program's.
+    """
 
     def __init__(
         self, program: programs.Program, config: Config, record: Record, pipe: Path | None, *, quiet: bool
@@ -183,30 +187,43 @@ class Run:
         self.screen = LiveReport(quiet=quiet, folder=record.folder)
         self.watch: Session | None = None
         self.finished = False
+        self.exit_code = 0
+        """Of a program that has ended by itself, or was stopped."""
+        self._torch = programs.TorchImported(self._start_watching)
 
-    def go(self) -> int:
+    def __enter__(self) -> None:
         self.record.save()
-        waiting = programs.TorchImported(self._start_watching)
-        waiting.wait()
+        self._torch.wait()
+
+    def prepare(self) -> tuple[CodeType, dict[str, Any]]:
+        """The program's code, and the namespace of `__main__` to run it in."""
+        return programs.prepare(self.program)
+
+    def __exit__(self, _kind: Any, exception: BaseException | None, _traceback: Any) -> bool:
+        """See how the program has ended; True if that is not for Python to deal with."""
         try:
-            programs.run(self.program)
-        except Stop:
-            self.finish(Outcome(exit_code=1))
-            return 1
-        except SystemExit as leaving:
-            code = _exit_code(leaving.code)
-            self._attempt(self._explain, leaving)
-            self.finish(Outcome(exit_code=code))
-            if self._fails(code):
-                return 1
-            raise
-        except BaseException as exception:
-            self._die_of(exception)
-            raise
+            return self._ended_by(exception)
         finally:
-            waiting.forget()
-        self.finish(Outcome(exit_code=0))
-        return 1 if self._fails(0) else 0
+            self._torch.forget()
+
+    def _ended_by(self, exception: BaseException | None) -> bool:
+        if exception is None:
+            self.finish(Outcome(exit_code=0))
+            self.exit_code = int(self._fails(0))
+            return True
+        if isinstance(exception, Stop):
+            self.finish(Outcome(exit_code=1))
+            self.exit_code = 1
+            return True
+        self._attempt(programs.clean, exception)
+        if not isinstance(exception, SystemExit):
+            self._die_of(exception)
+            return False
+        code = _exit_code(exception.code)
+        self._attempt(self._explain, exception)
+        self.finish(Outcome(exit_code=code))
+        self.exit_code = 1
+        return self._fails(code)
 
     def _start_watching(self) -> None:
         """torch is there now. A fault of ours must not become the program's."""
@@ -227,7 +244,6 @@ class Run:
     def _die_of(self, exception: BaseException) -> None:
         """Print the program's traceback as Python would, then the findings; Python does the rest
         with the exception."""
-        self._attempt(programs.clean, exception)
         self._attempt(self._explain, exception)
         if self.watch is not None:
             self._attempt(self.watch.stop)

@@ -12,8 +12,9 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch.autograd import Function, Variable
 from torch.autograd.variable import VariableMeta
-from torch.overrides import TorchFunctionMode, handle_torch_function
+from torch.overrides import TorchFunctionMode
 
+from whence.sensors.detours import HANDED_OVER, hide_hand_over
 from whence.sensors.gate import is_closed, own_modes
 from whence.sensors.passage import Passages
 from whence.sensors.sensor import UNCOUNTED, CannotStart, Complaints, Guarded, hide_own_frames, passes_through
@@ -40,7 +41,6 @@ QUIET = frozenset(
 
 OUTER = 3
 """The level at which a function that warns about its callers (`_stacklevel`) finds the first of them."""
-HANDED_OVER = handle_torch_function.__code__
 T = TypeVar("T")
 
 # In training they write running statistics, and torch does not count that as a change.
@@ -94,9 +94,10 @@ class CallSensor(Guarded, TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         caller: Any = sys._getframe(1)
+        handed_over_in = None
         if caller.f_code is HANDED_OVER:
             func = original_of(func)
-            caller = caller.f_back.f_back
+            caller = handed_over_in = caller.f_back.f_back
             while caller.f_code.co_filename.endswith(UNCOUNTED):
                 # It was called through another sensor.
                 caller = caller.f_back
@@ -104,6 +105,7 @@ class CallSensor(Guarded, TorchFunctionMode):
             return self._see(caller, func, args, kwargs)
         except BaseException as exception:
             hide_own_frames(exception)
+            hide_hand_over(exception, handed_over_in)
             raise
 
     @passes_through

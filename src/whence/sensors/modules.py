@@ -18,10 +18,11 @@ import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
 
+from whence.sensors.detours import hide_hook
 from whence.sensors.sensor import Complaints, Sensor, hide_own_frames
 from whence.source.sites import Site, is_library, is_own, user_stack, variable, variables
 from whence.tape.scopes import ModuleBook, Scope, parts_of, weights_within
-from whence.torch_internals import MODULE_CALL, global_forward_hooks, global_forward_pre_hooks
+from whence.torch_internals import MODULE_CALL, global_forward_hooks, global_forward_pre_hooks, global_hooks
 
 # With a function mode on the stack these take another path through their code, and give another result:
 # nn.TransformerEncoder's inference fast path differs by 2.4 at padded positions.
@@ -264,6 +265,15 @@ class ModuleSensor(Sensor):
                 listener.resume_calls()
             if self.calls >= OFTEN and not listener.recording():
                 listener.entered_often()
+        if raised is not None and not self._has_other_hooks(module):
+            hide_hook(raised, frame.f_back)
+
+    def _has_other_hooks(self, module: nn.Module) -> bool:
+        """Whether PyTorch goes through hooks in a call of this module without ours too."""
+        state = vars(module)
+        own = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
+        others = sum(map(len, global_hooks())) - len(self._hooks)
+        return others > 0 or any(state.get(each) for each in own)
 
 
 class _Exit(functools.partial[None]):

@@ -98,21 +98,17 @@ def command(text: str, args: list[str]) -> Program:
     return Program("command", ["-c", *args], "" if not sys.flags.safe_path else None, prepare)
 
 
-def run(program: Program) -> None:
-    """Run the program as `__main__`. Whatever it raises comes out, without a frame of ours in its traceback."""
+def prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:
+    """Make the program's `__main__`, and give its code and its namespace: `exec` them."""
     main = ModuleType("__main__")
     # Processes that it spawns know the main module by its other name.
     sys.modules["__main__"] = sys.modules["__mp_main__"] = main
     sys.argv[:] = program.argv
     if program.path0 is not None:
         sys.path[0:1] = [program.path0]
-    try:
-        code, names = program.prepare()
-        main.__dict__.update(names, __builtins__=builtins, __annotations__={})
-        exec(code, main.__dict__)
-    except BaseException as exception:
-        clean(exception)
-        raise
+    code, names = program.prepare()
+    main.__dict__.update(names, __builtins__=builtins, __annotations__={})
+    return code, main.__dict__
 
 
 class TorchImported(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -124,6 +124,8 @@ class Guarded:
     def __init__(self, complaints: Complaints) -> None:
         self._complaints = complaints
         self.failed = False
+        self.ran_out_of_stack = False
+        """It has failed where the stack had no room for a report of that."""
 
     def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
         """Run a check that no fault of ours leaves."""
@@ -142,11 +144,14 @@ class Guarded:
         Any other is a fault of ours, and switches the sensor off.
         """
         set_grad_enabled(grad)
-        if is_interrupt(error):
+        if not isinstance(error, RecursionError) and is_interrupt(error):
             self._complaints.interrupted()
             return True
         self.failed = True
-        self._complaints.sensor_failed(self.name, error)
+        try:
+            self._complaints.sensor_failed(self.name, error)
+        except RecursionError:
+            self.ran_out_of_stack = True
         return False
 
 

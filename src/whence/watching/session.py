@@ -187,6 +187,9 @@ class Session:
         with self.looking():
             self._end([], None)
         self.stop()
+        for sensor in (self.calls, *self.sensors):
+            if sensor.ran_out_of_stack:
+                self.sensor_failed(sensor.name, RecursionError("maximum recursion depth exceeded"))
         self.passes.forget()
         self.tape.copies.clear()
         self.tripwires.forget()

@@ -165,7 +165,9 @@ class Harness:
         return _identity(code) in self._pass_through
 
     def _is_runner(self, code: CodeType) -> bool:
-        return code.co_filename == os.path.join(self._whence, "sensors", "program.py")
+        """Whence's function that runs the program, or the code by which it finds the program."""
+        files = {os.path.join("cli", "__init__.py"), os.path.join("sensors", "program.py")}
+        return os.path.relpath(code.co_filename, self._whence) in files
 
     def _kind(self, code: CodeType) -> str:
         if code.co_name == PASSAGE:

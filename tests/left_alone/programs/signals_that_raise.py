@@ -49,14 +49,14 @@ def train():
     model = Net()
     data = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.randn(64, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    while not expired():
+    while True:
         for x, y in torch.utils.data.DataLoader(data, batch_size=16, shuffle=True):
             optimizer.zero_grad()
             loss = nn.functional.mse_loss(model(x), y)
             loss.backward()
             optimizer.step()
             if expired():
-                break
+                return
 
 
 def expired():
@@ -65,7 +65,7 @@ def expired():
 
 
 caught = swallowed = grad_off = modes = 0
-# torch imports much with the first optimizer, and an import that is cut off stays broken.
+# torch imports much with the first step, and an import that is cut off stays broken.
 deadline, raised = 0.0, 1
 train()
 raised = 0
