@@ -42,7 +42,11 @@ def nothing_arrived(audit: Audit) -> Finding | None:
 
 def _loaded_after(audit: Audit, read: Event, later: list[Event]) -> Finding | None:
     for load in later:
-        if load.kind is Kind.LOAD and load.detail["steps"] == read.detail["steps"] and load.detail["own"]:
+        if (
+            load.kind is Kind.LOAD
+            and load.detail["steps"] == read.detail["steps"]
+            and load.detail["own"]
+        ):
             found = misfit_of(read.detail["states"], load.detail["own"])
             if found is not None and (found.is_certain or not _arrived(load)):
                 return _tell(audit, read, load, found)
@@ -61,7 +65,11 @@ def misfit_of(states: list[Contents], own: Contents) -> Misfit | None:
     found = None
     for state in states:
         given = {name: piece.shape for name, piece in state.items()}
-        if any(piece.is_like(mine) for name, piece in state.items() if (mine := own.get(name)) is not None):
+        if any(
+            piece.is_like(mine)
+            for name, piece in state.items()
+            if (mine := own.get(name)) is not None
+        ):
             # Part of it came under its own name: what was left out was left out by it.
             return None
         for longer, shorter, is_files in ((given, wanted, True), (wanted, given, False)):
@@ -73,9 +81,15 @@ def misfit_of(states: list[Contents], own: Contents) -> Misfit | None:
                 return None
             where = f"{'begin with' if piece.leads else 'have'} {piece.piece!r}"
             if is_files:
-                reason, fix = f"the names in the file {where}", f"take {piece.piece!r} off the names in the file"
+                reason, fix = (
+                    f"the names in the file {where}",
+                    f"take {piece.piece!r} off the names in the file",
+                )
             else:
-                reason, fix = f"the module's names {where}", f"put {piece.piece!r} into the names of the file"
+                reason, fix = (
+                    f"the module's names {where}",
+                    f"put {piece.piece!r} into the names of the file",
+                )
             found = found or Misfit(reason, pairs[0], fix)
         found = found or _other_sizes(given, wanted)
     return found
@@ -83,11 +97,18 @@ def misfit_of(states: list[Contents], own: Contents) -> Misfit | None:
 
 def _other_sizes(given: Shapes, wanted: Shapes) -> Misfit | None:
     shared = [name for name in wanted if name in given]
-    if len(shared) < max(HALF * len(wanted), 1) or any(given[name] == wanted[name] for name in shared):
+    if len(shared) < max(HALF * len(wanted), 1) or any(
+        given[name] == wanted[name] for name in shared
+    ):
         return None
     sizes = " and ".join(shape_text(each[shared[0]]) for each in (given, wanted))
     reason = f"the sizes differ, {shared[0]} is {sizes}"
-    return Misfit(reason, (shared[0], shared[0]), "build the module as the one that was saved", is_certain=False)
+    return Misfit(
+        reason,
+        (shared[0], shared[0]),
+        "build the module as the one that was saved",
+        is_certain=False,
+    )
 
 
 def _tell(audit: Audit, read: Event, load: Event, found: Misfit) -> Finding | None:
@@ -108,7 +129,9 @@ def _tell(audit: Audit, read: Event, load: Event, found: Misfit) -> Finding | No
     )
 
 
-def _copied_after(audit: Audit, read: Event, later: list[Event], taken: list[Event]) -> Finding | None:
+def _copied_after(
+    audit: Audit, read: Event, later: list[Event], taken: list[Event]
+) -> Finding | None:
     """Nothing was loaded, as a program does that copies what it finds by name; and nothing of it is there when training begins."""
     if not later or later[0].kind is not Kind.BEGUN:
         return None
@@ -122,7 +145,9 @@ def _copied_after(audit: Audit, read: Event, later: list[Event], taken: list[Eve
         left = next((each for each in taken if _fits_module(states, each)), None)
         if left is not None or any(_fits(state, own) for state in states for own in trained):
             return _tell_left(audit, read, begun, left)
-    found = [each for own in trained if (each := misfit_of(states, own)) is not None and each.is_certain]
+    found = [
+        each for own in trained if (each := misfit_of(states, own)) is not None and each.is_certain
+    ]
     if not found:
         return None
     return tell_silent(

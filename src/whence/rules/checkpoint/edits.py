@@ -8,8 +8,23 @@ from dataclasses import dataclass
 
 from whence.rules.checkpoint.fitting import Surplus
 from whence.rules.refusals import call_of
-from whence.source.blocks import SCOPES, Stack, holds_at, is_known_before, is_run_before, names_in, target_of
-from whence.source.edits import diff_of, diffs_of, give_by_name, in_parentheses, insert_after, replace_node
+from whence.source.blocks import (
+    SCOPES,
+    Stack,
+    holds_at,
+    is_known_before,
+    is_run_before,
+    names_in,
+    target_of,
+)
+from whence.source.edits import (
+    diff_of,
+    diffs_of,
+    give_by_name,
+    in_parentheses,
+    insert_after,
+    replace_node,
+)
 from whence.source.signatures import is_called_once, one_more_parameter
 from whence.source.sites import Site
 from whence.source.statements import line_after
@@ -29,7 +44,9 @@ def appended(failed: FailedCall, text: str) -> str | None:
 def into_part(failed: FailedCall, path: str) -> str | None:
     """`model.load_state_dict(...)` to `model.encoder.load_state_dict(...)`."""
     call = call_of(failed, "load_state_dict")
-    receiver = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    receiver = (
+        call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    )
     if failed.site is None or not isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript):
         return None
     return diff_of(insert_after(failed.site.filename, receiver, path))
@@ -41,7 +58,9 @@ def _rewritten(failed: FailedCall, key: str, condition: str = "") -> str | None:
         return None
     filename, given = failed.site.filename, call.args[0]
     text = in_parentheses(filename, given)
-    return diff_of(replace_node(filename, given, f"{{{key}: v for k, v in {text}.items(){condition}}}"))
+    return diff_of(
+        replace_node(filename, given, f"{{{key}: v for k, v in {text}.items(){condition}}}")
+    )
 
 
 def stripped(failed: FailedCall, found: Surplus, others: bool) -> str | None:
@@ -49,13 +68,17 @@ def stripped(failed: FailedCall, found: Surplus, others: bool) -> str | None:
     piece = found.piece
     if not found.leads:
         return _rewritten(failed, f"k.replace({'.' + piece!r}, '.')")
-    return _rewritten(failed, f"k.removeprefix({piece!r})", f" if k.startswith({piece!r})" if others else "")
+    return _rewritten(
+        failed, f"k.removeprefix({piece!r})", f" if k.startswith({piece!r})" if others else ""
+    )
 
 
 def new_name(failed: FailedCall, old: str, new: str) -> str | None:
     """A layer's old name changed to its new one."""
     start = f"{old}."
-    return _rewritten(failed, f"{new + '.'!r} + k.removeprefix({start!r}) if k.startswith({start!r}) else k")
+    return _rewritten(
+        failed, f"{new + '.'!r} + k.removeprefix({start!r}) if k.startswith({start!r}) else k"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +116,26 @@ def _loaded_by_the_helper(read: Site, way: Stack, parts: Sequence[Unloaded]) -> 
         return None
     variable, is_read = checkpoint
     given = [part.name.rpartition(".")[2] for part in parts]
-    are_known = all(part.made is not None and holds_at(part.name, part.made, called) for part in parts)
-    if not are_known or not holds_at(variable, is_read, statement) or set(given) & names_in(function):
+    are_known = all(
+        part.made is not None and holds_at(part.name, part.made, called) for part in parts
+    )
+    if (
+        not are_known
+        or not holds_at(variable, is_read, statement)
+        or set(given) & names_in(function)
+    ):
         return None
-    texts = [f'{name}.load_state_dict({variable}["{part.key}"])' for name, part in zip(given, parts, strict=True)]
+    texts = [
+        f'{name}.load_state_dict({variable}["{part.key}"])'
+        for name, part in zip(given, parts, strict=True)
+    ]
     return diffs_of(
         one_more_parameter(loaded.filename, function, ", ".join(given)),
         line_after(loaded.filename, statement, *texts),
-        *(give_by_name(caller.filename, call, name, part.name) for name, part in zip(given, parts, strict=True)),
+        *(
+            give_by_name(caller.filename, call, name, part.name)
+            for name, part in zip(given, parts, strict=True)
+        ),
     )
 
 
@@ -122,4 +157,10 @@ def _place(part: Unloaded, first: ast.stmt) -> ast.stmt | None:
     """Behind the part that is loaded, or behind the line that makes what this part belongs to."""
     if part.made is None:
         return first if is_known_before(part.name, first) else None
-    return first if holds_at(part.name, part.made, first) else part.made if is_run_before(first, part.made) else None
+    return (
+        first
+        if holds_at(part.name, part.made, first)
+        else part.made
+        if is_run_before(first, part.made)
+        else None
+    )

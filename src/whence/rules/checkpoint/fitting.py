@@ -75,7 +75,11 @@ def _shortened(name: str) -> Iterator[tuple[str, bool, str]]:
     parts = name.split(".")
     for start in range(len(parts)):
         for end in range(start + 1, len(parts)):
-            yield ".".join(parts[start:end]) + ".", start == 0, ".".join((*parts[:start], *parts[end:]))
+            yield (
+                ".".join(parts[start:end]) + ".",
+                start == 0,
+                ".".join((*parts[:start], *parts[end:])),
+            )
 
 
 def fits(state: Mapping[Any, Any], wanted: Shapes) -> bool:
@@ -85,7 +89,9 @@ def fits(state: Mapping[Any, Any], wanted: Shapes) -> bool:
     return exact >= max(HALF * len(wanted), 1) or surplus(given, wanted) is not None
 
 
-def weights_in(state: Mapping[Any, Any], wanted: Shapes, depth: int = 0) -> tuple[str, Shapes] | None:
+def weights_in(
+    state: Mapping[Any, Any], wanted: Shapes, depth: int = 0
+) -> tuple[str, Shapes] | None:
     """The part of a checkpoint that fits, and how to get at it as it is written: `['model']`, `['net'].state_dict()`."""
     for key, part in state.items():
         if isinstance(part, nn.Module) and fits(dict(nn.Module.named_parameters(part)), wanted):

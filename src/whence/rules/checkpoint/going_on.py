@@ -5,8 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from whence.source.blocks import LOOPS, PASSING, SCOPES, Stack, self_of, statements_around, target_of
-from whence.source.definitions import attribute_definitions, class_of_method, find_definition, own_nodes
+from whence.source.blocks import (
+    LOOPS,
+    PASSING,
+    SCOPES,
+    Stack,
+    self_of,
+    statements_around,
+    target_of,
+)
+from whence.source.definitions import (
+    attribute_definitions,
+    class_of_method,
+    find_definition,
+    own_nodes,
+)
 from whence.source.text import enclosing, function_node, last_name, parent_of
 
 BOUNDING = PASSING | {"range", "trange", "count", "islice", "int", "max", "min"}
@@ -18,8 +31,17 @@ def is_gone_on_from(keys: Sequence[str], read: Stack, steps: Sequence[Stack]) ->
     number, name = _kept_at(read)
     if not name:
         return False
-    made = [statement for site in {site for each in steps for site in each} if (statement := site.statement())]
-    loops = {each for statement in made for each in statements_around(statement) if isinstance(each, LOOPS)}
+    made = [
+        statement
+        for site in {site for each in steps for site in each}
+        if (statement := site.statement())
+    ]
+    loops = {
+        each
+        for statement in made
+        for each in statements_around(statement)
+        if isinstance(each, LOOPS)
+    }
     asked = [each for key in keys for each in _asked_for(name, key, function_node(read[number]))]
     return any(_bounds(each, loops, read[number:], set()) for each in asked)
 
@@ -40,7 +62,9 @@ def _asked_for(name: str, key: str, scope: ast.AST | None) -> Iterator[ast.expr]
         match node:
             case ast.Subscript(value=owner, slice=ast.Constant(value=part), ctx=ast.Load()):
                 pass
-            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=part), *_]):
+            case ast.Call(
+                func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=part), *_]
+            ):
                 pass
             case _:
                 continue
@@ -69,10 +93,14 @@ def _bounds(node: ast.AST, loops: Collection[ast.AST], way: Stack, seen: set[ast
 def _reckoned_from(node: ast.AST) -> ast.AST:
     """The whole of an expression that comes to another number with this one: `range(epoch + 1, 10)` of `epoch`."""
     above = parent_of(node)
-    while isinstance(above, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.Call):
+    while isinstance(
+        above, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.Call
+    ):
         if isinstance(above, ast.IfExp) and above.test is node:
             break
-        if isinstance(above, ast.Call) and (above.func is node or last_name(above.func) not in BOUNDING):
+        if isinstance(above, ast.Call) and (
+            above.func is node or last_name(above.func) not in BOUNDING
+        ):
             break
         node, above = above, parent_of(above)
     return node
@@ -97,7 +125,9 @@ def _last_set(name: str, scope: ast.AST, use: ast.AST) -> ast.AST | None:
     if "." not in name:
         known = find_definition(name, scope, use)
         return known.node if known is not None else None
-    above = [each.node for each in attribute_definitions(name, scope) if _line(each.node) < _line(use)]
+    above = [
+        each.node for each in attribute_definitions(name, scope) if _line(each.node) < _line(use)
+    ]
     return above[-1] if above else None
 
 

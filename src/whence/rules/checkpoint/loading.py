@@ -52,7 +52,11 @@ def _thrown_away(audit: Audit) -> Finding | None:
     for event in audit.loop.of(Kind.LOAD):
         is_gone = event.subject is not None and event.subject() is None
         went_on = sum(each.steps for each in audit.built) - event.detail["steps"]
-        rebuilt = _given_anew(event.site) if event.site is not None and is_gone and went_on >= ENOUGH else None
+        rebuilt = (
+            _given_anew(event.site)
+            if event.site is not None and is_gone and went_on >= ENOUGH
+            else None
+        )
         if event.site is None or rebuilt is None:
             continue
         name, other = rebuilt
@@ -80,7 +84,9 @@ def _given_anew(site: Site) -> tuple[str, ast.expr] | None:
     block = block_of(statement) if statement is not None else []
     for later in block[block.index(statement) + 1 :] if statement in block else ():
         match later:
-            case ast.Assign(targets=[target], value=ast.Call() as value) if ast.unparse(target) == name:
+            case ast.Assign(targets=[target], value=ast.Call() as value) if (
+                ast.unparse(target) == name
+            ):
                 return (name, value) if not _asks_for(value, name) else None
         if name is None or _asks_for(later, name):
             return None
@@ -97,7 +103,12 @@ def _names_passed_over(audit: Audit) -> Finding | None:
     for event in audit.loop.of(Kind.LOAD):
         missing, unexpected = event.detail["missing"], event.detail["unexpected"]
         loaded = event.detail["given"] - len(unexpected)
-        if not missing or not unexpected or loaded > 0.5 * event.detail["weights"] or event.site is None:
+        if (
+            not missing
+            or not unexpected
+            or loaded > 0.5 * event.detail["weights"]
+            or event.site is None
+        ):
             continue
         prefix = _prefix(missing, unexpected)
         return tell_silent(
@@ -111,14 +122,20 @@ def _names_passed_over(audit: Audit) -> Finding | None:
             what=f"missing {missing[0]!r}, unexpected {unexpected[0]!r}; {max(loaded, 0)} of {event.detail['weights']} weights were loaded",
             why="With strict=False names that do not fit are passed over; the weights stay as they were initialised.",
             fix="Change the names before loading"
-            + (f": take {prefix[0]!r} off." if prefix is not None and prefix[1] == "all begin with" else ".")
+            + (
+                f": take {prefix[0]!r} off."
+                if prefix is not None and prefix[1] == "all begin with"
+                else "."
+            )
             + " Look at what load_state_dict returns, or load with strict=True.",
             patch=_patch(event.site, prefix),
         )
     return None
 
 
-def _meant(missing: Sequence[str], unexpected: Sequence[str], prefix: tuple[str, str] | None) -> int:
+def _meant(
+    missing: Sequence[str], unexpected: Sequence[str], prefix: tuple[str, str] | None
+) -> int:
     """How many weights the state has for the model under another name: a new head is not among them."""
     if prefix is None:
         return len(missing)
@@ -141,10 +158,17 @@ def _prefix(missing: Sequence[str], unexpected: Sequence[str]) -> tuple[str, str
 
 def _patch(site: Site, prefix: tuple[str, str] | None) -> str | None:
     node = site.node()
-    if prefix is None or prefix[1] != "all begin with" or not isinstance(node, ast.Call) or not node.args:
+    if (
+        prefix is None
+        or prefix[1] != "all begin with"
+        or not isinstance(node, ast.Call)
+        or not node.args
+    ):
         return None
     given = node.args[0]
     text = text_of(site.filename, given)
     start = prefix[0]
-    renamed = f"{{k.removeprefix({start!r}): v for k, v in {text}.items() if k.startswith({start!r})}}"
+    renamed = (
+        f"{{k.removeprefix({start!r}): v for k, v in {text}.items() if k.startswith({start!r})}}"
+    )
     return diff_of(replace_node(site.filename, given, renamed))

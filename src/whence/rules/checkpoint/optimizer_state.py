@@ -54,7 +54,11 @@ def _no_state(failed: FailedCall, state: Mapping[Any, Any]) -> Finding | None:
         failed,
         ID,
         verdict="the optimizer was given "
-        + (f"a whole checkpoint; its state is in {part}" if parts else "something that is no optimizer's state"),
+        + (
+            f"a whole checkpoint; its state is in {part}"
+            if parts
+            else "something that is no optimizer's state"
+        ),
         why="An optimizer's state has 'state' and 'param_groups'; this has "
         + ", ".join(map(repr, list(state)[:4]))
         + ".",
@@ -70,7 +74,14 @@ def _anothers(failed: FailedCall, optimizer: Optimizer, state: Mapping[Any, Any]
     """Moments have the shapes of their weights: of one and the same model one side has all shapes of the other."""
     own = Counter(tuple(each.shape) for group in optimizer.param_groups for each in group["params"])
     moments = [
-        next((tuple(each.shape) for each in entry.values() if isinstance(each, torch.Tensor) and each.dim()), None)
+        next(
+            (
+                tuple(each.shape)
+                for each in entry.values()
+                if isinstance(each, torch.Tensor) and each.dim()
+            ),
+            None,
+        )
         for entry in state["state"].values()
         if isinstance(entry, Mapping)
     ]
@@ -101,7 +112,9 @@ def _other_groups(
         ID,
         verdict=f"the optimizer is built otherwise than the one in the checkpoint: {_told(own)}, not {_told(saved)}",
         spot=Spot.of_site(site) if site is not None else None,
-        chain=(Spot.of_site(first.stack[0]).hop(f"the saved one was built here, with {_told(saved)}"),)
+        chain=(
+            Spot.of_site(first.stack[0]).hop(f"the saved one was built here, with {_told(saved)}"),
+        )
         if first is not None and first.stack
         else (),
         why="The state of a weight is found by its place in the groups: their number and sizes must be those of the run that is resumed.",

@@ -9,7 +9,16 @@ from torch import nn
 
 from whence.finding import Confidence, Finding, Operand, Severity
 from whence.rules.checkpoint.edits import appended, into_part, new_name, stripped
-from whence.rules.checkpoint.fitting import Shapes, Surplus, fits, renamed, shapes_in, shapes_of, surplus, weights_in
+from whence.rules.checkpoint.fitting import (
+    Shapes,
+    Surplus,
+    fits,
+    renamed,
+    shapes_in,
+    shapes_of,
+    surplus,
+    weights_in,
+)
 from whence.rules.checkpoint.sizes import differing, where_sized
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
@@ -51,14 +60,19 @@ def _no_state(failed: FailedCall, module: nn.Module, given: Any) -> Finding | No
         verdict=f"load_state_dict was given {'a whole module' if whole else f'a {type(given).__name__}'}, not a state",
         why="A state is a dict of names and tensors, as state_dict() gives it."
         + (" torch.save(model, ...) saves the module itself." if whole else ""),
-        fix="Give its state: .state_dict(); or save only that." if whole else "Give what torch.load(path) returns.",
+        fix="Give its state: .state_dict(); or save only that."
+        if whole
+        else "Give what torch.load(path) returns.",
         patch=appended(failed, ".state_dict()")
-        if isinstance(given, nn.Module) and fits(dict(nn.Module.named_parameters(given)), shapes_of(module))
+        if isinstance(given, nn.Module)
+        and fits(dict(nn.Module.named_parameters(given)), shapes_of(module))
         else None,
     )
 
 
-def _part_of_a_checkpoint(failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]) -> Finding | None:
+def _part_of_a_checkpoint(
+    failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]
+) -> Finding | None:
     wanted = shapes_of(module)
     found = None if fits(state, wanted) else weights_in(state, wanted)
     if found is None and {"state", "param_groups"} <= state.keys():
@@ -82,7 +96,9 @@ def _part_of_a_checkpoint(failed: FailedCall, module: nn.Module, state: Mapping[
     )
 
 
-def _too_long(failed: FailedCall, module: nn.Module, found: Surplus | None, given: Shapes) -> Finding | None:
+def _too_long(
+    failed: FailedCall, module: nn.Module, found: Surplus | None, given: Shapes
+) -> Finding | None:
     if found is None:
         return None
     wanted = shapes_of(module)
@@ -113,7 +129,9 @@ def _maker(piece: str) -> str:
         "module.": "DataParallel and DistributedDataParallel put it in front.",
         "_orig_mod.": "torch.compile puts it in front.",
     }
-    return known.get(piece, f"It was saved from a module that has this one as {piece.rstrip('.')!r}.")
+    return known.get(
+        piece, f"It was saved from a module that has this one as {piece.rstrip('.')!r}."
+    )
 
 
 def _too_short(
@@ -136,7 +154,9 @@ def _too_short(
         verdict=f"the names do not fit: the model's {'begin with' if found.leads else 'have'} {piece!r}, "
         "those in the checkpoint do not",
         why=f"The checkpoint is that of a part of this model. With {piece!r} {found.fitting} of its {len(given)} names fit.",
-        fix=f"Load it into that part: model{path}.load_state_dict(...)." if found.leads else "Put it into the names.",
+        fix=f"Load it into that part: model{path}.load_state_dict(...)."
+        if found.leads
+        else "Put it into the names.",
         patch=into_part(failed, path) if whole else None,
     )
 
@@ -156,7 +176,11 @@ def _other_sizes(failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]
         spot=sized.spot,
         why=f"{len(names)} of the model's {len(wanted)} weights have another size than those in the checkpoint ({_some(names)}); "
         f"{fitting} fit." + (f" The model was built with {sized.what}." if sized.what else ""),
-        fix=(f"Build it with {sized.wanted}" if sized.wanted else "Build it with the sizes of the checkpoint")
+        fix=(
+            f"Build it with {sized.wanted}"
+            if sized.wanted
+            else "Build it with the sizes of the checkpoint"
+        )
         + "; or, if the new size is meant, leave those weights out of the state and load the rest with strict=False.",
         severity=_if_not_expected(failed),
     )
@@ -179,7 +203,9 @@ def _renamed(failed: FailedCall, module: nn.Module, pairs: list[tuple[str, str]]
     )
 
 
-def _other_architecture(failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]) -> Finding | None:
+def _other_architecture(
+    failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]
+) -> Finding | None:
     given, wanted = shapes_in(state), shapes_of(module)
     missing = [name for name in wanted if name not in state]
     unexpected = [str(name) for name in state if name not in wanted]

@@ -93,7 +93,9 @@ def incomplete_resume(audit: Audit) -> Finding | None:
 
 def _restored_in_vain(audit: Audit, own: Event) -> Finding | None:
     """The state is loaded into an optimizer that makes no step with it: another one is built over the same weights."""
-    number, given = next(((n, each) for n, each in enumerate(audit.built) if each.ref is own.subject), (0, None))
+    number, given = next(
+        ((n, each) for n, each in enumerate(audit.built) if each.ref is own.subject), (0, None)
+    )
     if given is None or given.steps > own.detail["made"].get(given, 0):
         return None
     after = [each for each in audit.built[number + 1 :] if each not in own.detail["made"]]
@@ -101,7 +103,10 @@ def _restored_in_vain(audit: Audit, own: Event) -> Finding | None:
         (
             each
             for each in after
-            if each.weights == given.weights and each.kind == given.kind and each.stateful and each.stack
+            if each.weights == given.weights
+            and each.kind == given.kind
+            and each.stateful
+            and each.stack
         ),
         None,
     )
@@ -148,7 +153,9 @@ def _tell(audit: Audit, read: Event, load: Event, lost: Sequence[Lost]) -> Findi
         + "".join(f"; and go on from checkpoint[{each.key!r}]" for each in counts)
         + ".",
         patch=loaded_as_well(
-            read.stack, load.stack, [Unloaded(each.key, each.name, each.made) for each in states if each.name]
+            read.stack,
+            load.stack,
+            [Unloaded(each.key, each.name, each.made) for each in states if each.name],
         ),
     )
 
@@ -168,11 +175,19 @@ def _weights_loaded(read: Event, later: list[Event]) -> Event | None:
 def _optimizers(audit: Audit, read: Event, load: Event) -> Iterator[Lost]:
     before = load.detail["made"]
     # Others train something else with the help of what was loaded: a student with a teacher.
-    since = {each: made for each in load.detail["owners"] if (made := each.steps - before.get(each, 0)) > 0}
+    since = {
+        each: made
+        for each in load.detail["owners"]
+        if (made := each.steps - before.get(each, 0)) > 0
+    }
     stepping = [each for each in since if each.stateful]
     if sum(since.values()) < ENOUGH or not stepping:
         return
-    steps = [each.stack for each in audit.loop.events if each.kind is Kind.STEP and each.detail["entry"] in stepping]
+    steps = [
+        each.stack
+        for each in audit.loop.events
+        if each.kind is Kind.STEP and each.detail["entry"] in stepping
+    ]
     has_rate = any(_has_rate(each, read.detail["rate"]) for each in stepping)
     if not has_rate and not is_gone_on_from(read.detail["progress"], read.stack, steps):
         # Another rate: a training of its own, which takes its first weights from there.
@@ -222,7 +237,9 @@ def _is_anew(now: dict[str, int | float], saved: dict[str, int | float]) -> bool
     """The same settings, and the beginning, or the first step."""
     counts = {"last_epoch", "_step_count"}
     own = {name: each for name, each in saved.items() if name not in counts}
-    return now.get("last_epoch") in (0, 1) and all(now.get(name) == each for name, each in own.items())
+    return now.get("last_epoch") in (0, 1) and all(
+        now.get(name) == each for name, each in own.items()
+    )
 
 
 def _scalers(read: Event, later: list[Event], restored: list[Event]) -> Iterator[Lost]:
@@ -246,7 +263,11 @@ def _scalers(read: Event, later: list[Event], restored: list[Event]) -> Iterator
 def _owner_at(event: Event) -> tuple[str, ast.stmt | None]:
     """`self.scaler` of self.scaler.scale(loss): by that name it was made before."""
     node = event.site.node() if event.site is not None else None
-    owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    owner = (
+        node.func.value
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        else None
+    )
     return (ast.unparse(owner), None) if isinstance(owner, ast.Name | ast.Attribute) else ("", None)
 
 
@@ -263,7 +284,10 @@ def _counts(read: Event, load: Event, lost: Sequence[Lost]) -> Iterator[Lost]:
 
 def _is_asked_for(key: str, nodes: Iterable[ast.AST]) -> bool:
     """Whether one names this part other than to write it: `checkpoint["epoch"]`, `checkpoint.get("epoch", 0)`."""
-    return any(isinstance(node, ast.Constant) and node.value == key and not _is_written(node) for node in nodes)
+    return any(
+        isinstance(node, ast.Constant) and node.value == key and not _is_written(node)
+        for node in nodes
+    )
 
 
 def _is_written(node: ast.Constant) -> bool:

@@ -20,11 +20,23 @@ ARGUMENTS: tuple[tuple[tuple[type[nn.Module], ...], tuple[tuple[int, str], ...]]
     ((nn.Bilinear,), ((2, "out_features"), (0, "in1_features"), (1, "in2_features"))),
     (
         (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
-        ((0, "in_channels"), (1, "out_channels"), (2, "kernel_size"), (2, "kernel_size"), (2, "kernel_size")),
+        (
+            (0, "in_channels"),
+            (1, "out_channels"),
+            (2, "kernel_size"),
+            (2, "kernel_size"),
+            (2, "kernel_size"),
+        ),
     ),
     (
         (nn.Conv1d, nn.Conv2d, nn.Conv3d),
-        ((1, "out_channels"), (0, "in_channels"), (2, "kernel_size"), (2, "kernel_size"), (2, "kernel_size")),
+        (
+            (1, "out_channels"),
+            (0, "in_channels"),
+            (2, "kernel_size"),
+            (2, "kernel_size"),
+            (2, "kernel_size"),
+        ),
     ),
     ((nn.Embedding, nn.EmbeddingBag), ((0, "num_embeddings"), (1, "embedding_dim"))),
     ((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), ((0, "num_features"),)),
@@ -53,7 +65,9 @@ def differing(given: Shapes, wanted: Shapes) -> list[str]:
     ]
 
 
-def where_sized(scene: Scene, model: nn.Module, name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> Sized:
+def where_sized(
+    scene: Scene, model: nn.Module, name: str, given: tuple[int, ...], wanted: tuple[int, ...]
+) -> Sized:
     path, _, last = name.rpartition(".")
     layer: nn.Module | None = model
     for step in path.split(".") if path else ():
@@ -63,7 +77,14 @@ def where_sized(scene: Scene, model: nn.Module, name: str, given: tuple[int, ...
     stack = scene.modules.built_at(layer)
     is_torchs = type(layer).__module__.startswith("torch.nn")
     axes = next((axes for kinds, axes in ARGUMENTS if is_torchs and isinstance(layer, kinds)), ())
-    axis = next((axis for axis, (one, other) in enumerate(zip(given, wanted, strict=False)) if one != other), None)
+    axis = next(
+        (
+            axis
+            for axis, (one, other) in enumerate(zip(given, wanted, strict=False))
+            if one != other
+        ),
+        None,
+    )
     if last.startswith("bias") and axes and axes[0][1] == "in_channels":
         axes = axes[1:]
     if not stack or axis is None or axis >= len(axes) or len(given) != len(wanted):

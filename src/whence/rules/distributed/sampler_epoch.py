@@ -59,7 +59,9 @@ def sampler_epoch(audit: Audit) -> Finding | None:
             step=audit.step,
             phase="data",
             severity=Severity.WARNING,
-            confidence=Confidence.LIKELY if entry.standing.cause is Cause.SEED else Confidence.PROVEN,
+            confidence=Confidence.LIKELY
+            if entry.standing.cause is Cause.SEED
+            else Confidence.PROVEN,
             verdict=f"every epoch has the same order: {told.verdict}",
             what=f"{len(epochs)} epochs have the same samples in the same order",
             why=told.why,
@@ -81,7 +83,11 @@ class Told:
 
 def _told(entry: LoaderEntry, standing: Standing, epochs: list[Epoch], audit: Audit) -> Told | None:
     thing = "the dataset" if standing.part == "dataset" else "the sampler"
-    alike_told = epoch_told(epochs[-1].stack, standing.part, audit.frames) if standing.cause is Cause.NUMBER else None
+    alike_told = (
+        epoch_told(epochs[-1].stack, standing.part, audit.frames)
+        if standing.cause is Cause.NUMBER
+        else None
+    )
     if alike_told is not None and not standing.is_out_of_reach:
         return Told(
             alike_told,
@@ -130,7 +136,9 @@ def _told(entry: LoaderEntry, standing: Standing, epochs: list[Epoch], audit: Au
 
 
 def _patch(standing: Standing, epochs: list[Epoch], audit: Audit) -> str | None:
-    is_plain = standing.told_by == "set_epoch" and not standing.depth and not standing.is_out_of_reach
+    is_plain = (
+        standing.told_by == "set_epoch" and not standing.depth and not standing.is_out_of_reach
+    )
     if standing.cause is not Cause.NUMBER or not is_plain or not epochs[-1].stack:
         return None
     return told_the_epoch(epochs[-1].stack[0], standing.part, audit.frames)
@@ -142,7 +150,9 @@ def why_it_stays(standing: Standing) -> str:
     if standing.cause is Cause.SIGNAL:
         return f"{standing.kind} mixes anew when {standing.told_by} is called, and nobody calls it."
     stays = f"stays {standing.number}" if standing.number is not None else "stays what it is"
-    until = "set_epoch is called" if standing.told_by == "set_epoch" else f"{standing.told_by} is set"
+    until = (
+        "set_epoch is called" if standing.told_by == "set_epoch" else f"{standing.told_by} is set"
+    )
     return f"{standing.kind} draws by its seed and its epoch, and the epoch {stays} until {until}."
 
 
@@ -152,7 +162,11 @@ def way_to_tell(standing: Standing) -> str:
         return "Leave persistent_workers out, or keep the epoch where workers see it (multiprocessing.Value)."
     if standing.cause is Cause.SIGNAL:
         return f"Call {name}.{standing.told_by}() after each epoch."
-    way = f"Call {name}.set_epoch(epoch)" if standing.told_by == "set_epoch" else f"Set {name}.{standing.told_by}"
+    way = (
+        f"Call {name}.set_epoch(epoch)"
+        if standing.told_by == "set_epoch"
+        else f"Set {name}.{standing.told_by}"
+    )
     return f"{way} at the start of each epoch."
 
 
@@ -170,7 +184,11 @@ def made_at(stack: tuple[Site, ...], standing: Standing) -> Spot | None:
 def _maker(node: ast.expr | None, site: Site | None) -> Spot | None:
     if node is None or site is None:
         return None
-    return Spot.of_node(site.filename, node) if isinstance(node, ast.Call) else definition_of(node, site)
+    return (
+        Spot.of_node(site.filename, node)
+        if isinstance(node, ast.Call)
+        else definition_of(node, site)
+    )
 
 
 def _first_argument(call: ast.Call) -> ast.expr | None:

@@ -52,7 +52,11 @@ class Carried:
     @property
     def thing(self) -> Value | torch.Tensor | None:
         outputs = self.made.outputs if self.made is not None else ()
-        return self.tensor if self.tensor is not None else next((each for each in outputs if each.requires_grad), None)
+        return (
+            self.tensor
+            if self.tensor is not None
+            else next((each for each in outputs if each.requires_grad), None)
+        )
 
 
 @rule("gradient/double-backward")
@@ -70,7 +74,9 @@ def double_backward(failed: FailedCall) -> Finding | None:
     if spot is not None and used is not None and _in_one_round(spot, earlier, used):
         # Two losses of one round have it: the second is to leave its graph alone.
         chain, spot = [spot.hop("made here"), *chain], used
-    elif used is not None and (spot is None or (used.filename, used.line) != (spot.filename, spot.line)):
+    elif used is not None and (
+        spot is None or (used.filename, used.line) != (spot.filename, spot.line)
+    ):
         chain.append(used.hop("used again here"))
     where = f" at {earlier.file}:{earlier.line}"
     return tell(
@@ -106,13 +112,17 @@ def _in_one_round(made: Spot, freed: Spot, used: Spot) -> bool:
     return len(places) == 1 and made.line < freed.line < used.line
 
 
-def carried_beyond(failed: FailedCall, loss: torch.Tensor, freed: Lost, limit: int) -> Carried | None:
+def carried_beyond(
+    failed: FailedCall, loss: torch.Tensor, freed: Lost, limit: int
+) -> Carried | None:
     """What was made before a backward or a step, used after it, and hangs on something that is gone."""
     for user, node in made_before(loss, limit):
         if any(below is freed.node for below in nodes_below(node)):
             made = call_of(node, failed)
             outputs = [each.tensor for each in made.outputs] if made is not None else []
-            tensor = next((each for each in outputs if each is not None and node_of(each) is node), None)
+            tensor = next(
+                (each for each in outputs if each is not None and node_of(each) is node), None
+            )
             return Carried(node, call_of(user, failed), made, tensor)
     return None
 
@@ -124,7 +134,12 @@ def where_kept(failed: FailedCall, carried: Carried) -> Spot | None:
     kept = next((spot for each in keepers if (spot := put_there(each, stack)) is not None), None)
     if kept is not None and keepers[0].owner is not None:
         return kept
-    return _handed_on(carried.user) or kept or _bound_anew(failed, carried) or _where_made(failed, carried)
+    return (
+        _handed_on(carried.user)
+        or kept
+        or _bound_anew(failed, carried)
+        or _where_made(failed, carried)
+    )
 
 
 def _bound_anew(failed: FailedCall, carried: Carried) -> Spot | None:
@@ -152,12 +167,22 @@ def _handed_on(user: Call | None) -> Spot | None:
     if site is None or scope is None or statement is None or not isinstance(node, ast.Call):
         return None
     assigns = [
-        each for each in own_nodes(scope) if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
+        each
+        for each in own_nodes(scope)
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
     ]
-    made = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    made = {
+        each.id
+        for each in ast.walk(statement)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
     read = {each.id for each in node.args if isinstance(each, ast.Name)}
     # Names that only stand for another: `river = memory`.
-    read |= {each.value.id for each in assigns if isinstance(each.value, ast.Name) and _target(each) in read}
+    read |= {
+        each.value.id
+        for each in assigns
+        if isinstance(each.value, ast.Name) and _target(each) in read
+    }
     for each in assigns:
         used = {name.id for name in ast.walk(each.value) if isinstance(name, ast.Name)}
         if each.lineno > statement.lineno and _target(each) in read and used & made:
@@ -173,7 +198,11 @@ def _where_made(failed: FailedCall, carried: Carried) -> Spot | None:
     stack = carried.made.stack if carried.made is not None else ()
     running = {site.f_code for site in failed.call.stack}
     shared = next((site for site in stack if site.f_code in running), None)
-    site = shared if shared is not None and not _is_kept_by_object(carried.user) else next(iter(stack), None)
+    site = (
+        shared
+        if shared is not None and not _is_kept_by_object(carried.user)
+        else next(iter(stack), None)
+    )
     return Spot.of_site(site) if site is not None else None
 
 
@@ -185,7 +214,12 @@ def _detach_patch(spot: Spot | None) -> str | None:
         return diff_of(insert_after(spot.filename, node.value, ".detach()"))
     if spot is None or not isinstance(node, ast.Call) or not isinstance(statement, ast.Assign):
         return None
-    bound = {each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    bound = {
+        each.id
+        for target in statement.targets
+        for each in ast.walk(target)
+        if isinstance(each, ast.Name)
+    }
     again = [each for each in node.args if isinstance(each, ast.Name) and each.id in bound]
     return diff_of(insert_after(spot.filename, again[0], ".detach()")) if len(again) == 1 else None
 
@@ -193,12 +227,16 @@ def _detach_patch(spot: Spot | None) -> str | None:
 def _is_kept_by_object(user: Call | None) -> bool:
     """True if the call that used it again read it from an attribute, as in `self.cell(x, self.state)`."""
     node = user.site.node() if user is not None and user.site is not None else None
-    given = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
+    given = (
+        [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
+    )
     return any(isinstance(each, ast.Attribute) for each in given)
 
 
 def _what(carried: Carried) -> str:
-    return f"The {describe(carried.thing)} tensor" if carried.thing is not None else "Something in it"
+    return (
+        f"The {describe(carried.thing)} tensor" if carried.thing is not None else "Something in it"
+    )
 
 
 def _when(carried: Carried) -> str:

@@ -48,13 +48,20 @@ def fake_leaf(study: Study) -> Finding | None:
     # A number that was wrapped has no way back to the weights.
     is_tensor = wrap is None or bool(wrap.operands)
     cut = _cut_before(inside)
-    spot = Spot.of_site(wrap.site) if wrap is not None and wrap.site is not None else _returned(study, value)
+    spot = (
+        Spot.of_site(wrap.site)
+        if wrap is not None and wrap.site is not None
+        else _returned(study, value)
+    )
     symptom = Spot.of_site(stack[0]) if stack else None
     chain: tuple[Hop, ...] = ()
     before = ""
     if cut is not None and cut.site is not None:
         hop = Spot.of_site(cut.site).hop(f"{cut_text(cut)} cut it from the graph")
-        chain, before = (hop,), f" It has no graph since {cut_text(cut)} in {hop.file}:{hop.line}: take that away."
+        chain, before = (
+            (hop,),
+            f" It has no graph since {cut_text(cut)} in {hop.file}:{hop.line}: take that away.",
+        )
     return tell_silent(
         study,
         "gradient/fake-leaf",
@@ -65,7 +72,8 @@ def fake_leaf(study: Study) -> Finding | None:
         verdict="the loss was wrapped anew: backward reaches no weight",
         what="no weight of the optimizer has a gradient",
         why="A tensor that is made with requires_grad=True, or has it switched on, begins a graph of its own: nothing before it is part of that.",
-        fix=("Join the losses with torch.stack, which keeps their graphs." if several else UNWRAP) + before,
+        fix=("Join the losses with torch.stack, which keeps their graphs." if several else UNWRAP)
+        + before,
         chain=chain,
         patch=_bare(spot, several)
         if spot is not None and is_tensor and inside is not value and inside.requires_grad
@@ -76,14 +84,25 @@ def fake_leaf(study: Study) -> Finding | None:
 def _bare(spot: Spot, several: bool) -> str | None:
     """The loss as it was before something was wrapped around it."""
     match node := spot.node():
-        case ast.Call(args=[kept]) if last_name(node.func) in WRAPS and not isinstance(kept, ast.Starred):
-            return stacked(spot.filename, node, kept) if several else unwrapped(spot.filename, node, kept)
+        case ast.Call(args=[kept]) if last_name(node.func) in WRAPS and not isinstance(
+            kept, ast.Starred
+        ):
+            return (
+                stacked(spot.filename, node, kept)
+                if several
+                else unwrapped(spot.filename, node, kept)
+            )
     return None
 
 
 def _same_memory(study: Study, value: Value) -> Value:
     """What a Variable was made of, which torch shows to nobody: it has its memory."""
-    made = (each for call in reversed(study.calls) for each in call.outputs if each.storage == value.storage)
+    made = (
+        each
+        for call in reversed(study.calls)
+        for each in call.outputs
+        if each.storage == value.storage
+    )
     return next((each for each in made if each is not value), value)
 
 
@@ -92,7 +111,8 @@ def _wrapping(study: Study, value: Value) -> Call | None:
     switched = [
         call
         for call in study.calls
-        if call.name in ("requires_grad_", "requires_grad.__set__") and any(each is value for each in call.operands)
+        if call.name in ("requires_grad_", "requires_grad.__set__")
+        and any(each is value for each in call.operands)
     ]
     if switched:
         return switched[-1]
@@ -102,7 +122,11 @@ def _wrapping(study: Study, value: Value) -> Call | None:
 def _returned(study: Study, value: Value) -> Spot | None:
     """Where a loss comes from that no call on the tape has made: the expression that the program's source has for it."""
     tensor = value.tensor
-    return SourceTrace(Wrapped(), study.frames).follow_object(tensor).spot if tensor is not None else None
+    return (
+        SourceTrace(Wrapped(), study.frames).follow_object(tensor).spot
+        if tensor is not None
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +148,9 @@ def _cut_before(value: Value) -> Call | None:
         if call is None or id(call) in seen or call.forgotten:
             continue
         seen.add(id(call))
-        if any(each.requires_grad for each in call.operands) and not any(each.requires_grad for each in call.outputs):
+        if any(each.requires_grad for each in call.operands) and not any(
+            each.requires_grad for each in call.outputs
+        ):
             return call
         pending.extend(call.operands)
     return None

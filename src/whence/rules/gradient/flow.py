@@ -54,7 +54,11 @@ def detached(audit: Audit) -> Finding | None:
     """
     if EXPLAINED & audit.told or audit.step < ENOUGH:
         return None
-    lost = [each for each in without_gradient(audit) if each.weight is not None and each.weight.grad is None]
+    lost = [
+        each
+        for each in without_gradient(audit)
+        if each.weight is not None and each.weight.grad is None
+    ]
     for entry in lost:
         if entry.call is None:
             continue
@@ -94,7 +98,11 @@ def _why(cut: Call) -> str:
         return "A copy has weights of its own: gradients of what it computes go to these, and not to the weights that it was copied from."
     if cut.changed or cut.name == "data.__set__":
         return "The numbers are copied into another weight's memory, past autograd: to the loss that weight is a leaf, made from nothing."
-    came = "begins a graph of its own" if any(each.requires_grad for each in cut.outputs) else "has none"
+    came = (
+        "begins a graph of its own"
+        if any(each.requires_grad for each in cut.outputs)
+        else "has none"
+    )
     return f"What went in had a gradient, what came out {came}: to everything behind it the weights before it are constants."
 
 
@@ -122,7 +130,9 @@ def _uncut(cut: Call) -> str | None:
             return unwrapped(cut.site.filename, node, kept)
         case ast.Call(args=[ast.expr() as kept]) if cut.name in WRAPS and joins(cut):
             return stacked(cut.site.filename, node, kept)
-        case ast.Call(args=[ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript() as kept]) if cut.name in WRAPS:
+        case ast.Call(
+            args=[ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript() as kept]
+        ) if cut.name in WRAPS:
             return unwrapped(cut.site.filename, node, kept)
     return None
 
@@ -135,17 +145,25 @@ def joins(wrap: Call) -> bool:
 def stacked(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
     owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
     return (
-        diff_of(replace_node(filename, node, f"torch.stack({text_of(filename, kept)})")) if owner == "torch" else None
+        diff_of(replace_node(filename, node, f"torch.stack({text_of(filename, kept)})"))
+        if owner == "torch"
+        else None
     )
 
 
 def unwrapped(filename: str, node: ast.Call, kept: ast.expr) -> str | None:
     """A call gives way to one of its operands; where the operand is given its own name again, the line goes."""
     text, statement = text_of(filename, kept), parent_of(node)
-    casts = [f"{each.arg}={ast.unparse(each.value)}" for each in node.keywords if each.arg in ("dtype", "device")]
+    casts = [
+        f"{each.arg}={ast.unparse(each.value)}"
+        for each in node.keywords
+        if each.arg in ("dtype", "device")
+    ]
     if casts:
         text = f"{text}.to({', '.join(casts)})"
-    if isinstance(statement, ast.Assign) and [ast.unparse(each) for each in statement.targets] == [text]:
+    if isinstance(statement, ast.Assign) and [ast.unparse(each) for each in statement.targets] == [
+        text
+    ]:
         return diff_of(remove_statement(filename, statement))
     return diff_of(replace_node(filename, node, text))
 
@@ -164,13 +182,18 @@ def _leaves_torch(cut: Call, audit: Audit) -> bool:
     """Whether what was cut off goes on to numpy or plain numbers, where no gradient could follow it."""
     given = {id(each) for each in cut.outputs}
     return any(
-        call.name in ("numpy", "__array__", "tolist") and any(id(each) in given for each in call.operands)
+        call.name in ("numpy", "__array__", "tolist")
+        and any(id(each) in given for each in call.operands)
         for call in audit.tape.calls
     )
 
 
 def _reason(cut: Call) -> str:
-    return f"{cut_text(cut)} cuts them off from the loss" if cut.grad_mode else "they run with gradients switched off"
+    return (
+        f"{cut_text(cut)} cuts them off from the loss"
+        if cut.grad_mode
+        else "they run with gradients switched off"
+    )
 
 
 def without_gradient(audit: Audit) -> list[WeightEntry]:
@@ -195,11 +218,23 @@ def detached_in_a_step(study: Study) -> Finding | None:
 
 def _nothing_reached(study: Study) -> Finding | None:
     """No weight of the optimizer that is about to step gets a gradient from the backward before it."""
-    own = [each for group in study.optimizer.param_groups for each in group["params"] if each.requires_grad]
-    if study.entry.steps < 2 or not study.losses or not own or any(study.gradient_of(each) is not None for each in own):
+    own = [
+        each
+        for group in study.optimizer.param_groups
+        for each in group["params"]
+        if each.requires_grad
+    ]
+    if (
+        study.entry.steps < 2
+        or not study.losses
+        or not own
+        or any(study.gradient_of(each) is not None for each in own)
+    ):
         return None
     known = {id(each) for each in own}
-    if "gradient/fake-leaf" in study.told or known & _graph_leaves(each.value for each in study.losses):
+    if "gradient/fake-leaf" in study.told or known & _graph_leaves(
+        each.value for each in study.losses
+    ):
         return None
     cut = next(_cuts_in(study, known), None)
     if cut is None:
@@ -224,7 +259,9 @@ def _cuts_in(study: Study, weights: set[int]) -> Iterator[Call]:
     for first in study.calls:
         if first.phase not in ("forward", "program"):
             continue
-        weight = next((value.tensor for value in first.operands if id(value.tensor) in weights), None)
+        weight = next(
+            (value.tensor for value in first.operands if id(value.tensor) in weights), None
+        )
         cut = _cut_after(study.calls, first, weight) if weight is not None else None
         if cut is not None and cut.site is not None and cut.grad_mode:
             yield cut
@@ -255,7 +292,11 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
     found: Call | None = None
     aside: Call | None = None
     for call in calls:
-        if call.inner or call.phase in ("optimizer", "data", "backward") or call.name.startswith("grad."):
+        if (
+            call.inner
+            or call.phase in ("optimizer", "data", "backward")
+            or call.name.startswith("grad.")
+        ):
             # Who looks at a weight's gradient cuts nothing off.
             continue
         given = [value for value in call.operands if id(value) in reached]
@@ -264,9 +305,16 @@ def _cut_after(tape: Iterable[Call], first: Call, weight: object) -> Call | None
         written = _writes_past_the_graph(call, given)
         has_none = call.outputs and not any(each.requires_grad for each in call.outputs)
         if written or has_none or call.name in OUT_OF_TORCH | WRAPS:
-            if call.name in ("item", "__float__", "tolist", "eq", "__eq__", "argmax", "isnan", "isfinite") or _is_side(
-                call, given if written else call.operands, calls
-            ):
+            if call.name in (
+                "item",
+                "__float__",
+                "tolist",
+                "eq",
+                "__eq__",
+                "argmax",
+                "isnan",
+                "isfinite",
+            ) or _is_side(call, given if written else call.operands, calls):
                 continue
             if not _goes_on(call, calls):
                 # `weight.data.uniform_()`: nothing that learns is made from it, as far as torch shows.

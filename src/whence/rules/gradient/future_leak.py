@@ -96,7 +96,11 @@ def _tell(study: Study, shift: Shift, step: int) -> Finding | None:
         what="labels are the input shifted by one, and the model sees them",
         why=why,
         fix=fix,
-        patch=_closed(mask) if mask is not None else masked(leak) if _is_of_its_own(study, shift, leak) else None,
+        patch=_closed(mask)
+        if mask is not None
+        else masked(leak)
+        if _is_of_its_own(study, shift, leak)
+        else None,
         chain=(Spot.of_site(leak.site).hop("what sees the future with it"),)
         if blamed is not None and blamed is not leak and leak is not None and leak.site is not None
         else (),
@@ -108,13 +112,23 @@ def _tell(study: Study, shift: Shift, step: int) -> Finding | None:
 def _is_of_its_own(study: Study, shift: Shift, leak: Call | None) -> bool:
     """Whether all that attends in this line attends to what is predicted: an encoder may use the same line, and is to see everything."""
     path = study.path(shift.loss.value)
-    here = [each for each in path if leak is not None and each.site == leak.site and each.name == leak.name]
-    return all(any(shift.source in made.operands for made in ancestors(*each.operands)) for each in here)
+    here = [
+        each
+        for each in path
+        if leak is not None and each.site == leak.site and each.name == leak.name
+    ]
+    return all(
+        any(shift.source in made.operands for made in ancestors(*each.operands)) for each in here
+    )
 
 
 def _padding(leak: Call | None) -> Call | None:
     """The call that laid something round what a convolution gets: it decides which places each window sees."""
-    given = leak.operands[0].call if leak is not None and leak.name in CONVOLUTIONS and leak.operands else None
+    given = (
+        leak.operands[0].call
+        if leak is not None and leak.name in CONVOLUTIONS and leak.operands
+        else None
+    )
     return given if given is not None and given.name == "pad" else None
 
 
@@ -167,8 +181,15 @@ def _closed(mask: Mask) -> str | None:
         else None
     )
     match named:
-        case ast.Constant(value=int(diagonal)) if site is not None and mask.call.name in ("tril", "triu"):
-            return diff_of(replace_node(site.filename, named, str(diagonal - mask.by))) if mask.by else None
+        case ast.Constant(value=int(diagonal)) if site is not None and mask.call.name in (
+            "tril",
+            "triu",
+        ):
+            return (
+                diff_of(replace_node(site.filename, named, str(diagonal - mask.by)))
+                if mask.by
+                else None
+            )
     return None
 
 
@@ -185,9 +206,13 @@ def _where(leak: Call, study: Study) -> Spot | None:
 
 def _first(study: Study, shift: Shift, step: int) -> Call | None:
     """The first call whose result at a place depends on later ones."""
-    path = [call for call in study.path(shift.loss.value) if call.number > shift.begins and call.outputs][:MOST_CALLS]
+    path = [
+        call for call in study.path(shift.loss.value) if call.number > shift.begins and call.outputs
+    ][:MOST_CALLS]
     wanted = [call.outputs[0] for call in path]
-    run = study.again(*wanted, shift.source, gradients=True, towards={shift.source}, amend=by_element)
+    run = study.again(
+        *wanted, shift.source, gradients=True, towards={shift.source}, amend=by_element
+    )
     if run is None:
         return None
     for call in path:
@@ -202,7 +227,9 @@ def _mixing(run: Run, shift: Shift, step: int, call: Call) -> Call:
         before = [
             value.call
             for value in call.operands
-            if value.call is not None and value.call.number > shift.begins and _times(value.call, shift)
+            if value.call is not None
+            and value.call.number > shift.begins
+            and _times(value.call, shift)
         ]
         earlier = next((each for each in before if _looks_ahead(run, shift, step, each)), None)
         if earlier is None:
@@ -216,7 +243,9 @@ def _times(call: Call, shift: Shift) -> list[int]:
     shape = call.outputs[0].shape if call.outputs else ()
     samples = _samples(shape, shift)
     return (
-        [axis for axis, size in enumerate(shape) if size == shift.width and axis != samples] if len(shape) > 2 else []
+        [axis for axis, size in enumerate(shape) if size == shift.width and axis != samples]
+        if len(shape) > 2
+        else []
     )
 
 
@@ -232,6 +261,8 @@ def _looks_ahead(run: Run, shift: Shift, step: int, call: Call) -> bool:
     if made not in run.contents or sample is None:
         return False
     return all(
-        depends_on_later(run, made, shift.source, index={sample: 0, axis: step}, step=step, time=shift.time)
+        depends_on_later(
+            run, made, shift.source, index={sample: 0, axis: step}, step=step, time=shift.time
+        )
         for axis in _times(call, shift)
     )

@@ -76,7 +76,9 @@ def stepped_early(failed: FailedCall) -> Finding | None:
     loss = differentiated(failed)
     carried = carried_beyond(failed, loss, lost, step.before) if loss is not None else None
     if carried is not None:
-        return _handed_on(failed, carried, step, name=name, steps=_steps_between(failed, lost, step))
+        return _handed_on(
+            failed, carried, step, name=name, steps=_steps_between(failed, lost, step)
+        )
     return tell(
         failed,
         "gradient/stepped-early",
@@ -95,7 +97,9 @@ def _steps_between(failed: FailedCall, lost: Lost, step: Beat) -> int:
     return sum(each.optimizer is step.optimizer for each in failed.beats.steps_since(lost.number))
 
 
-def _handed_on(failed: FailedCall, carried: Carried, step: Beat, *, name: str, steps: int) -> Finding | None:
+def _handed_on(
+    failed: FailedCall, carried: Carried, step: Beat, *, name: str, steps: int
+) -> Finding | None:
     """The loss was made after the step, out of something from before it: a state that is handed on, or features shared by two losses."""
     stepped = Spot.of_site(step.site)
     # What two losses share is used within one round; what outlives two updates is a state.
@@ -113,7 +117,9 @@ def _handed_on(failed: FailedCall, carried: Carried, step: Beat, *, name: str, s
         why="The loss was computed after the step, from something that was computed before it; to go back through that, backward needs the weights of that time, and they are gone.",
         fix="A state that is only handed on: detach() it where it is handed on (h = h.detach()). "
         "Where its gradient is wanted: compute it anew after the step, or run both backwards before either step.",
-        operands=(Operand("carried", describe(carried.thing)),) if carried.thing is not None else (),
+        operands=(Operand("carried", describe(carried.thing)),)
+        if carried.thing is not None
+        else (),
     )
 
 
@@ -157,7 +163,11 @@ def in_place(failed: FailedCall) -> Finding | None:
 
 
 def _forward_hop(made: Call) -> tuple[Hop, ...]:
-    return (Spot.of_site(made.site).hop(f"{made.name} saves it for backward"),) if made.site is not None else ()
+    return (
+        (Spot.of_site(made.site).hop(f"{made.name} saves it for backward"),)
+        if made.site is not None
+        else ()
+    )
 
 
 def _leaf_changed(failed: FailedCall) -> torch.Tensor | None:
@@ -200,14 +210,27 @@ def _out_of_place(spot: Spot | None) -> str | None:
         value = f"({value})" if isinstance(statement.value, ast.BinOp | ast.IfExp) else value
         name = statement.target.id
         return (
-            diff_of(replace_node(spot.filename, statement, f"{name} = {name} {operator} {value}")) if operator else None
+            diff_of(replace_node(spot.filename, statement, f"{name} = {name} {operator} {value}"))
+            if operator
+            else None
         )
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr.endswith("_")
+    ):
         return diff_of(replace_node(spot.filename, node.func, f"{ast.unparse(node.func)[:-1]}"))
     return None
 
 
-_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@", ast.Pow: "**"}
+_OPERATORS = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.MatMult: "@",
+    ast.Pow: "**",
+}
 
 
 def _under_no_grad(spot: Spot | None) -> str | None:
@@ -216,5 +239,9 @@ def _under_no_grad(spot: Spot | None) -> str | None:
         return None
     indent = " " * node.col_offset
     return diff_of(
-        replace_node(spot.filename, node, f"with torch.no_grad():\n{indent}    {text_of(spot.filename, node)}")
+        replace_node(
+            spot.filename,
+            node,
+            f"with torch.no_grad():\n{indent}    {text_of(spot.filename, node)}",
+        )
     )

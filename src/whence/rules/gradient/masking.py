@@ -50,7 +50,12 @@ def _scores_masked(leak: Call) -> str | None:
     """Scores of each place with each other, places that look in rows: what is above the diagonal is the future."""
     nodes, scores = operand_nodes(leak), leak.operands[0]
     axis = leak.kwargs.get("dim", leak.args[1] if len(leak.args) > 1 else None)
-    if leak.site is None or not nodes or not isinstance(nodes[0], ast.Name) or len(scores.shape) < 2:
+    if (
+        leak.site is None
+        or not nodes
+        or not isinstance(nodes[0], ast.Name)
+        or len(scores.shape) < 2
+    ):
         return None
     if axis not in (-1, len(scores.shape) - 1) or scores.shape[-1] != scores.shape[-2]:
         return None
@@ -65,17 +70,29 @@ def _scores_masked(leak: Call) -> str | None:
 def _layer_masked(leak: Call, node: ast.Call) -> str | None:
     """The outermost of torch's own layers that attend around a call: it is what the program calls."""
     scopes = leak.module.lineage() if isinstance(leak.module, Scope) else ()
-    own = takewhile(lambda each: type(each).__module__.startswith("torch.nn"), (scope.module for scope in scopes))
+    own = takewhile(
+        lambda each: type(each).__module__.startswith("torch.nn"),
+        (scope.module for scope in scopes),
+    )
     *_, layer = None, *(each for each in own if isinstance(each, tuple(MASKS)))
-    if layer is None or leak.site is None or not node.args or not isinstance(node.args[0], ast.Name | ast.Attribute):
+    if (
+        layer is None
+        or leak.site is None
+        or not node.args
+        or not isinstance(node.args[0], ast.Name | ast.Attribute)
+    ):
         return None
     name, before = next(found for kind, found in MASKS.items() if isinstance(layer, kind))
-    if len(node.args) > before or any(each.arg in (name, "is_causal", None) for each in node.keywords):
+    if len(node.args) > before or any(
+        each.arg in (name, "is_causal", None) for each in node.keywords
+    ):
         return None
     attention = next(each for each in parts_of(layer) if isinstance(each, nn.MultiheadAttention))
     filename = leak.site.filename
     function, imports = reached(filename, "torch.nn", "Transformer")
     given = text_of(filename, node.args[0])
     axis = 1 if attention.batch_first else 0
-    text = f"{function}.generate_square_subsequent_mask({given}.size({axis}), device={given}.device)"
+    text = (
+        f"{function}.generate_square_subsequent_mask({given}.size({axis}), device={given}.device)"
+    )
     return diff_of(*imports, give_by_name(filename, node, name, text))

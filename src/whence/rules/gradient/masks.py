@@ -45,13 +45,21 @@ def _masks(attending: Call, length: int) -> Iterator[tuple[Call, Value]]:
             is_square = value.shape[-2:] == (length, length)
             if not value.requires_grad and is_square:
                 yield call, value
-            elif value.requires_grad and value.call is not None and (is_square or len(trained) == 1):
+            elif (
+                value.requires_grad and value.call is not None and (is_square or len(trained) == 1)
+            ):
                 pending.append(value.call)
 
 
 def _open_by(mask: torch.Tensor | None) -> int | None:
     """How many later places are open in a mask of two values, of which the first row ends in one and the last row begins with the other."""
-    if mask is None or mask.dim() < 2 or mask.is_meta or mask.shape[-2] != mask.shape[-1] or mask.shape[-1] < 3:
+    if (
+        mask is None
+        or mask.dim() < 2
+        or mask.is_meta
+        or mask.shape[-2] != mask.shape[-1]
+        or mask.shape[-1] < 3
+    ):
         return None
     square = mask.detach().reshape(-1, *mask.shape[-2:])[0]
     closed, open_ = square == square[0, -1], square == square[-1, 0]
@@ -67,7 +75,9 @@ def _first(study: Study, mask: Value) -> Call:
     assert mask.call is not None
     call = mask.call
     for _ in range(MOST_HOPS):
-        earlier = (each for each in call.operands if each.call is not None and not each.call.forgotten)
+        earlier = (
+            each for each in call.operands if each.call is not None and not each.call.forgotten
+        )
         before = next((each.call for each in earlier if _open_by(study.content(each))), None)
         if before is None:
             break

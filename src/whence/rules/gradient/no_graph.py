@@ -66,7 +66,9 @@ class Cut:
 def no_graph(failed: FailedCall) -> Finding | None:
     loss = differentiated(failed)
     if loss is None or loss.requires_grad:
-        return _wanted_for_a_constant(failed) if loss is not None and failed.name == "grad" else None
+        return (
+            _wanted_for_a_constant(failed) if loss is not None and failed.name == "grad" else None
+        )
     cut = _cut(failed, loss)
     was_seen = failed.value(loss).call is not None or cut.kind is not Kind.UNKNOWN
     return tell(
@@ -86,7 +88,14 @@ def no_graph(failed: FailedCall) -> Finding | None:
 def _wanted_for_a_constant(failed: FailedCall) -> Finding | None:
     """`torch.autograd.grad(y, x)`: there is a graph, and x has no part in it."""
     wanted = failed.argument(1, "inputs")
-    given = next((each for each in flatten(wanted) if isinstance(each, torch.Tensor) and not each.requires_grad), None)
+    given = next(
+        (
+            each
+            for each in flatten(wanted)
+            if isinstance(each, torch.Tensor) and not each.requires_grad
+        ),
+        None,
+    )
     if given is None:
         return None
     made = failed.value(given).call
@@ -166,7 +175,11 @@ def _left_torch(failed: FailedCall, made_from: list[Call]) -> Call | None:
         and any(each.requires_grad for each in call.operands)
         and call.step == failed.call.step
     ]
-    near = [call for call in left if call.site is not None and (call.site.filename, call.site.f_lineno) in lines]
+    near = [
+        call
+        for call in left
+        if call.site is not None and (call.site.filename, call.site.f_lineno) in lines
+    ]
     return next(iter(near or left), None)
 
 
@@ -188,9 +201,12 @@ def is_copied(cut: Call) -> bool:
 def cut_text(cut: Call) -> str:
     if is_copied(cut):
         return "deepcopy"
-    return {"data.__get__": ".data", "item": ".item()", "detach": ".detach()", "numpy": ".numpy()"}.get(
-        cut.name, cut.name
-    )
+    return {
+        "data.__get__": ".data",
+        "item": ".item()",
+        "detach": ".detach()",
+        "numpy": ".numpy()",
+    }.get(cut.name, cut.name)
 
 
 def _verdict(cut: Cut) -> str:
@@ -229,7 +245,11 @@ def _fix(cut: Cut) -> str:
 
 
 def _leaving(cut: Cut) -> tuple[Hop, ...]:
-    out = way_out(cut.spot) if cut.kind is Kind.OFF and cut.spot is not None and _is_statement(cut.spot) else None
+    out = (
+        way_out(cut.spot)
+        if cut.kind is Kind.OFF and cut.spot is not None and _is_statement(cut.spot)
+        else None
+    )
     return (out.hop("leaves without switching them on again"),) if out is not None else ()
 
 
@@ -243,7 +263,11 @@ def _patch(cut: Cut) -> str | None:
     node = spot.node() if spot is not None else None
     if call is None or spot is None or (call.site is not None and call.site.is_indirect):
         return None
-    if call.name in ("item", "detach") and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    if (
+        call.name in ("item", "detach")
+        and isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+    ):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.func.value)))
     if call.name == "data.__get__" and isinstance(node, ast.Attribute):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.value)))

@@ -16,12 +16,20 @@ TO_NUMBERS = frozenset({"item", "__float__", "tolist"})
 
 def number_in_loss(tape: Iterable[Call], first: Call, weight: object) -> Call | None:
     """The call that made a number of what a weight has given, if an expression that has it in it is part of a loss."""
-    calls = [call for call in tape if call.number >= first.number and call.step == first.step and not call.inner]
+    calls = [
+        call
+        for call in tape
+        if call.number >= first.number and call.step == first.step and not call.inner
+    ]
     lost = [each for each in _made_numbers(calls, first, weight) if each.site is not None]
     part = behind_losses(calls) if lost else set()
     for call in calls:
         node = _expression(call) if call.number in part and _has_number(call) else None
-        written = set(_written_in(node, call.site)) if node is not None and call.site is not None else set()
+        written = (
+            set(_written_in(node, call.site))
+            if node is not None and call.site is not None
+            else set()
+        )
         for each in lost:
             if each.number < call.number and each.site is not None and each.site.node() in written:
                 return each
@@ -37,7 +45,9 @@ def _expression(call: Call) -> ast.AST | None:
 def _made_numbers(calls: list[Call], first: Call, weight: object) -> Iterator[Call]:
     reached = {id(value) for value in first.operands if value.tensor is weight}
     for call in calls:
-        if call.phase in ("optimizer", "data", "backward") or not any(id(value) in reached for value in call.operands):
+        if call.phase in ("optimizer", "data", "backward") or not any(
+            id(value) in reached for value in call.operands
+        ):
             continue
         if call.name in TO_NUMBERS:
             yield call
@@ -55,6 +65,10 @@ def _written_in(node: ast.AST, site: Site) -> Iterator[ast.AST]:
     yield from ast.walk(node)
     scope = function_node(site)
     for each in ast.walk(node) if scope is not None else ():
-        known = find_definition(each.id, scope, statement_of(node)) if isinstance(each, ast.Name) and scope else None
+        known = (
+            find_definition(each.id, scope, statement_of(node))
+            if isinstance(each, ast.Name) and scope
+            else None
+        )
         if known is not None and known.value is not None:
             yield from ast.walk(known.value)

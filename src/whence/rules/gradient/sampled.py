@@ -24,14 +24,22 @@ def drawn_without_way(study: Study) -> Finding | None:
     """
     own = {id(each) for group in study.optimizer.param_groups for each in group["params"]}
     for _, call in study.loss_calls():
-        if call.grad_mode or not call.outputs or not call.outputs[0].dtype.is_floating_point or call.name in CHOICES:
+        if (
+            call.grad_mode
+            or not call.outputs
+            or not call.outputs[0].dtype.is_floating_point
+            or call.name in CHOICES
+        ):
             continue
         method = _method_called(call)
         if method is None or method.attr != "sample" or _goes_on_within(study, call):
             continue
         decided = list(_decided_by(call))
         if not any(
-            id(weight.tensor) in own for value in decided for each in ancestors(value) for weight in each.operands
+            id(weight.tensor) in own
+            for value in decided
+            for each in ancestors(value)
+            for weight in each.operands
         ):
             continue
         drawn = call.outputs[0]
@@ -50,7 +58,9 @@ def drawn_without_way(study: Study) -> Finding | None:
             what="the loss is made from the draw, and its probability is no part of the loss",
             why="sample() draws without a graph. rsample() draws the same numbers as a function of the distribution's parameters.",
             fix="Use rsample().",
-            patch=diff_of(replace_node(call.site.filename, method, f"{ast.unparse(method.value)}.rsample")),
+            patch=diff_of(
+                replace_node(call.site.filename, method, f"{ast.unparse(method.value)}.rsample")
+            ),
         )
     return None
 
@@ -69,7 +79,9 @@ def _decided_by(call: Call) -> Iterator[Value]:
 def _method_called(call: Call) -> ast.Attribute | None:
     """The method that the program calls on the line of a call: `q.sample`."""
     node = call.site.node() if call.site is not None else None
-    return node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return (
+        node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    )
 
 
 def _goes_on_within(study: Study, call: Call) -> bool:

@@ -60,7 +60,9 @@ def symmetric(study: Study) -> Finding | None:
             return tell_silent(
                 study,
                 "gradient/symmetric",
-                spot=Spot.of_site(made.site) if made is not None and made.site is not None else built,
+                spot=Spot.of_site(made.site)
+                if made is not None and made.site is not None
+                else built,
                 symptom=Spot.of_site(study.stack[0]) if study.stack else None,
                 step=study.step,
                 op=made.name if made is not None else None,
@@ -76,7 +78,11 @@ def symmetric(study: Study) -> Finding | None:
 def _at_random(made: Call) -> str | None:
     """`nn.init.constant_(w, c)` and `w.fill_(c)` to `nn.init.xavier_uniform_(w)`."""
     match made.site.node() if made.site is not None else None:
-        case ast.Call(func=ast.Attribute(attr="constant_" | "ones_" | "zeros_"), args=[weight, *_]) as node:
+        case (
+            ast.Call(
+                func=ast.Attribute(attr="constant_" | "ones_" | "zeros_"), args=[weight, *_]
+            ) as node
+        ):
             pass
         case ast.Call(func=ast.Attribute(value=weight, attr="fill_" | "zero_")) as node:
             pass
@@ -84,7 +90,9 @@ def _at_random(made: Call) -> str | None:
             return None
     filename = made.site.filename if made.site is not None else ""
     function, imports = reached(filename, "torch.nn.init", "xavier_uniform_")
-    return diff_of(*imports, replace_node(filename, node, f"{function}({text_of(filename, weight)})"))
+    return diff_of(
+        *imports, replace_node(filename, node, f"{function}({text_of(filename, weight)})")
+    )
 
 
 def _unit_axis(study: Study, weight: torch.Tensor) -> int:

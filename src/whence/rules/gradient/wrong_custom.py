@@ -88,7 +88,9 @@ def compare(call: Call, contents: Sequence[torch.Tensor]) -> Difference | None:
     for wide in (torch.float64, None):
         inputs = [_as(each, wide) for each in contents]
         try:
-            return _compared(caller_of(call), inputs, call.operands, *(FINE if wide is not None else COARSE))
+            return _compared(
+                caller_of(call), inputs, call.operands, *(FINE if wide is not None else COARSE)
+            )
         except (RuntimeError, TypeError, ValueError):
             # It refuses float64: once more in its own type.
             continue
@@ -108,7 +110,9 @@ def _compared(
 ) -> Difference | None:
     generator = torch.Generator().manual_seed(0)
     plain = run([each.clone() for each in inputs])
-    if not torch.equal(plain, run([each.clone() for each in inputs])) or not bool(torch.isfinite(plain).all()):
+    if not torch.equal(plain, run([each.clone() for each in inputs])) or not bool(
+        torch.isfinite(plain).all()
+    ):
         return None
     wanted = [
         n
@@ -116,7 +120,8 @@ def _compared(
         if value.requires_grad and each.is_floating_point()
     ]
     leaves = [
-        each.clone().requires_grad_(n in wanted) if each.is_floating_point() else each for n, each in enumerate(inputs)
+        each.clone().requires_grad_(n in wanted) if each.is_floating_point() else each
+        for n, each in enumerate(inputs)
     ]
     result = run(leaves)
     if not result.requires_grad:
@@ -131,7 +136,11 @@ def _compared(
             right.append(n)
         elif _is_meant(run, inputs, n, gradient, weights, plain, step, tolerance):
             # Who passes gradients straight through rounding has rules of his own for its scale, too.
-            return replace(found[0], others=tuple(each.number for each in found[1:])) if found else None
+            return (
+                replace(found[0], others=tuple(each.number for each in found[1:]))
+                if found
+                else None
+            )
         else:
             found.append(differs)
     if not found:
@@ -173,10 +182,16 @@ def _differing(
 
 
 def _slope(
-    run: Callable[[Sequence[torch.Tensor]], torch.Tensor], inputs: list[torch.Tensor], n: int, move: torch.Tensor
+    run: Callable[[Sequence[torch.Tensor]], torch.Tensor],
+    inputs: list[torch.Tensor],
+    n: int,
+    move: torch.Tensor,
 ) -> torch.Tensor:
     """By how much the result changes for one input moved there and back, halved."""
-    there, back = (run([each + sign * move if k == n else each for k, each in enumerate(inputs)]) for sign in (1, -1))
+    there, back = (
+        run([each + sign * move if k == n else each for k, each in enumerate(inputs)])
+        for sign in (1, -1)
+    )
     return (there - back) / 2
 
 
@@ -195,12 +210,18 @@ def _is_meant(
     # Not all elements alike: a softmax stays as it is then, and is not flat.
     move = step * max(1.0, float(given.abs().max())) * _uneven(given)
     if plain.shape != given.shape:
-        return bool(torch.equal(run([each + move if k == n else each for k, each in enumerate(inputs)]), plain))
+        return bool(
+            torch.equal(
+                run([each + move if k == n else each for k, each in enumerate(inputs)]), plain
+            )
+        )
     if torch.allclose(plain, given.to(plain.dtype)):
         return True
     if gradient is None:
         return False
-    if _is_passed_on(gradient, weights) and float((plain - given).norm()) <= NEAR * float(given.norm()):
+    if _is_passed_on(gradient, weights) and float((plain - given).norm()) <= NEAR * float(
+        given.norm()
+    ):
         # A quantiser whose scale depends on its input: near the identity, with the identity's gradient.
         return True
     slope = _slope(run, inputs, n, move) / move
@@ -208,7 +229,10 @@ def _is_meant(
     if not bool(steep.any()):
         return True
     flat_share = float((~steep).float().mean())
-    close = ((gradient - slope * weights).abs() <= tolerance * (gradient.abs() + (slope * weights).abs()) + 1e-9)[steep]
+    close = (
+        (gradient - slope * weights).abs()
+        <= tolerance * (gradient.abs() + (slope * weights).abs()) + 1e-9
+    )[steep]
     return flat_share > 0 and bool(close.float().mean() > 0.98)
 
 
@@ -227,7 +251,8 @@ def _is_passed_on(gradient: torch.Tensor, weights: torch.Tensor) -> bool:
 def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> Finding | None:
     position = argument_position(call, found.number)
     wrong, right = (
-        [argument_position(call, each) for each in some] for some in ((found.number, *found.others), found.right)
+        [argument_position(call, each) for each in some]
+        for some in ((found.number, *found.others), found.right)
     )
     shared = shared_by(func.kind, wrong, right) if found.others else None
     written = shared or gradient_written(func.kind, position)
@@ -236,7 +261,9 @@ def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> 
     name = names[position] if position < len(names) else f"input {position}"
     given = "None" if found.is_none else number_text(found.given)
     ratio = found.true / found.given if found.given else None
-    factor = f", {number_text(ratio)} times as much" if ratio is not None and abs(ratio) < 1e6 else ""
+    factor = (
+        f", {number_text(ratio)} times as much" if ratio is not None and abs(ratio) < 1e6 else ""
+    )
     return tell_silent(
         study,
         "gradient/wrong-custom",

@@ -41,7 +41,11 @@ def zero_derivative(audit: Audit) -> Finding | None:
     """
     if audit.step < ENOUGH:
         return None
-    lost = [each for each in without_gradient(audit) if each.weight is not None and each.weight.grad is not None]
+    lost = [
+        each
+        for each in without_gradient(audit)
+        if each.weight is not None and each.weight.grad is not None
+    ]
     for entry in lost:
         first = entry.call
         assert first is not None
@@ -51,7 +55,12 @@ def zero_derivative(audit: Audit) -> Finding | None:
                 continue
             if not any(id(value) in reached for value in call.operands):
                 continue
-            if call.name in STEPS and call.site is not None and call.outputs and call.outputs[0].requires_grad:
+            if (
+                call.name in STEPS
+                and call.site is not None
+                and call.outputs
+                and call.outputs[0].requires_grad
+            ):
                 names = [each.name or "a weight" for each in lost]
                 return tell_silent(
                     audit,
@@ -69,7 +78,16 @@ def zero_derivative(audit: Audit) -> Finding | None:
     return None
 
 
-ARITHMETIC = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load)
+ARITHMETIC = (
+    ast.Name,
+    ast.Attribute,
+    ast.Constant,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.operator,
+    ast.unaryop,
+    ast.Load,
+)
 
 
 def _straight_through(site: Site) -> str | None:

@@ -21,14 +21,20 @@ def zeros_multiplied(study: Study) -> Finding | None:
     if study.step < 1:
         return None
     stuck = {
-        id(each): each for group in study.optimizer.param_groups for each in group["params"] if _is_stuck(study, each)
+        id(each): each
+        for group in study.optimizer.param_groups
+        for each in group["params"]
+        if _is_stuck(study, each)
     }
     for call in study.calls:
         later = _weight_of(call, stuck)
         earlier = _multiplied_before(call, later, stuck) if later is not None else None
         if later is None or earlier is None:
             continue
-        names = [study.modules.name_of(each) or f"a weight {shape_text(each.shape)}" for each in (earlier, later)]
+        names = [
+            study.modules.name_of(each) or f"a weight {shape_text(each.shape)}"
+            for each in (earlier, later)
+        ]
         made = initialised(study, earlier)
         return tell_silent(
             study,
@@ -56,11 +62,19 @@ def _is_stuck(study: Study, weight: torch.Tensor) -> bool:
 
 def _weight_of(call: Call, stuck: dict[int, torch.Tensor]) -> torch.Tensor | None:
     """The weight of a product, of those that are stuck."""
-    tensors = (each.tensor for each in call.operands) if call.name in PRODUCTS or call.name == "linear" else ()
-    return next((stuck[id(each)] for each in tensors if each is not None and id(each) in stuck), None)
+    tensors = (
+        (each.tensor for each in call.operands)
+        if call.name in PRODUCTS or call.name == "linear"
+        else ()
+    )
+    return next(
+        (stuck[id(each)] for each in tensors if each is not None and id(each) in stuck), None
+    )
 
 
-def _multiplied_before(call: Call, later: torch.Tensor, stuck: dict[int, torch.Tensor]) -> torch.Tensor | None:
+def _multiplied_before(
+    call: Call, later: torch.Tensor, stuck: dict[int, torch.Tensor]
+) -> torch.Tensor | None:
     """Another of them that the other operand of a product was multiplied with."""
     value: Value | None = next((each for each in call.operands if each.tensor is not later), None)
     for _ in range(8):

@@ -30,7 +30,9 @@ def along_another_axis(study: Study) -> Finding | None:
             continue
         for wide, narrow in _as_long(call):
             study.asked.add(("along", call.stack))
-            if _is_table(study, wide, narrow) or not _belong_together(study, loss, call, wide=wide, narrow=narrow):
+            if _is_table(study, wide, narrow) or not _belong_together(
+                study, loss, call, wide=wide, narrow=narrow
+            ):
                 continue
             # One number for each sample may be used more than once: to mend one place of several would be another mistake.
             alike = [
@@ -39,14 +41,21 @@ def along_another_axis(study: Study) -> Finding | None:
                 if _belong_together(study, loss, each[0], **each[1])
             ]
             found = _tell(
-                study, loss, {call: (wide, narrow), **{each: (pair["wide"], pair["narrow"]) for each, pair in alike}}
+                study,
+                loss,
+                {
+                    call: (wide, narrow),
+                    **{each: (pair["wide"], pair["narrow"]) for each, pair in alike},
+                },
             )
             if found is not None:
                 return found
     return None
 
 
-def _alike(study: Study, loss: Loss, call: Call, wide: Value, narrow: Value) -> Iterator[tuple[Call, dict[str, Value]]]:
+def _alike(
+    study: Study, loss: Loss, call: Call, wide: Value, narrow: Value
+) -> Iterator[tuple[Call, dict[str, Value]]]:
     """Other calls in which values of the same sizes meet."""
     for each in study.path(loss.value):
         for one, other in _as_long(each) if each is not call else ():
@@ -70,7 +79,10 @@ def _is_table(study: Study, wide: Value, narrow: Value) -> bool:
     rows, path = narrow.shape[0], study.path(wide)
     given = {each for call in path for each in call.operands}
     # A loader that does not batch gives graphs, and not rows of them.
-    whole = any(isinstance(each.leaf, BatchLeaf) and each.leaf.batch.indices is None for each in (*given, wide))
+    whole = any(
+        isinstance(each.leaf, BatchLeaf) and each.leaf.batch.indices is None
+        for each in (*given, wide)
+    )
     return narrow in given or whole or any(_picks_columns(call, rows) for call in path)
 
 
@@ -100,7 +112,12 @@ def _tell(study: Study, loss: Loss, meetings: dict[Call, tuple[Value, Value]]) -
     before = study.content(loss.value)
     after = study.again(loss.value, alter=partial(_reshaped, meetings, right))
     mended = after.contents.get(loss.value) if after is not None else None
-    if before is None or mended is None or mended.numel() != 1 or torch.allclose(before, mended, rtol=1e-5):
+    if (
+        before is None
+        or mended is None
+        or mended.numel() != 1
+        or torch.allclose(before, mended, rtol=1e-5)
+    ):
         # Where both are only added up it does not matter which is added to which.
         return None
     number = number_text(float(mended.detach()))
@@ -127,7 +144,11 @@ def _tell(study: Study, loss: Loss, meetings: dict[Call, tuple[Value, Value]]) -
 
 
 def _reshaped(
-    meetings: dict[Call, tuple[Value, Value]], right: tuple[int, ...], call: Call, args: Any, kwargs: Any
+    meetings: dict[Call, tuple[Value, Value]],
+    right: tuple[int, ...],
+    call: Call,
+    args: Any,
+    kwargs: Any,
 ) -> tuple[Any, Any]:
     if call not in meetings:
         return args, kwargs
@@ -152,7 +173,11 @@ def _edit(call: Call, wide: Value, narrow: Value) -> Edit | None:
     missing = len(wide.shape) - len(narrow.shape)
     # If what follows the samples fits at several places, only its author knows which is meant.
     elsewhere = [each for each in narrow.shape[1:] if each != 1]
-    if position >= len(nodes) or call.site is None or any(list(wide.shape).count(each) > 1 for each in elsewhere):
+    if (
+        position >= len(nodes)
+        or call.site is None
+        or any(list(wide.shape).count(each) > 1 for each in elsewhere)
+    ):
         return None
     node = nodes[position]
     added = f"{in_parentheses(call.site.filename, node)}[:, {', '.join(['None'] * missing)}]"

@@ -43,13 +43,20 @@ def summed_instead(study: Study, softmax: Call, axis: int) -> int | None:
     and keys behind them.
     """
     scores = _product_behind(softmax.operands[0])
-    if scores is None or len(scores.made) <= axis or not scores.is_table or scores.made[axis] not in scores.shared:
+    if (
+        scores is None
+        or len(scores.made) <= axis
+        or not scores.is_table
+        or scores.made[axis] not in scores.shared
+    ):
         return None
     for product, weights in _products_of(study, softmax):
         if len(weights) != len(scores.made) or weights[axis] not in product.shared:
             return None
         summed = [place for place, letter in enumerate(weights) if letter in product.summed]
-        return summed[0] if len(summed) == 1 and scores.made[summed[0]] not in scores.shared else None
+        return (
+            summed[0] if len(summed) == 1 and scores.made[summed[0]] not in scores.shared else None
+        )
     return None
 
 
@@ -60,7 +67,9 @@ def _product_behind(value: Value) -> Product | None:
         call = value.call
         if call is None or call.forgotten or (product := _product(call)) is not None:
             return product if call is not None and not call.forgotten else None
-        value = next((each for each in call.operands if each.shape == shape and each.requires_grad), value)
+        value = next(
+            (each for each in call.operands if each.shape == shape and each.requires_grad), value
+        )
         if value.call is call:
             return None
     return None

@@ -19,19 +19,30 @@ from whence.source.text import last_name
 from whence.tape.failed import FailedCall
 
 BEYOND_ROUNDING = 1e-3
-WITH_LOGITS = {"BCELoss": "BCEWithLogitsLoss", "binary_cross_entropy": "binary_cross_entropy_with_logits"}
+WITH_LOGITS = {
+    "BCELoss": "BCEWithLogitsLoss",
+    "binary_cross_entropy": "binary_cross_entropy_with_logits",
+}
 
 
 @rule("loss/double-sigmoid", Rank.CAUSE)
 def bare_logits(failed: FailedCall) -> Finding | None:
     """The loud form: binary_cross_entropy refuses what is no probability."""
     given = failed.argument(0, "input")
-    if failed.name != "binary_cross_entropy" or not isinstance(given, torch.Tensor) or not given.is_floating_point():
+    if (
+        failed.name != "binary_cross_entropy"
+        or not isinstance(given, torch.Tensor)
+        or not given.is_floating_point()
+    ):
         return None
     if given.is_meta or given.layout is not torch.strided:
         return None
     content = given.detach()
-    if not content.numel() or not bool(content.isfinite().all()) or made_by(failed.value(given), SIGMOID | SOFTMAX):
+    if (
+        not content.numel()
+        or not bool(content.isfinite().all())
+        or made_by(failed.value(given), SIGMOID | SOFTMAX)
+    ):
         return None
     low, high = float(content.min()), float(content.max())
     if low >= -BEYOND_ROUNDING:
@@ -60,5 +71,7 @@ def _with_logits(site: Site | None) -> str | None:
         return None
     owner = ast.unparse(node.func.value)
     return (
-        diff_of(replace_node(site.filename, node.func, f"{owner}.{WITH_LOGITS[name]}")) if name in WITH_LOGITS else None
+        diff_of(replace_node(site.filename, node.func, f"{owner}.{WITH_LOGITS[name]}"))
+        if name in WITH_LOGITS
+        else None
     )

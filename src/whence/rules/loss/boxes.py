@@ -32,7 +32,19 @@ from whence.rules.telling import describe, spot_at, tell_silent
 from whence.tape.tape import Call, Value
 
 DIFFERENCES = frozenset({"sub", "__sub__", "subtract"})
-PASSING = frozenset({"clamp", "clamp_min", "clip", "relu", "__getitem__", "select", "unbind", "squeeze", "unsqueeze"})
+PASSING = frozenset(
+    {
+        "clamp",
+        "clamp_min",
+        "clip",
+        "relu",
+        "__getitem__",
+        "select",
+        "unbind",
+        "squeeze",
+        "unsqueeze",
+    }
+)
 PRODUCTS = frozenset({"mul", "__mul__", "multiply", "prod"})
 COLUMNS = (4, 5, 6)
 MOST_WRONG = 0.05
@@ -52,7 +64,9 @@ def degenerate_box(study: Study) -> Finding | None:
         share = _share_out_of_order(content) if content is not None else 0.0
         if content is None or share <= MOST_WRONG:
             continue
-        trail = trace(boxes, Shows(partial(_has_box_out_of_order, boxes.shape[-1]), study.tape), study)
+        trail = trace(
+            boxes, Shows(partial(_has_box_out_of_order, boxes.shape[-1]), study.tape), study
+        )
         x1, y1, x2, y2 = (float(each) for each in content[_out_of_order(content)][0][:4])
         return tell_silent(
             study,
@@ -75,7 +89,9 @@ def degenerate_box(study: Study) -> Finding | None:
 
 def _table(call: Call) -> Value | None:
     """The table that a difference may be one of two columns of."""
-    value: Value | None = call.operands[0] if call.operands[0].shape == call.operands[1].shape else None
+    value: Value | None = (
+        call.operands[0] if call.operands[0].shape == call.operands[1].shape else None
+    )
     while value is not None and value.call is not None and value.call.name not in ("stack", "cat"):
         value = value.call.operands[0] if value.call.operands else None
         if value is not None and value.shape and value.shape[-1] in COLUMNS:

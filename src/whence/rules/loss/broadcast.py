@@ -37,7 +37,14 @@ from whence.lineage.ancestry import ancestors
 from whence.rules.footprints import is_of_data
 from whence.rules.loss.across import along_another_axis
 from whence.rules.nonfinite.telling import number_text
-from whence.rules.operations import COMPARISONS, DISTANCES, ELEMENTWISE, ORDERS, SAME_NUMBERS, SAME_SHAPE_LOSSES
+from whence.rules.operations import (
+    COMPARISONS,
+    DISTANCES,
+    ELEMENTWISE,
+    ORDERS,
+    SAME_NUMBERS,
+    SAME_SHAPE_LOSSES,
+)
 from whence.rules.rule import Rank, call_rule, study_rule
 from whence.rules.source_operands import operand_nodes, operands_of_study
 from whence.rules.telling import shape_text, tell_call, tell_silent
@@ -56,10 +63,16 @@ Way = tuple[Value, Value, str]
 def broadcast(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         pair = _crossed(call) if call.name in MEETING else None
-        if pair is None or call.site is None or (pair[0].requires_grad == pair[1].requires_grad and not _is_loss(call)):
+        if (
+            pair is None
+            or call.site is None
+            or (pair[0].requires_grad == pair[1].requires_grad and not _is_loss(call))
+        ):
             continue
         wide, narrow = pair
-        is_of_table = not _is_as_large(wide, narrow) and not is_of_data(study, narrow, narrow.shape[0])
+        is_of_table = not _is_as_large(wide, narrow) and not is_of_data(
+            study, narrow, narrow.shape[0]
+        )
         if is_of_table or _is_meant(call, wide, narrow):
             continue
         meetings = _meetings(study.path(loss.value), wide, narrow)
@@ -85,7 +98,11 @@ def broadcast(study: Study) -> Finding | None:
                 else "what is one sample's meets that of every other"
             ),
             what="the loss is "
-            + (number_text(float(before.detach())) if before is not None and before.dim() == 0 else "made from it"),
+            + (
+                number_text(float(before.detach()))
+                if before is not None and before.dim() == 0
+                else "made from it"
+            ),
             symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
             why=f"Axes line up from the right, so that the {narrow.shape[0]} samples of one stand across those of the other. "
             + (
@@ -117,7 +134,12 @@ def _table_as_target(study: Study) -> Finding | None:
             continue
         for made in ancestors(target):
             pair = _crossed(made) if made.name in MEETING and not made.forgotten else None
-            if pair is None or made.site is None or _grown(*pair) != target.shape or _is_meant(made, *pair):
+            if (
+                pair is None
+                or made.site is None
+                or _grown(*pair) != target.shape
+                or _is_meant(made, *pair)
+            ):
                 continue
             if call.name not in DISTANCES and pair[0].call is not None and _adds_axis(pair[0].call):
                 # Weights of pairs, made in two statements.
@@ -129,11 +151,15 @@ def _table_as_target(study: Study) -> Finding | None:
     return None
 
 
-def _tell_table(study: Study, loss: Loss, call: Call, made: Call, *, odd: Value, right: Value) -> Finding | None:
+def _tell_table(
+    study: Study, loss: Loss, call: Call, made: Call, *, odd: Value, right: Value
+) -> Finding | None:
     assert made.site is not None
     after = study.again(loss.value, alter=partial(_brought_together, {made: (odd, right)}))
     mended = after.contents.get(loss.value) if after is not None else None
-    number = number_text(float(mended.detach())) if mended is not None and not mended.dim() else None
+    number = (
+        number_text(float(mended.detach())) if mended is not None and not mended.dim() else None
+    )
     grown = shape_text(_grown(odd, right))
     # An axis of the batch is at the same place in both: only one of 1 can be missing, or too many.
     way = odd, right, ".unsqueeze(-1)" if len(odd.shape) < len(right.shape) else ".squeeze(-1)"
@@ -147,7 +173,11 @@ def _tell_table(study: Study, loss: Loss, call: Call, made: Call, *, odd: Value,
         call=made,
         step=study.step,
         verdict=f"{shape_text(odd.shape)} and {shape_text(right.shape)} were broadcast to {grown}: every prediction "
-        + ("is compared with the targets of all samples" if compared else "meets the numbers of all samples"),
+        + (
+            "is compared with the targets of all samples"
+            if compared
+            else "meets the numbers of all samples"
+        ),
         what="the loss is made from it",
         symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
         why=f"Axes line up from the right, so that the {odd.shape[0]} samples of one stand across those of the other, and the "
@@ -179,7 +209,11 @@ def _may_be_of_the_loss(call: Call) -> bool:
 
 
 def _told_as_metric(call: Call) -> Finding | None:
-    if call.name not in COMPARISONS or call.phase not in ("program", "forward") or call.site is None:
+    if (
+        call.name not in COMPARISONS
+        or call.phase not in ("program", "forward")
+        or call.site is None
+    ):
         return None
     pair = _crossed(call)
     if pair is None or _is_meant(call, *pair):
@@ -266,14 +300,21 @@ def _is_meant(call: Call, wide: Value, narrow: Value) -> bool:
 
 def _adds_axis(call: Call) -> bool:
     """`x.unsqueeze(1)` and `x[:, None]`; a slice, `x[:, :1]`, leaves an axis that was there."""
-    return call.name == "unsqueeze" or (call.name == "__getitem__" and None in flatten(call.args[1:]))
+    return call.name == "unsqueeze" or (
+        call.name == "__getitem__" and None in flatten(call.args[1:])
+    )
 
 
 def _stripped(value: Value) -> Value:
     """What a value is a view, a copy or a cut-off part of."""
     for _ in range(100):
         call = value.call
-        if call is None or call.forgotten or call.name not in SAME_NUMBERS | {"detach"} or not call.operands:
+        if (
+            call is None
+            or call.forgotten
+            or call.name not in SAME_NUMBERS | {"detach"}
+            or not call.operands
+        ):
             break
         value = call.operands[0]
     return value
@@ -283,14 +324,20 @@ def _from_model(value: Value) -> bool:
     return any(isinstance(call.module, Scope) for call in ancestors(value))
 
 
-def _brought_together(meetings: dict[Call, tuple[Value, Value]], call: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _brought_together(
+    meetings: dict[Call, tuple[Value, Value]], call: Call, args: Any, kwargs: Any
+) -> tuple[Any, Any]:
     if call not in meetings:
         return args, kwargs
     odd, right = meetings[call]
 
     def mend(thing: Any) -> Any:
         same = isinstance(thing, torch.Tensor) and tuple(thing.shape) == odd.shape
-        return thing.reshape(right.shape if thing.numel() == right.numel else thing.shape[:-1]) if same else thing
+        return (
+            thing.reshape(right.shape if thing.numel() == right.numel else thing.shape[:-1])
+            if same
+            else thing
+        )
 
     return map_leaves(mend, args), map_leaves(mend, kwargs)
 
@@ -299,7 +346,11 @@ def _patch(meetings: dict[Call, Way]) -> str | None:
     edits = {_edit(call, way) for call, way in meetings.items()}
     wanted = [each for each in edits if each is not None]
     # To mend some of the places and not the others would only be another mistake.
-    return diff_of(*wanted) if len(wanted) == len(edits) and len({each.filename for each in wanted}) == 1 else None
+    return (
+        diff_of(*wanted)
+        if len(wanted) == len(edits) and len({each.filename for each in wanted}) == 1
+        else None
+    )
 
 
 def _way(calls: tuple[Call, ...], call: Call, wide: Value, narrow: Value) -> Way:
@@ -311,13 +362,17 @@ def _way(calls: tuple[Call, ...], call: Call, wide: Value, narrow: Value) -> Way
     return narrow, wide, ".unsqueeze(-1)"
 
 
-def _shape_beside(calls: tuple[Call, ...], met: Call, shapes: set[tuple[int, ...]]) -> tuple[int, ...] | None:
+def _shape_beside(
+    calls: tuple[Call, ...], met: Call, shapes: set[tuple[int, ...]]
+) -> tuple[int, ...] | None:
     """The first of these shapes that something has which what came of the meeting is computed with."""
     reached = {*met.outputs}
     for call in calls:
         if call.number <= met.number or not reached.intersection(call.operands):
             continue
-        others = [each.shape for each in call.operands if each not in reached and each.shape in shapes]
+        others = [
+            each.shape for each in call.operands if each not in reached and each.shape in shapes
+        ]
         if others and call.name in ELEMENTWISE:
             return others[0]
         reached.update(call.outputs)
@@ -326,7 +381,9 @@ def _shape_beside(calls: tuple[Call, ...], met: Call, shapes: set[tuple[int, ...
 
 def _fix(way: Way) -> str:
     odd, _, text = way
-    return f"Give both one shape where they meet: {text} on the one that is {shape_text(odd.shape)}."
+    return (
+        f"Give both one shape where they meet: {text} on the one that is {shape_text(odd.shape)}."
+    )
 
 
 def _edit(call: Call, way: Way) -> Edit | None:

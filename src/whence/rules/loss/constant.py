@@ -76,7 +76,11 @@ def constant_prediction(audit: Audit) -> Finding | None:
             confidence=Confidence.LIKELY if alike is not None else Confidence.HINT,
             verdict=told.verdict,
             what=f"in {len(late)} looks predictions "
-            + (f"varied by {max(late):.2g} of what the targets do, at most" if max(late) else "did not vary at all"),
+            + (
+                f"varied by {max(late):.2g} of what the targets do, at most"
+                if max(late)
+                else "did not vary at all"
+            ),
             why=told.why,
             fix=told.fix,
             patch=told.patch,
@@ -97,7 +101,9 @@ class _Told:
 
 def _told(alike: Alike | None, audit: Audit) -> _Told:
     if alike is None:
-        return _Told(None, "the model predicts nearly the same for every sample", f"{WHY} {OR_LEARNT}", FIX)
+        return _Told(
+            None, "the model predicts nearly the same for every sample", f"{WHY} {OR_LEARNT}", FIX
+        )
     name, place = alike.call.name, place_of(alike.call, audit)
     verdict = f"the model predicts the same for every sample: {name} is given different ones and makes them alike"
     compared = _compared(alike.mask)
@@ -123,9 +129,11 @@ def _compared(mask: Value | None) -> Site | None:
 
 def _turned(spot: Spot) -> str | None:
     match spot.node():
-        case ast.Compare(left=ast.expr() as left, ops=[op], comparators=[ast.expr() as right]) as node if (
-            type(op) in TURNED and isinstance(left, SIMPLE) and isinstance(right, SIMPLE)
-        ):
+        case (
+            ast.Compare(
+                left=ast.expr() as left, ops=[op], comparators=[ast.expr() as right]
+            ) as node
+        ) if type(op) in TURNED and isinstance(left, SIMPLE) and isinstance(right, SIMPLE):
             sides = (text_of(spot.filename, each) for each in (left, right))
             return diff_of(replace_node(spot.filename, node, f" {TURNED[type(op)]} ".join(sides)))
     return None

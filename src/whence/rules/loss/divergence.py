@@ -77,20 +77,42 @@ def _divergences(study: Study, loss: Loss) -> Iterator[torch.Tensor]:
     """Of each mean that is squared and each logarithm that is raised to e again, if they are of one shape."""
     path = study.path(loss.value)
     logarithms = [each.operands[0] for each in path if each.name == "exp" and _is_learnt(each)]
-    means = [each.operands[0] for each in path if each.name in SQUARES and _is_learnt(each) and _squares(each)]
-    pairs = {(mean, logarithm) for logarithm in logarithms for mean in means if mean.shape == logarithm.shape}
+    means = [
+        each.operands[0]
+        for each in path
+        if each.name in SQUARES and _is_learnt(each) and _squares(each)
+    ]
+    pairs = {
+        (mean, logarithm)
+        for logarithm in logarithms
+        for mean in means
+        if mean.shape == logarithm.shape
+    }
     run = study.run if pairs else None
     for mean, logarithm in pairs if run is not None else ():
-        if run is None or mean is logarithm or mean not in run.contents or logarithm not in run.contents:
+        if (
+            run is None
+            or mean is logarithm
+            or mean not in run.contents
+            or logarithm not in run.contents
+        ):
             continue
-        middle, wide = run.contents[mean].detach().double(), run.contents[logarithm].detach().double()
+        middle, wide = (
+            run.contents[mean].detach().double(),
+            run.contents[logarithm].detach().double(),
+        )
         # What is raised to e is the logarithm of the variance, or of its root.
         for variance in (wide, 2 * wide):
             yield 0.5 * (middle.square() + variance.exp() - 1 - variance)
 
 
 def _is_learnt(call: Call) -> bool:
-    return not call.inner and bool(call.operands) and call.operands[0].requires_grad and len(call.operands[0].shape) > 1
+    return (
+        not call.inner
+        and bool(call.operands)
+        and call.operands[0].requires_grad
+        and len(call.operands[0].shape) > 1
+    )
 
 
 def _squares(call: Call) -> bool:
@@ -103,7 +125,9 @@ def _made(study: Study, loss: Loss, exact: torch.Tensor) -> tuple[Call, int] | N
     """The last call that makes the divergence, or minus it, and which: summed over some axes, and the mean over the others."""
     whole, run = float(exact.sum()), study.run
     axes = [each for each in exact.shape if each > 1]
-    counts = {math.prod(each) for length in range(len(axes) + 1) for each in combinations(axes, length)}
+    counts = {
+        math.prod(each) for length in range(len(axes) + 1) for each in combinations(axes, length)
+    }
     if run is None or not math.isfinite(whole) or whole <= 0:
         return None
     for call in reversed(study.path(loss.value)):
@@ -169,8 +193,8 @@ def _tell_taken(study: Study, loss: Loss, made: Call, taken: Call) -> Finding | 
 
 def _negated(spot: Spot | None) -> str | None:
     match spot.node() if spot is not None else None:
-        case (ast.BinOp(op=ast.Mult() | ast.Div()) | ast.Call() | ast.Name() | ast.Attribute()) as node if (
-            spot is not None
-        ):
+        case (
+            ast.BinOp(op=ast.Mult() | ast.Div()) | ast.Call() | ast.Name() | ast.Attribute()
+        ) as node if spot is not None:
             return diff_of(insert_before(spot.filename, node, "-"))
     return None

@@ -86,7 +86,11 @@ def _fall(losses: Sequence[float], times: float, fewest: int) -> str | None:
         return None
     first, last, lately = finite[0], finite[-1], finite[-LATELY:]
     falls = sum(after < before for before, after in pairwise(lately))
-    if last > -times * (1 + abs(first)) or max(finite[len(finite) // 2 :]) > first or 2 * falls < len(lately):
+    if (
+        last > -times * (1 + abs(first))
+        or max(finite[len(finite) // 2 :]) > first
+        or 2 * falls < len(lately)
+    ):
         return None
     return f"from {number_text(first)} to {number_text(last)}"
 
@@ -94,7 +98,11 @@ def _fall(losses: Sequence[float], times: float, fewest: int) -> str | None:
 def _made(site: Site) -> Spot | None:
     """What is assigned to the name that backward is called on, in this line or in the last before it."""
     scope = function_node(site)
-    calls = [each for each in ast.walk(scope) if isinstance(each, ast.Call)] if scope is not None else []
+    calls = (
+        [each for each in ast.walk(scope) if isinstance(each, ast.Call)]
+        if scope is not None
+        else []
+    )
     losses = [
         each.func.value
         for each in calls
@@ -104,7 +112,9 @@ def _made(site: Site) -> Spot | None:
         and each.lineno <= site.f_lineno
     ]
     loss = max(losses, key=lambda each: each.lineno, default=None)
-    definition = find_definition(loss.id, scope, loss) if loss is not None and scope is not None else None
+    definition = (
+        find_definition(loss.id, scope, loss) if loss is not None and scope is not None else None
+    )
     value = definition.value if definition is not None else None
     return Spot.of_node(site.filename, value) if value is not None else None
 

@@ -65,7 +65,9 @@ def _tell(study: Study, loss: Call, by: int, shift: Shift | None) -> Finding | N
         else "Shift labels by one against the inputs: ids[:, 1:] for ids[:, :-1]."
         if by == 0
         else "Shift once: either where the batch is made, or in the model.",
-        patch=shifted_by(spot, -1) if late is not None and spot is not None else _patch(spot, loss, by, shift),
+        patch=shifted_by(spot, -1)
+        if late is not None and spot is not None
+        else _patch(spot, loss, by, shift),
         replay="bit-identical",
     )
 
@@ -87,7 +89,12 @@ def _late_input(shift: Shift) -> Call | None:
 def _slice(value: Value | None) -> Call | None:
     """The slice that a value is, however it was laid out since."""
     call = value.call if value is not None else None
-    while call is not None and call.name in SAME_NUMBERS - {"__getitem__"} and call.operands and not call.forgotten:
+    while (
+        call is not None
+        and call.name in SAME_NUMBERS - {"__getitem__"}
+        and call.operands
+        and not call.forgotten
+    ):
         call = call.operands[0].call
     return call if call is not None and call.name == "__getitem__" and call.operands else None
 
@@ -103,7 +110,9 @@ def _is_causal(study: Study, shift: Shift) -> bool:
         return False
     # With a start token in front, a prediction sees only what comes before its own place.
     seen = reach(run, made.value, part_at(made.at(step), axes=3), source)
-    return shift.by != 0 or (seen is not None and bool(seen.select(shift.time, step).select(0, 0).any()))
+    return shift.by != 0 or (
+        seen is not None and bool(seen.select(shift.time, step).select(0, 0).any())
+    )
 
 
 def _made(study: Study, loss: Call) -> Call | None:
@@ -122,7 +131,9 @@ def _made(study: Study, loss: Call) -> Call | None:
         ):
             break
         if call.site is not None and (
-            here is None or call.site.f_lineno != here.f_lineno or call.site.f_code is not here.f_code
+            here is None
+            or call.site.f_lineno != here.f_lineno
+            or call.site.f_code is not here.f_code
         ):
             best = call
             if call.name in ("__getitem__", "roll", "narrow"):

@@ -27,7 +27,9 @@ SAME_SIGN = SAME_NUMBERS | PRODUCTS | {"neg", "__neg__", "negative", "sum"}
 DRAWS = frozenset({"multinomial", "bernoulli", "poisson", "binomial", "normal"})
 """They take what decides the distribution; noise is only as large as what it is given."""
 PICKS = frozenset({"gather", "__getitem__"})
-COSTS = frozenset({"nll_loss", "cross_entropy", "binary_cross_entropy_with_logits", "binary_cross_entropy"})
+COSTS = frozenset(
+    {"nll_loss", "cross_entropy", "binary_cross_entropy_with_logits", "binary_cross_entropy"}
+)
 FURTHEST = 60
 MOST_SCORES = 256
 NEARLY_ALL = 0.99
@@ -52,7 +54,11 @@ def earnings_lowered(study: Study) -> Finding | None:
         pushes, earned = _pushes(study, loss, scores)
         along = pushes * earned
         whole = float(along.abs().sum())
-        if not _tells_apart(earned) or not whole or float(along.clamp(min=0).sum()) < NEARLY_ALL * whole:
+        if (
+            not _tells_apart(earned)
+            or not whole
+            or float(along.clamp(min=0).sum()) < NEARLY_ALL * whole
+        ):
             continue
         spot = spot_at(_place(study, loss, scores).site)
         return tell_silent(
@@ -132,12 +138,16 @@ def _is_mask(study: Study, given: Value | float) -> bool:
     if isinstance(given, float):
         return False
     content = study.content(given) if given.dtype.is_floating_point else None
-    return content is None or (content.numel() > 1 and bool(((content == 0) | (content == 1)).all()))
+    return content is None or (
+        content.numel() > 1 and bool(((content == 0) | (content == 1)).all())
+    )
 
 
 def _rises(study: Study, likely: Value, earned: Value | float) -> bool | None:
     """Whether a value rises with how likely a policy finds the actions that it drew: None if it has nothing to do with that."""
-    met = next((each for each in islice(ancestors(likely), FURTHEST) if _is_meeting(study, each)), None)
+    met = next(
+        (each for each in islice(ancestors(likely), FURTHEST) if _is_meeting(study, each)), None
+    )
     made = study.content(met.outputs[0]) if met is not None else None
     before = study.content(likely)
     if met is None or made is None or before is None:
@@ -145,17 +155,27 @@ def _rises(study: Study, likely: Value, earned: Value | float) -> bool | None:
     if isinstance(earned, Value) and met in ancestors(earned):
         # A bound on a likelihood has the log-probability itself for a cost.
         return None
-    better = made + 1 if met.name in PICKS else made - 1 if met.name in COSTS else torch.zeros_like(made)
+    better = (
+        made + 1 if met.name in PICKS else made - 1 if met.name in COSTS else torch.zeros_like(made)
+    )
     after = study.with_content(met.outputs[0], better, likely)
     if after is None or after.shape != before.shape or torch.equal(after, before):
         return None
-    return True if bool((after >= before).all()) else False if bool((after <= before).all()) else None
+    return (
+        True if bool((after >= before).all()) else False if bool((after <= before).all()) else None
+    )
 
 
 def _is_meeting(study: Study, call: Call) -> bool:
     """Where an action that a policy drew is held against that policy: its entry in a table of (logarithms of) probabilities, or the
     distance from the middle of a density."""
-    if call.inner or call.forgotten or len(call.operands) < 2 or not call.outputs or not call.outputs[0].requires_grad:
+    if (
+        call.inner
+        or call.forgotten
+        or len(call.operands) < 2
+        or not call.outputs
+        or not call.outputs[0].requires_grad
+    ):
         return False
     if call.name in DIFFERENCES:
         return any(map(_is_own, call.operands))
@@ -181,7 +201,11 @@ def _is_own(value: Value) -> bool:
         if call.name not in SAME_NUMBERS | {"long", "broadcast_tensors", "detach", "clamp"}:
             return False
         at = next((place for place, each in enumerate(call.outputs) if each is value), 0)
-        value = call.operands[at] if call.name == "broadcast_tensors" and at < len(call.operands) else call.operands[0]
+        value = (
+            call.operands[at]
+            if call.name == "broadcast_tensors" and at < len(call.operands)
+            else call.operands[0]
+        )
         call = value.call
     return False
 
@@ -212,7 +236,11 @@ def _pushes(study: Study, loss: Loss, scores: list[Score]) -> tuple[torch.Tensor
         return none
     pushes, earned = [], []
     for score, gradient in zip(scores, gradients, strict=True):
-        given = study.content(score.earned) if isinstance(score.earned, Value) else torch.tensor(score.earned)
+        given = (
+            study.content(score.earned)
+            if isinstance(score.earned, Value)
+            else torch.tensor(score.earned)
+        )
         if gradient is None or given is None or given.numel() not in (1, gradient.numel()):
             return none
         pushes.append((gradient if score.rises else -gradient).reshape(-1).float())

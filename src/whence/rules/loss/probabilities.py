@@ -86,7 +86,9 @@ def double_softmax(study: Study) -> Finding | None:
                 confidence=Confidence.LIKELY,
             )
         given = argument(call, 0, "input") if call.name == "cross_entropy" else None
-        applied = made_by(given, SOFTMAX) or _normalised(study, given) if given is not None else None
+        applied = (
+            made_by(given, SOFTMAX) or _normalised(study, given) if given is not None else None
+        )
         if given is None or applied is None:
             continue
         classes = given.shape[1] if len(given.shape) > 1 else given.shape[0]
@@ -109,10 +111,17 @@ def double_softmax(study: Study) -> Finding | None:
 
 def _written_twice(call: Call, second: frozenset[str], first: frozenset[str]) -> Call | None:
     """A first one whose very numbers a second one is given, in a loss that is written by hand; over the same axis, if over one."""
-    applied = made_by(call.operands[0], first) if call.name in second and call.operands and not call.inner else None
+    applied = (
+        made_by(call.operands[0], first)
+        if call.name in second and call.operands and not call.inner
+        else None
+    )
     if applied is None or applied.inner or not applied.outputs[0].requires_grad:
         return None
-    one, other = (each.kwargs.get("dim", each.args[1] if len(each.args) > 1 else None) for each in (call, applied))
+    one, other = (
+        each.kwargs.get("dim", each.args[1] if len(each.args) > 1 else None)
+        for each in (call, applied)
+    )
     same = applied.outputs[0].shape == call.outputs[0].shape and one == other
     return applied if same or second & SIGMOID else None
 
@@ -120,7 +129,9 @@ def _written_twice(call: Call, second: frozenset[str], first: frozenset[str]) ->
 def _normalised(study: Study, given: Value) -> Call | None:
     """What made numbers that add up to one over the classes: a softmax that something was done to, or a division by the sum."""
     near = list(islice(ancestors(given), NEAR))
-    applied = next((each for each in near if each.name in SOFTMAX | DIVISIONS and not each.inner), None)
+    applied = next(
+        (each for each in near if each.name in SOFTMAX | DIVISIONS and not each.inner), None
+    )
     if (
         applied is None
         or not given.requires_grad
@@ -132,7 +143,9 @@ def _normalised(study: Study, given: Value) -> Call | None:
     if content is None or not given.shape or content.shape[axis] < 2:
         return None
     content = content.detach().double()
-    is_distribution = bool((content >= 0).all()) and bool(((content.sum(axis) - 1).abs() < 1e-3).all())
+    is_distribution = bool((content >= 0).all()) and bool(
+        ((content.sum(axis) - 1).abs() < 1e-3).all()
+    )
     return applied if is_distribution else None
 
 
@@ -169,7 +182,10 @@ def double_sigmoid(study: Study) -> Finding | None:
                 confidence=Confidence.LIKELY,
             )
         given = argument(call, 0, "input")
-        if given is None or call.name not in ("binary_cross_entropy_with_logits", "binary_cross_entropy"):
+        if given is None or call.name not in (
+            "binary_cross_entropy_with_logits",
+            "binary_cross_entropy",
+        ):
             continue
         applied = made_by(given, SIGMOID)
         if applied is not None and call.name == "binary_cross_entropy":
@@ -212,7 +228,12 @@ def not_log_probabilities(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         given = argument(call, 0, TAKES_LOGS[call.name]) if call.name in TAKES_LOGS else None
         content = study.content(given) if given is not None else None
-        if given is None or content is None or not content.is_floating_point() or content.dim() == 0:
+        if (
+            given is None
+            or content is None
+            or not content.is_floating_point()
+            or content.dim() == 0
+        ):
             continue
         axis = 1 if call.name == "nll_loss" and content.dim() > 1 else -1
         total = content.detach().double().exp().sum(axis)
@@ -235,7 +256,8 @@ def not_log_probabilities(study: Study) -> Finding | None:
         return tell_silent(
             study,
             "loss/not-log-probabilities",
-            spot=shared or (place_of(softmax, study) if softmax is not None else spot_at(call.site)),
+            spot=shared
+            or (place_of(softmax, study) if softmax is not None else spot_at(call.site)),
             call=softmax or call,
             step=study.step,
             symptom=Spot.of_site(call.site) if call.site is not None else None,
@@ -249,7 +271,8 @@ def not_log_probabilities(study: Study) -> Finding | None:
             if shared is not None
             else "Use log_softmax where softmax stands."
             if softmax is not None
-            else "Apply log_softmax first" + ("." if call.name == "ctc_loss" else ", or use cross_entropy."),
+            else "Apply log_softmax first"
+            + ("." if call.name == "ctc_loss" else ", or use cross_entropy."),
             patch=_as_log(softmax, study) if shared is None and gathered is given else None,
             confidence=Confidence.PROVEN,
             replay="bit-identical",
@@ -264,7 +287,12 @@ def _gathered(value: Value) -> Value:
     """What several results were, before they were written into one tensor and averaged: samples of a net, parts of an ensemble."""
     for _ in range(NEAR):
         call = value.call
-        if call is None or call.forgotten or call.name not in ("mean", "__setitem__") or not call.operands:
+        if (
+            call is None
+            or call.forgotten
+            or call.name not in ("mean", "__setitem__")
+            or not call.operands
+        ):
             break
         value = call.operands[-1 if call.name == "__setitem__" else 0]
     return value
@@ -319,7 +347,11 @@ def _as_binary(study: Study, call: Call, given: Value) -> str | None:
     site = built[0] if built else call.site
     node = site.node() if site is not None else None
     func = node.func if isinstance(node, ast.Call) and not node.keywords else None
-    if site is None or not isinstance(func, ast.Attribute) or func.attr not in ("CrossEntropyLoss", "cross_entropy"):
+    if (
+        site is None
+        or not isinstance(func, ast.Attribute)
+        or func.attr not in ("CrossEntropyLoss", "cross_entropy")
+    ):
         return None
     name = "BCEWithLogitsLoss" if built else "binary_cross_entropy_with_logits"
     return diff_of(replace_node(site.filename, func, f"{ast.unparse(func.value)}.{name}"))
@@ -339,10 +371,16 @@ def _tell_twice(
     confidence: Confidence = Confidence.PROVEN,
 ) -> Finding | None:
     # The loss itself, not the sum that it may be part of.
-    made = call.outputs[0] if call.outputs and call.name not in SOFTMAX | SIGMOID | LOGS else loss.value
+    made = (
+        call.outputs[0]
+        if call.outputs and call.name not in SOFTMAX | SIGMOID | LOGS
+        else loss.value
+    )
     name = call.name if made is not loss.value else "the loss"
     shared = _shared_with_target(applied, call)
-    without = study.again(made, amend=lambda each, run: _skip(each, run, applied)) if is_last else None
+    without = (
+        study.again(made, amend=lambda each, run: _skip(each, run, applied)) if is_last else None
+    )
     mended = without.contents.get(made) if without is not None else None
     before = study.content(made)
     other = _other_user(study, applied, call) if shared is None else None
@@ -373,14 +411,20 @@ def _shared_with_target(applied: Call, loss: Call) -> Spot | None:
     target = argument(loss, 1, "target")
     for other in ancestors(target) if target is not None else ():
         if other.site == applied.site and other is not applied:
-            apart = (mine for mine, theirs in zip(applied.stack, other.stack, strict=False) if mine != theirs)
+            apart = (
+                mine
+                for mine, theirs in zip(applied.stack, other.stack, strict=False)
+                if mine != theirs
+            )
             return spot_at(next(apart, None))
     return None
 
 
 def _other_user(study: Study, applied: Call, loss: Call) -> Call | None:
     """What else a loss is computed from what this line gives, here or for another model: taken out, it would be missed there."""
-    twins = (each for each in study.calls if each.name == applied.name and each.site == applied.site)
+    twins = (
+        each for each in study.calls if each.name == applied.name and each.site == applied.site
+    )
     made = {value for each in twins for value in each.outputs}
     path = {call.number: call for each in study.losses for call in study.path(each.value)}
     for _, each in sorted(path.items()):
@@ -418,7 +462,9 @@ def _without(applied: Call, study: Study) -> str | None:
             replace_node(
                 spot.filename,
                 node,
-                "nn.Identity()" if ast.unparse(node.func).startswith("nn.") else "torch.nn.Identity()",
+                "nn.Identity()"
+                if ast.unparse(node.func).startswith("nn.")
+                else "torch.nn.Identity()",
             )
         )
     if applied.site is None or applied.site.is_indirect:
@@ -429,17 +475,24 @@ def _without(applied: Call, study: Study) -> str | None:
         "nn.functional",
         "torch.nn.functional",
     )
-    method = isinstance(node.func, ast.Attribute) and node.func.attr == applied.name and not functional
+    method = (
+        isinstance(node.func, ast.Attribute) and node.func.attr == applied.name and not functional
+    )
     if method and isinstance(node.func, ast.Attribute):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.func.value)))
-    return diff_of(replace_node(spot.filename, node, ast.unparse(node.args[0]))) if node.args else None
+    return (
+        diff_of(replace_node(spot.filename, node, ast.unparse(node.args[0]))) if node.args else None
+    )
 
 
 def _builds_others(applied: Call, study: Study) -> bool:
     """Whether the line that built a layer has built others as well: `ACTIVATIONS[name]()` for each entry of a list."""
     layer = study.layer_of(applied)
     built = study.modules.built_at(layer)[:1] if layer is not None else ()
-    return any(each is not layer and study.modules.built_at(each)[:1] == built for each in study.modules.known())
+    return any(
+        each is not layer and study.modules.built_at(each)[:1] == built
+        for each in study.modules.known()
+    )
 
 
 def _as_log(softmax: Call | None, study: Study) -> str | None:

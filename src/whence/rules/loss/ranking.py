@@ -61,10 +61,16 @@ def ranked_wrongly(study: Study) -> Finding | None:
 
 
 def _scores(call: Call) -> tuple[Value, Value] | None:
-    if call.name.strip("_") not in ("sub", "subtract", "rsub") or call.inner or len(call.operands) != 2:
+    if (
+        call.name.strip("_") not in ("sub", "subtract", "rsub")
+        or call.inner
+        or len(call.operands) != 2
+    ):
         return None
     one, other = call.operands if call.name.strip("_") != "rsub" else call.operands[::-1]
-    alike = one.requires_grad and other.requires_grad and one.shape == other.shape and one is not other
+    alike = (
+        one.requires_grad and other.requires_grad and one.shape == other.shape and one is not other
+    )
     return (one, other) if alike and one.numel >= FEWEST else None
 
 
@@ -82,7 +88,9 @@ def _rows(study: Study, one: Value, other: Value) -> tuple[Lookup, Lookup] | Non
     own, its = ones - others, others - ones
     if len({each.numbers for each in own}) != 1 or len({each.numbers for each in its}) != 1:
         return None
-    return next(((first, second) for first in own for second in its if first.table is second.table), None)
+    return next(
+        ((first, second) for first in own for second in its if first.table is second.table), None
+    )
 
 
 def _lookups(study: Study, score: Value) -> set[Lookup]:
@@ -107,19 +115,34 @@ def _are_similarities(study: Study, *scores: Value) -> bool:
 
 def _push(study: Study, loss: Loss, call: Call) -> float | None:
     """Which way the loss goes with the difference, if it goes the same way for all pairs."""
-    gradient = slope(study.run, loss.value, call.outputs[0]) if study.run is not None and call.outputs else None
+    gradient = (
+        slope(study.run, loss.value, call.outputs[0])
+        if study.run is not None and call.outputs
+        else None
+    )
     if gradient is None or not bool(gradient.any()) or not math.isfinite(float(gradient.sum())):
         return None
-    return float(gradient.sum()) if bool((gradient >= 0).all()) or bool((gradient <= 0).all()) else None
+    return (
+        float(gradient.sum())
+        if bool((gradient >= 0).all()) or bool((gradient <= 0).all())
+        else None
+    )
 
 
 def _is_drawn(study: Study, rows: Lookup, observed: Lookup) -> bool:
     """Whether only the first were drawn at random: on the tape, or so evenly out of the whole table as the others are not."""
-    drawn = [is_random(call) for each in (rows, observed) if (call := _source(each.numbers)) is not None]
+    drawn = [
+        is_random(call) for each in (rows, observed) if (call := _source(each.numbers)) is not None
+    ]
     if any(drawn):
         return len(drawn) == 2 and drawn[0] and not drawn[1]
     uneven = [_unevenness(study, each) for each in (rows, observed)]
-    return uneven[0] is not None and uneven[1] is not None and abs(uneven[0]) < EVEN and uneven[1] > UNEVEN
+    return (
+        uneven[0] is not None
+        and uneven[1] is not None
+        and abs(uneven[0]) < EVEN
+        and uneven[1] > UNEVEN
+    )
 
 
 def _source(value: Value) -> Call | None:
@@ -132,7 +155,12 @@ def _source(value: Value) -> Call | None:
 def _unevenness(study: Study, rows: Lookup) -> float | None:
     """By how many deviations the counts of rows differ more than those of even draws do (chi-squared)."""
     numbers, size = study.content(rows.numbers), rows.table.shape[0]
-    if numbers is None or size < SMALLEST or numbers.is_floating_point() or numbers.numel() < FEWEST:
+    if (
+        numbers is None
+        or size < SMALLEST
+        or numbers.is_floating_point()
+        or numbers.numel() < FEWEST
+    ):
         return None
     counts = torch.bincount(numbers.detach().reshape(-1).long(), minlength=size).double()
     if len(counts) != size:

@@ -46,13 +46,19 @@ PRODUCTS = frozenset({"mul", "__mul__", "multiply"})
 SUMS = frozenset({"add", "__add__", "__radd__", "__iadd__"})
 DISTANCES = SAME_SHAPE_LOSSES | {"nll_loss", "cross_entropy"}
 LOOKUPS = frozenset({"gather", "nll_loss", "cross_entropy"})
-PROBABILITIES = frozenset({"sigmoid", "softmax", "exp", "clamp", "clip", "special_expit", "hardsigmoid"})
+PROBABILITIES = frozenset(
+    {"sigmoid", "softmax", "exp", "clamp", "clip", "special_expit", "hardsigmoid"}
+)
 NEARLY_SURE = 0.999
 
 
 @study_rule("loss/sign", Rank.GENERAL)
 def sign(study: Study) -> Finding | None:
-    if study.step < 1 or not _trains_all(study) or any(each.get("maximize") for each in study.optimizer.param_groups):
+    if (
+        study.step < 1
+        or not _trains_all(study)
+        or any(each.get("maximize") for each in study.optimizer.param_groups)
+    ):
         return None
     known = earnings_lowered(study) or ranked_wrongly(study) or divergence_raised(study)
     if known is not None:
@@ -94,7 +100,9 @@ def _term(study: Study, loss: Loss, call: Call) -> Call:
     """The term of a loss that a call is part of, as it was last put together: that is what is to be turned round."""
     value = loss.value
     while value.call is not None and value.call.name in SUMS:
-        within = [each for each in value.call.operands if each.requires_grad and call in study.path(each)]
+        within = [
+            each for each in value.call.operands if each.requires_grad and call in study.path(each)
+        ]
         if len(within) != 1:
             break
         value = within[0]
@@ -108,14 +116,22 @@ def _trains_all(study: Study) -> bool:
 
 def _pairs(study: Study) -> list[tuple[Loss, Call, tuple[Value, Value]]]:
     """Where predictions meet their targets, the nearest to the loss first. What is left over from one (`1 - p`) is none beside it."""
-    found = [(loss, call, pair) for loss, call in study.loss_calls() if (pair := _pair(study, call)) is not None]
+    found = [
+        (loss, call, pair)
+        for loss, call in study.loss_calls()
+        if (pair := _pair(study, call)) is not None
+    ]
     met = {each for _, _, pair in found for each in pair}
     return [each for each in found if not any(_left_from(value) in met for value in each[2])]
 
 
 def _left_from(value: Value) -> Value | None:
     call = value.call
-    return call.operands[0] if call is not None and call.name in SUBTRACTIONS and len(call.operands) == 1 else None
+    return (
+        call.operands[0]
+        if call is not None and call.name in SUBTRACTIONS and len(call.operands) == 1
+        else None
+    )
 
 
 def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
@@ -143,7 +159,11 @@ def _pair(study: Study, call: Call) -> tuple[Value, Value] | None:
             # What is neither is chosen by the target, and not compared with it: distances of pairs that belong together.
             return None
         number = study.content(prediction) if bool(((aim == 0) | (aim == 1)).all()) else None
-        return (prediction, target) if number is not None and bool(((number >= 0) & (number <= 1)).all()) else None
+        return (
+            (prediction, target)
+            if number is not None and bool(((number >= 0) & (number <= 1)).all())
+            else None
+        )
     return prediction, target
 
 
@@ -151,21 +171,37 @@ def _is_even(study: Study, loss: Loss, call: Call) -> bool:
     """Whether what a call makes counts whatever its sign: a distance does."""
     difference = study.content(call.outputs[0]) if call.outputs else None
     turned = _with(study, loss, call.outputs[0], -difference) if difference is not None else None
-    return turned is not None and loss.number is not None and math.isclose(turned, loss.number, rel_tol=1e-4)
+    return (
+        turned is not None
+        and loss.number is not None
+        and math.isclose(turned, loss.number, rel_tol=1e-4)
+    )
 
 
 def _is_drawn(study: Study, value: Value) -> bool:
     """Whether it was drawn in this very pass, or from a distribution that was computed, as actions are: nobody says that these are right."""
     call = _source(value)
-    return call is not None and is_random(call) and (call.number >= study.now.first or bool(call.operands))
+    return (
+        call is not None
+        and is_random(call)
+        and (call.number >= study.now.first or bool(call.operands))
+    )
 
 
 def _source(value: Value) -> Call | None:
     """The call that made the numbers of a value, wherever they have been put since."""
     call = value.call
-    while call is not None and call.name in SAME_NUMBERS | {"long", "broadcast_tensors"} and call.operands:
+    while (
+        call is not None
+        and call.name in SAME_NUMBERS | {"long", "broadcast_tensors"}
+        and call.operands
+    ):
         at = next((place for place, each in enumerate(call.outputs) if each is value), 0)
-        value = call.operands[at] if call.name == "broadcast_tensors" and at < len(call.operands) else call.operands[0]
+        value = (
+            call.operands[at]
+            if call.name == "broadcast_tensors" and at < len(call.operands)
+            else call.operands[0]
+        )
         call = value.call
     return call
 
@@ -181,7 +217,11 @@ def _perfect(study: Study, call: Call, prediction: Value, target: Value) -> torc
     if aim is None:
         return None
     if call.name not in LOOKUPS:
-        return torch.logit(aim, 1e-6) if call.name == "binary_cross_entropy_with_logits" else aim.to(prediction.dtype)
+        return (
+            torch.logit(aim, 1e-6)
+            if call.name == "binary_cross_entropy_with_logits"
+            else aim.to(prediction.dtype)
+        )
     rows, classes = prediction.shape
     index = aim.reshape(-1)
     if len(index) != rows or classes < 2 or int(index.min()) < 0 or int(index.max()) >= classes:
@@ -206,7 +246,9 @@ def _is_minimised(study: Study, loss: Loss, call: Call) -> bool:
     return more is not None and more > loss.number
 
 
-def _with(study: Study, loss: Loss, prediction: Value, content: torch.Tensor | None) -> float | None:
+def _with(
+    study: Study, loss: Loss, prediction: Value, content: torch.Tensor | None
+) -> float | None:
     if prediction.call is None or content is None:
         return None
     found = study.with_content(prediction, content, loss.value)

@@ -116,7 +116,9 @@ def softmax_axis(study: Study) -> Finding | None:
                 else f"Use dim={others[0]}, the only axis of a sample with more than one number."
                 if len(others) == 1
                 else f"Use the axis that is meant: {' or '.join(f'dim={each}, of size {given.shape[each]}' for each in others)}.",
-                patch=_along(place_of(call, study), given, axis, others[0]) if len(others) == 1 else None,
+                patch=_along(place_of(call, study), given, axis, others[0])
+                if len(others) == 1
+                else None,
             )
     return None
 
@@ -168,7 +170,11 @@ def _along(spot: Spot | None, given: Value, axis: int, other: int) -> str | None
     if spot is None or not isinstance(node, ast.Call):
         return None
     written = (*node.args, *(word.value for word in node.keywords if word.arg == "dim"))
-    found = [each for each in written if (number := _number(each)) is not None and number % len(given.shape) == axis]
+    found = [
+        each
+        for each in written
+        if (number := _number(each)) is not None and number % len(given.shape) == axis
+    ]
     return diff_of(replace_node(spot.filename, found[0], str(other))) if len(found) == 1 else None
 
 
@@ -185,7 +191,11 @@ def _axis(call: Call, given: Value) -> int | None:
     axis: Any = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
     if axis is None:
         axis = 0 if len(given.shape) in (0, 1, 3) else 1
-    if not isinstance(axis, int) or not given.shape or not -len(given.shape) <= axis < len(given.shape):
+    if (
+        not isinstance(axis, int)
+        or not given.shape
+        or not -len(given.shape) <= axis < len(given.shape)
+    ):
         return None
     return axis % len(given.shape)
 
@@ -208,7 +218,12 @@ def _over_samples(study: Study, loss: Loss, call: Call, axis: int) -> bool:
     """Whether the axis is the samples of a batch."""
     given = call.operands[0]
     samples = given.shape[axis]
-    if len(given.shape) < 2 or samples < 2 or given.numel == samples or list(given.shape).count(samples) > 1:
+    if (
+        len(given.shape) < 2
+        or samples < 2
+        or given.numel == samples
+        or list(given.shape).count(samples) > 1
+    ):
         return False
     if any(
         _axis(each, given) not in (axis, None)
@@ -219,14 +234,22 @@ def _over_samples(study: Study, loss: Loss, call: Call, axis: int) -> bool:
     found = _loss_of_rows(study, call) if axis == 0 else None
     if found is not None and (first_is_batch(given) or _labelled(*found)):
         return True
-    return any(_has_a_place_each(study, each, call, axis) for each in _labelling(study, loss, call, samples))
+    return any(
+        _has_a_place_each(study, each, call, axis)
+        for each in _labelling(study, loss, call, samples)
+    )
 
 
 def _labelling(study: Study, loss: Loss, call: Call, samples: int) -> Iterator[Call]:
     """Losses of what was made from the softmax, with one row and one label for each sample."""
     for each in study.path(loss.value):
         rows = each.operands[0] if each.name in LOSSES and each.number > call.number else None
-        if rows is not None and rows.requires_grad and rows.shape[:1] == (samples,) and _labelled(each, samples):
+        if (
+            rows is not None
+            and rows.requires_grad
+            and rows.shape[:1] == (samples,)
+            and _labelled(each, samples)
+        ):
             yield each
 
 
@@ -241,7 +264,11 @@ def _has_a_place_each(study: Study, loss: Call, softmax: Call, axis: int) -> boo
 
     run = study.again(rows, scores, gradients=True, towards={scores}, amend=amend)
     for row in (0, scores.shape[axis] - 1):
-        size = reach(run, rows, part_at({0: row}, len(rows.shape)), scores) if run is not None else None
+        size = (
+            reach(run, rows, part_at({0: row}, len(rows.shape)), scores)
+            if run is not None
+            else None
+        )
         if size is None or size.shape != scores.shape:
             return False
         places = size.movedim(axis, 0).flatten(1).amax(1)
@@ -256,12 +283,19 @@ def _loss_of_rows(study: Study, call: Call) -> tuple[Call, int] | None:
     samples = call.outputs[0].shape[0]
     rows = {samples}
     for each in study.calls:
-        if each.number <= call.number or each.inner or not any(id(value) in reached for value in each.operands):
+        if (
+            each.number <= call.number
+            or each.inner
+            or not any(id(value) in reached for value in each.operands)
+        ):
             continue
         if each.name in LOSSES or (each.outputs and not each.outputs[0].shape):
             return each, samples
         length = each.outputs[0].shape[0] if each.outputs else samples
-        if each.name in ("__getitem__", "index_select") and each.outputs[0].shape[1:] == call.outputs[0].shape[1:]:
+        if (
+            each.name in ("__getitem__", "index_select")
+            and each.outputs[0].shape[1:] == call.outputs[0].shape[1:]
+        ):
             # Some of the rows: the nodes of a graph that have labels.
             samples = length
             rows.add(length)
@@ -278,7 +312,9 @@ def _labelled(loss: Call, samples: int) -> bool:
     """Whether the loss compares each row, or each of its steps, with one label: then rows are samples."""
     return any(
         not value.requires_grad
-        and (value.shape == (samples, 1) or (len(value.shape) == 1 and value.shape[0] % samples == 0))
+        and (
+            value.shape == (samples, 1) or (len(value.shape) == 1 and value.shape[0] % samples == 0)
+        )
         for value in loss.operands[1:]
         if loss.name in LOSSES
     )

@@ -45,7 +45,13 @@ def eval_graph(audit: Audit) -> Finding | None:
     scopes: dict[int, Scope] = {}
     for call in audit.tape.calls:
         root = root_of(call)
-        if root is not None and call.grad_mode and not root.training and root.called_from and call.phase == "forward":
+        if (
+            root is not None
+            and call.grad_mode
+            and not root.training
+            and root.called_from
+            and call.phase == "forward"
+        ):
             runs.setdefault(id(root), []).append(call)
             scopes[id(root)] = root
     if len(runs) < 2 or not any(entry.steps for entry in audit.built):
@@ -81,7 +87,8 @@ def eval_graph(audit: Audit) -> Finding | None:
         severity=Severity.WARNING if total >= LOUD_BYTES else Severity.INFO,
         verdict="the evaluation builds graphs that no backward uses"
         + (f", and keeps {kept} of them at once" if kept > 1 else ""),
-        what=f"{size_text(size)} of activations for each batch" + (f", {size_text(total)} in all" if kept > 1 else ""),
+        what=f"{size_text(size)} of activations for each batch"
+        + (f", {size_text(total)} in all" if kept > 1 else ""),
         why="With gradients on, every result keeps what a backward would need, until the result itself is gone.",
         fix="Evaluate under torch.no_grad() (or torch.inference_mode()).",
         patch=_without_gradients(audit, scopes[key], used),
@@ -108,8 +115,12 @@ def _without_gradients(audit: Audit, scope: Scope, used: set[int]) -> str | None
     name, imported = reached(site.filename, "torch", "no_grad")
     function = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     here = [each for each in trains if each.filename == site.filename]
-    if isinstance(function, ast.FunctionDef) and not any(has_in_it(function, each) for each in here):
-        decorated = decorate(site.filename, function, f"{name}()") if not _yields(function) else None
+    if isinstance(function, ast.FunctionDef) and not any(
+        has_in_it(function, each) for each in here
+    ):
+        decorated = (
+            decorate(site.filename, function, f"{name}()") if not _yields(function) else None
+        )
         if decorated is not None:
             return diff_of(*imported, decorated)
     part = part_around(site, without=trains)

@@ -10,7 +10,12 @@ from typing import Any
 from whence.ledgers.audit import Audit
 from whence.ledgers.memory import Holding
 from whence.ledgers.reaching import Alias
-from whence.source.definitions import FunctionNode, all_parameter_names, argument_for, class_of_method
+from whence.source.definitions import (
+    FunctionNode,
+    all_parameter_names,
+    argument_for,
+    class_of_method,
+)
 from whence.source.spots import Spot
 from whence.source.text import last_name, tree_of
 
@@ -46,13 +51,19 @@ def filled_at(holding: Holding, audit: Audit) -> Spot | None:
     for filename in _files(holding, audit):
         tree = tree_of(filename)
         if tree is not None:
-            found += [each for alias in holding.aliases for each in _stores_of(alias, tree, filename)]
+            found += [
+                each for alias in holding.aliases for each in _stores_of(alias, tree, filename)
+            ]
     if not found:
         return None
     best = max(each.rank for each in found)
     first, *rest = [each for each in found if each.rank == best]
     # A variable that is carried on gets its last value at the end of a step.
-    last = [each for each in rest if each.filename == first.filename][-1:] if holding.kind == "tensor" else []
+    last = (
+        [each for each in rest if each.filename == first.filename][-1:]
+        if holding.kind == "tensor"
+        else []
+    )
     chosen = last[0] if last else first
     return Spot.of_node(chosen.filename, chosen.node)
 
@@ -60,7 +71,11 @@ def filled_at(holding: Holding, audit: Audit) -> Spot | None:
 def _files(holding: Holding, audit: Audit) -> Iterator[str]:
     found = [alias.code.co_filename for alias in holding.aliases if alias.code is not None]
     found += [frame.f_code.co_filename for frame in audit.frames]
-    found += [site.filename for module in audit.modules.known() for site in audit.modules.built_at(module)[:1]]
+    found += [
+        site.filename
+        for module in audit.modules.known()
+        for site in audit.modules.built_at(module)[:1]
+    ]
     found += [site.filename for call in list(audit.tape.calls)[-200:] for site in call.stack]
     yield from dict.fromkeys(found)
 
@@ -68,15 +83,23 @@ def _files(holding: Holding, audit: Audit) -> Iterator[str]:
 def _stores_of(alias: Alias, tree: ast.AST, filename: str) -> Iterator[Store]:
     if not alias.owners:
         for scope, is_inside in _scopes_of_variable(alias.code, tree, filename):
-            yield from _stores(scope, alias.name, filename, is_inside=is_inside, functions=_functions(tree))
+            yield from _stores(
+                scope, alias.name, filename, is_inside=is_inside, functions=_functions(tree)
+            )
         return
-    classes = [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name in alias.owners]
+    classes = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ClassDef) and each.name in alias.owners
+    ]
     for scope in classes:
         yield from _stores(scope, alias.name, filename, is_inside=True, functions=_functions(tree))
     if alias.name.startswith("self."):
         # From outside: `trainer.losses.append(loss)`.
         own = {id(node) for each in classes for node in ast.walk(each)}
-        for store in _stores(tree, alias.name.removeprefix("self"), filename, is_inside=False, functions={}):
+        for store in _stores(
+            tree, alias.name.removeprefix("self"), filename, is_inside=False, functions={}
+        ):
             if id(store.node) not in own:
                 yield store
 
@@ -88,7 +111,9 @@ def _scopes_of_variable(code: Any, tree: ast.AST, filename: str) -> list[tuple[a
     functions = [
         each
         for each in ast.walk(tree)
-        if isinstance(each, NAMED) and each.name == code.co_name and each.lineno >= code.co_firstlineno
+        if isinstance(each, NAMED)
+        and each.name == code.co_name
+        and each.lineno >= code.co_firstlineno
     ]
     first = min(functions, key=lambda each: each.lineno, default=None)
     return ([(first, True)] if first is not None else []) + [(tree, False)]
@@ -99,16 +124,31 @@ def _functions(tree: ast.AST) -> dict[str, FunctionNode]:
 
 
 def _stores(
-    scope: ast.AST, name: str, filename: str, *, is_inside: bool, functions: dict[str, FunctionNode], depth: int = 0
+    scope: ast.AST,
+    name: str,
+    filename: str,
+    *,
+    is_inside: bool,
+    functions: dict[str, FunctionNode],
+    depth: int = 0,
 ) -> Iterator[Store]:
     """Statements that put something into a variable or an entry of it; also in functions that are given it."""
     for node in ast.walk(scope):
         for level, closeness, value in _stored(node, name):
             yield Store(node, filename, level, closeness, is_inside, not _lets_go(value))
-        if isinstance(node, ast.Call) and depth < DEEPEST and (function := functions.get(last_name(node.func))):
+        if (
+            isinstance(node, ast.Call)
+            and depth < DEEPEST
+            and (function := functions.get(last_name(node.func)))
+        ):
             for parameter in _passed_as(node, function, name):
                 inner = _stores(
-                    function, parameter, filename, is_inside=is_inside, functions=functions, depth=depth + 1
+                    function,
+                    parameter,
+                    filename,
+                    is_inside=is_inside,
+                    functions=functions,
+                    depth=depth + 1,
                 )
                 yield from (each for each in inner if each.level == FILL)
 
@@ -119,7 +159,11 @@ def _stored(node: ast.AST, name: str) -> Iterator[tuple[int, int, ast.AST | None
         case ast.Call(func=ast.Attribute(value=subject, attr=attr), args=args) if attr in FILLS:
             closeness, is_entry = _closeness(subject, name)
             if closeness:
-                yield FILL if is_entry or "[" not in name else ANEW, closeness, args[-1] if args else None
+                yield (
+                    FILL if is_entry or "[" not in name else ANEW,
+                    closeness,
+                    args[-1] if args else None,
+                )
         case ast.AugAssign(target=target, value=value):
             closeness, is_entry = _closeness(target, name)
             if closeness and (is_entry or "[" not in name):
@@ -129,7 +173,9 @@ def _stored(node: ast.AST, name: str) -> Iterator[tuple[int, int, ast.AST | None
                 yield from _assigned(part, value, name)
 
 
-def _assigned(target: ast.expr, value: ast.expr, name: str) -> Iterator[tuple[int, int, ast.AST | None]]:
+def _assigned(
+    target: ast.expr, value: ast.expr, name: str
+) -> Iterator[tuple[int, int, ast.AST | None]]:
     base = name.partition("[")[0]
     mentions = any(_is_base(each, base) for each in ast.walk(value) if isinstance(each, ast.expr))
     held, indices = _peeled(target)
@@ -151,8 +197,15 @@ def _closeness(subject: ast.expr, name: str) -> tuple[int, bool]:
         return 0, False
     if not key or not indices:
         return int(not indices), False
-    written = [str(each.value) for index in indices for each in ast.walk(index) if isinstance(each, ast.Constant)]
-    return (1 + sum(map(len, written)), True) if all(each in key for each in written) else (0, False)
+    written = [
+        str(each.value)
+        for index in indices
+        for each in ast.walk(index)
+        if isinstance(each, ast.Constant)
+    ]
+    return (
+        (1 + sum(map(len, written)), True) if all(each in key for each in written) else (0, False)
+    )
 
 
 def _peeled(node: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
@@ -162,7 +215,9 @@ def _peeled(node: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
         match node:
             case ast.Subscript(value=held, slice=index):
                 pass
-            case ast.Call(func=ast.Attribute(value=held, attr="setdefault" | "get"), args=[index, *_]):
+            case ast.Call(
+                func=ast.Attribute(value=held, attr="setdefault" | "get"), args=[index, *_]
+            ):
                 pass
             case _:
                 return node, indices
@@ -173,7 +228,11 @@ def _peeled(node: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
 def _is_base(node: ast.expr, base: str) -> bool:
     """`.losses` stands for that attribute of anything but `self`."""
     if base.startswith("."):
-        return isinstance(node, ast.Attribute) and f".{node.attr}" == base and ast.unparse(node.value) != "self"
+        return (
+            isinstance(node, ast.Attribute)
+            and f".{node.attr}" == base
+            and ast.unparse(node.value) != "self"
+        )
     return isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == base
 
 

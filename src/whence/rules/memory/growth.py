@@ -53,7 +53,11 @@ def graph_kept(audit: Audit) -> Finding | None:
     for holding in audit.memory.holdings():
         if holding.outlived and not holding.grows:
             return _outlived(audit, holding)
-        if holding.grows and holding.graph and (holding.kind != "tensor" or _is_sum(holding, audit)):
+        if (
+            holding.grows
+            and holding.graph
+            and (holding.kind != "tensor" or _is_sum(holding, audit))
+        ):
             return _tell(
                 audit,
                 holding,
@@ -108,10 +112,16 @@ def growing_graph(audit: Audit) -> Finding | None:
                 verdict=f"the graph of {holding.name} grows with every step: it is carried on without detach",
                 why="Each step's graph hangs on the one of the step before; nothing of it can be freed."
                 + (
-                    "" if audit.step else " Every gradient was computed with create_graph, and no backward ends a pass."
+                    ""
+                    if audit.step
+                    else " Every gradient was computed with create_graph, and no backward ends a pass."
                 ),
                 fix=f"Cut it at the start of each step: {holding.name} = {holding.name}.detach()."
-                + ("" if audit.step else " Leave create_graph away where no gradient of a gradient is needed."),
+                + (
+                    ""
+                    if audit.step
+                    else " Leave create_graph away where no gradient of a gradient is needed."
+                ),
             )
     return None
 
@@ -159,7 +169,11 @@ def _is_sum(holding: Holding, audit: Audit) -> bool:
     """Whether a tensor is added to, rather than computed anew from what it was."""
     spot = filled_at(holding, audit)
     node = spot.node() if spot is not None else None
-    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
+    if (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.BinOp)
+        and isinstance(node.value.op, ast.Add)
+    ):
         return holding.name in (ast.unparse(node.value.left), ast.unparse(node.value.right))
     return isinstance(node, ast.AugAssign)
 
@@ -171,7 +185,15 @@ def _rate(holding: Holding) -> float:
 
 
 def _tell(
-    audit: Audit, holding: Holding, rule: str, *, verdict: str, why: str, fix: str, what: str = "", quiet: bool = False
+    audit: Audit,
+    holding: Holding,
+    rule: str,
+    *,
+    verdict: str,
+    why: str,
+    fix: str,
+    what: str = "",
+    quiet: bool = False,
 ) -> Finding | None:
     spot = filled_at(holding, audit)
     if spot is None or rule in audit.told:
@@ -205,8 +227,14 @@ def _carried_without_graph(spot: Spot, holding: Holding) -> str | None:
     node, name = spot.node(), holding.name
     if not isinstance(node, ast.Assign) or [ast.unparse(each) for each in node.targets] != [name]:
         return None
-    scope = enclosing(node, ast.ClassDef, ast.Module) if "." in name else enclosing(node, ast.FunctionDef, ast.Module)
-    made = [each for each in ast.walk(scope or node) if isinstance(each, ast.Assign | ast.AnnAssign)]
+    scope = (
+        enclosing(node, ast.ClassDef, ast.Module)
+        if "." in name
+        else enclosing(node, ast.FunctionDef, ast.Module)
+    )
+    made = [
+        each for each in ast.walk(scope or node) if isinstance(each, ast.Assign | ast.AnnAssign)
+    ]
     begun = [each.value for each in made if name in [ast.unparse(one) for one in _targets_of(each)]]
     carried = [
         each
@@ -231,11 +259,23 @@ def _are_small(holding: Holding) -> bool:
 def _cut_off(spot: Spot) -> str | None:
     """`log.append(loss)` to `log.append(loss.detach())`, where what is put in is computed in the same function."""
     node = spot.node()
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) != 1:
+    if (
+        not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or len(node.args) != 1
+    ):
         return None
     kept, scope = node.args[0], enclosing(node, ast.FunctionDef, ast.Module)
-    known = find_definition(kept.id, scope, statement_of(kept)) if isinstance(kept, ast.Name) and scope else None
-    is_made = isinstance(kept, ast.Call | ast.BinOp) or (known is not None and known.kind is Kind.ASSIGNED)
+    known = (
+        find_definition(kept.id, scope, statement_of(kept))
+        if isinstance(kept, ast.Name) and scope
+        else None
+    )
+    is_made = isinstance(kept, ast.Call | ast.BinOp) or (
+        known is not None and known.kind is Kind.ASSIGNED
+    )
     if node.func.attr != "append" or not is_made:
         return None
-    return diff_of(replace_node(spot.filename, kept, f"{in_parentheses(spot.filename, kept)}.detach()"))
+    return diff_of(
+        replace_node(spot.filename, kept, f"{in_parentheses(spot.filename, kept)}.detach()")
+    )

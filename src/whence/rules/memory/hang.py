@@ -60,7 +60,8 @@ def hang(audit: Audit) -> Finding | None:
         who, nobody = f"rank {audit.rank[0]} of {audit.rank[1]}", "no rank on this machine computes"
         what = f"neither this rank nor another one on this machine was running{threads}"
         fix = (
-            "Find the rank that does not get here: every rank must enter the same collectives in the same order. " + fix
+            "Find the rank that does not get here: every rank must enter the same collectives in the same order. "
+            + fix
         )
     return tell_silent(
         audit,

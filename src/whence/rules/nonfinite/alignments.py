@@ -17,13 +17,20 @@ def too_long(call: Call, tensors: Sequence[torch.Tensor]) -> tuple[int, int, int
     """
     known = dict(zip(call.operands, tensors, strict=False))
     names = ("log_probs", "targets", "input_lengths", "target_lengths")
-    given = [call.args[at] if len(call.args) > at else call.kwargs.get(name) for at, name in enumerate(names)]
-    _, targets, steps, lengths = (known.get(each, each) if isinstance(each, Value) else each for each in given)
+    given = [
+        call.args[at] if len(call.args) > at else call.kwargs.get(name)
+        for at, name in enumerate(names)
+    ]
+    _, targets, steps, lengths = (
+        known.get(each, each) if isinstance(each, Value) else each for each in given
+    )
     if not isinstance(targets, torch.Tensor):
         return None
     begins = 0
     for sample, (most, length) in enumerate(zip(_numbers(steps), _numbers(lengths), strict=False)):
-        labels = targets[begins : begins + length] if targets.dim() == 1 else targets[sample, :length]
+        labels = (
+            targets[begins : begins + length] if targets.dim() == 1 else targets[sample, :length]
+        )
         begins += length
         pairs = int((labels[1:] == labels[:-1]).sum())
         if length + pairs > most:
@@ -34,4 +41,8 @@ def too_long(call: Call, tensors: Sequence[torch.Tensor]) -> tuple[int, int, int
 def _numbers(lengths: Any) -> list[int]:
     if isinstance(lengths, torch.Tensor):
         return [int(each) for each in lengths.reshape(-1).tolist()]
-    return [each for each in lengths if isinstance(each, int)] if isinstance(lengths, list | tuple) else []
+    return (
+        [each for each in lengths if isinstance(each, int)]
+        if isinstance(lengths, list | tuple)
+        else []
+    )

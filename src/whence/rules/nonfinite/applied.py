@@ -23,7 +23,11 @@ from whence.tape.trip import Consequence, Notice, Trip
 
 def _unexplained(trip: Trip) -> Finding | None:
     """The loss is not finite and the step could not be replayed, or does not tell: say what is known."""
-    lost = [each for each in weights_under(trip.observed) if trouble_in(each)] if trip.observed is not None else []
+    lost = (
+        [each for each in weights_under(trip.observed) if trouble_in(each)]
+        if trip.observed is not None
+        else []
+    )
     if lost:
         name = trip.modules.name_of(lost[0]) or f"a weight of shape {tuple(lost[0].shape)}"
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
@@ -92,7 +96,11 @@ def _where_to_look(trip: Trip) -> str:
             "`torch.autograd.set_detect_anomaly(True)` names the operation if a backward makes it; until then skip the step where a "
             "gradient is not finite."
         )
-    earlier = "at the batches before the last one, and " if trip.backwards > 1 and not trip.by_last_backward else ""
+    earlier = (
+        "at the batches before the last one, and "
+        if trip.backwards > 1 and not trip.by_last_backward
+        else ""
+    )
     return f"Look {earlier}at what writes this gradient between backward and the update: hooks, scaling, `.grad`."
 
 
@@ -143,7 +151,9 @@ def gradient_applied(trip: Trip) -> Finding | None:
             operands = (Operand(op, describe(made)),)
         patch = _divided(trip, born.call, spot)
         hops = tuple(
-            Spot.of_site(call.site).hop(f"{call.name} carries it on") for call in born.path if call.site is not None
+            Spot.of_site(call.site).hop(f"{call.name} carries it on")
+            for call in born.path
+            if call.site is not None
         )
     elif born is not None and born.leaf is not None:
         trail = trace(born.leaf, NotFinite(trip.tape), trip)
@@ -151,11 +161,17 @@ def gradient_applied(trip: Trip) -> Finding | None:
     elif (inside := _in_a_hook(trip)) is not None:
         op, spot, phase = inside.op, inside.spot, "backward"
         patch = kept_off_zero(spot) if inside.by_zero else None
-    names = ", ".join(trip.weights[:3]) + (f" and {len(trip.weights) - 3} more" if len(trip.weights) > 3 else "")
+    names = ", ".join(trip.weights[:3]) + (
+        f" and {len(trip.weights) - 3} more" if len(trip.weights) > 3 else ""
+    )
     if gradient is None:
         return _read_late(trip) if trip.now.is_over else None
     index = first_bad(gradient, "nan") or first_bad(gradient, "inf")
-    number = number_text(float(gradient.detach()[index].item())) if index or not gradient.dim() else "NaN or Inf"
+    number = (
+        number_text(float(gradient.detach()[index].item()))
+        if index or not gradient.dim()
+        else "NaN or Inf"
+    )
     known = spot is not None
     return tell_trip(
         trip,

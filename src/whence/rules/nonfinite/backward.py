@@ -19,7 +19,14 @@ from whence.rules.loss.endless import fell_without_end
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import DIVISIONS, FINITE_MASK, Facts, Reason, reason_of
 from whence.rules.nonfinite.remedies import is_same_line, kept_off_zero, remedy_for
-from whence.rules.nonfinite.telling import at, module_path, number_text, place_text, tell_trip, trouble_text
+from whence.rules.nonfinite.telling import (
+    at,
+    module_path,
+    number_text,
+    place_text,
+    tell_trip,
+    trouble_text,
+)
 from whence.rules.rule import trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
@@ -30,7 +37,19 @@ from whence.tape.trip import Born, GradientBirth, ScaleFall, Trip
 SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
                         "nan_to_num"})  # fmt: skip
 LINEAR = frozenset(
-    {"linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "conv1d", "conv2d", "conv3d"}
+    {
+        "linear",
+        "matmul",
+        "__matmul__",
+        "mm",
+        "bmm",
+        "addmm",
+        "baddbmm",
+        "einsum",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+    }
 )
 PRODUCTS = frozenset({"__mul__", "mul", "__rmul__", "mul_", "__imul__"})
 SAFE = 0.5
@@ -56,7 +75,9 @@ def _derivative(trip: Trip) -> Derivative | None:
     call = birth.call
     contents = contents_before(trip, call)
     alike = [
-        each for each in call.operands if each.shape == tuple(birth.gradient.shape) and each.dtype.is_floating_point
+        each
+        for each in call.operands
+        if each.shape == tuple(birth.gradient.shape) and each.dtype.is_floating_point
     ]
     operand = next((each for each in alike if each.requires_grad), alike[0] if alike else None)
     divisor = _zero_divisor(call, contents, birth)
@@ -98,18 +119,26 @@ def _guard(found: Derivative) -> Call | None:
     return guard if found.trip.target not in reached else None
 
 
-def _is_masked(product: Call, reached: set[Value], index: tuple[int, ...], contents: Contents) -> bool:
+def _is_masked(
+    product: Call, reached: set[Value], index: tuple[int, ...], contents: Contents
+) -> bool:
     """Whether the other factor is 0 there, and the product with it."""
     factors = [
-        content for each in product.operands if each not in reached and (content := contents.of(each)) is not None
+        content
+        for each in product.operands
+        if each not in reached and (content := contents.of(each)) is not None
     ]
     made = contents.of(product.outputs[-1]) if product.outputs else None
     if made is None or not factors:
         return False
     there = index[: made.dim()]
-    if len(there) < made.dim() or any(place >= size for place, size in zip(there, made.shape, strict=True)):
+    if len(there) < made.dim() or any(
+        place >= size for place, size in zip(there, made.shape, strict=True)
+    ):
         return any(bool((each == 0).any()) for each in factors)
-    return at(made, there, made.shape) == 0 and any(at(each, there, made.shape) == 0 for each in factors)
+    return at(made, there, made.shape) == 0 and any(
+        at(each, there, made.shape) == 0 for each in factors
+    )
 
 
 def _hidden(found: Derivative, op: str, where: str) -> str | None:
@@ -132,7 +161,8 @@ def _hidden(found: Derivative, op: str, where: str) -> str | None:
 def _overflowing(birth: GradientBirth) -> float | None:
     """The size of a gradient that came in finite, and so large that its square is not."""
     largest = max(
-        (float(each.abs().max()) for each in birth.incoming if each is not None and each.numel()), default=0.0
+        (float(each.abs().max()) for each in birth.incoming if each is not None and each.numel()),
+        default=0.0,
     )
     return largest if largest > math.sqrt(torch.finfo(birth.gradient.dtype).max) else None
 
@@ -143,7 +173,11 @@ def _swollen(found: Derivative) -> tuple[Value, float] | None:
         return None
     contents = Contents(found.trip.tape, found.trip.run)
     others = [each for each in found.call.operands if each is not found.operand]
-    known = [(each, content) for each in others if (content := contents.of(each)) is not None and content.numel()]
+    known = [
+        (each, content)
+        for each in others
+        if (content := contents.of(each)) is not None and content.numel()
+    ]
     sizes = [
         (each, float(content.detach().abs().nan_to_num(math.inf).max()))
         for each, content in known
@@ -183,9 +217,16 @@ def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
         return alter
 
     for to in (1e-6, SAFE) if element != -math.inf else (-1e9, -1e4):
-        near = element + (to if element < 1 else -to) if element == element and abs(element) < 1e6 else to
+        near = (
+            element + (to if element < 1 else -to)
+            if element == element and abs(element) < 1e6
+            else to
+        )
         shown = f"{near:.7g}" if number_text(near) == number_text(element) else number_text(near)
-        yield f"with {shown} in place of {number_text(element)} under {call.name}", {"alter": moved(near)}
+        yield (
+            f"with {shown} in place of {number_text(element)} under {call.name}",
+            {"alter": moved(near)},
+        )
 
 
 def _patched(found: Derivative) -> str | None:
@@ -194,7 +235,11 @@ def _patched(found: Derivative) -> str | None:
     tensors = [each for value in found.call.operands if (each := contents.of(value)) is not None]
     remedy = remedy_for(found.call, tensors)
     patch = remedy.patch(found.call) if remedy is not None else None
-    if patch is None or remedy is None or not _gradients_finite(found.trip, alter=remedy.alter(found.call)):
+    if (
+        patch is None
+        or remedy is None
+        or not _gradients_finite(found.trip, alter=remedy.alter(found.call))
+    ):
         return None
     return patch
 
@@ -222,14 +267,23 @@ def _counterfactual(found: Derivative) -> str | None:
 def _made_before(found: Derivative) -> tuple[Born, Call, Reason] | None:
     """The operand was NaN already, which the loss does not show: the call that made it so, and why."""
     trip, plan = found.trip, found.trip.plan
-    if found.element is None or found.operand is None or plan is None or not math.isnan(found.element):
+    if (
+        found.element is None
+        or found.operand is None
+        or plan is None
+        or not math.isnan(found.element)
+    ):
         return None
     contents = Contents(trip.tape, trip.run)
     born = find_birth(found.operand, contents, lambda each: each.call not in plan.calls)
     output = contents.of(born.output) if born.output is not None else None
     if born.call is None or born.call.site is None or output is None:
         return None
-    tensors = [each for value in dict.fromkeys(born.call.operands) if (each := contents.of(value)) is not None]
+    tensors = [
+        each
+        for value in dict.fromkeys(born.call.operands)
+        if (each := contents.of(value)) is not None
+    ]
     facts = Facts(born.call, tensors, output, first_bad(output, born.trouble), born.mask)
     return born, born.call, reason_of(facts)
 
@@ -284,12 +338,20 @@ def backward(trip: Trip) -> Finding | None:
         return _tell_made_before(trip, *made)
     call, birth = found.call, found.birth
     inside = line_inside(trip, call)
-    op, spot = inside[:2] if inside is not None else (call.name, Spot.of_site(call.site) if call.site else None)
+    op, spot = (
+        inside[:2]
+        if inside is not None
+        else (call.name, Spot.of_site(call.site) if call.site else None)
+    )
     where = number_text(found.element) if found.element is not None else "its operand"
     story = _story(trip, found, op, where)
     if inside is not None:
         story.verdict = f"the backward of {call.name} gave {trouble_text(birth.trouble)} in {op}"
-    rows = blamed_rows(trip, ~torch.isfinite(birth.gradient), _finite_again) if birth.gradient.dim() else None
+    rows = (
+        blamed_rows(trip, ~torch.isfinite(birth.gradient), _finite_again)
+        if birth.gradient.dim()
+        else None
+    )
     counterfactual = _counterfactual(found)
     if rows is not None:
         cured = f"{rows.text()} all gradients are finite"
@@ -300,7 +362,10 @@ def backward(trip: Trip) -> Finding | None:
         operands = (Operand(operand_name(call, found.operand, trip.modules), shown),)
     earlier = found.operand.call if found.operand is not None else None
     if earlier is not None and earlier.site is not None:
-        story.chain = (Spot.of_site(earlier.site).hop(f"{earlier.name} gave {where} there"), *story.chain)
+        story.chain = (
+            Spot.of_site(earlier.site).hop(f"{earlier.name} gave {where} there"),
+            *story.chain,
+        )
     return tell_trip(
         trip,
         "nonfinite/backward",
@@ -314,7 +379,11 @@ def backward(trip: Trip) -> Finding | None:
         sample=rows.sample() if rows is not None else None,
         chain=story.chain,
         operands=operands,
-        patch=_patched(found) if inside is None else kept_off_zero(spot) if inside.by_zero else None,
+        patch=_patched(found)
+        if inside is None
+        else kept_off_zero(spot)
+        if inside.by_zero
+        else None,
         counterfactual=counterfactual,
     )
 
@@ -354,7 +423,9 @@ def _story(trip: Trip, found: Derivative, op: str, where: str) -> _Story:
         why += f" What comes after {op} has a slope of 0 there; 0 times Inf is NaN."
     what = "divisor" if op in DIVISIONS and found.element == 0 else f"operand of {op}"
     fix = f"Keep the {what} off that point before the call: add an epsilon inside, or clamp it."
-    return _Story(verdict, why, FINITE_MASK if found.element == -math.inf and "logsumexp" in op else fix)
+    return _Story(
+        verdict, why, FINITE_MASK if found.element == -math.inf and "logsumexp" in op else fix
+    )
 
 
 def _hidden_by(guard: Call, spot: Spot, op: str, verdict: str, why: str) -> _Story:

@@ -23,7 +23,11 @@ def out_of_range(failed: FailedCall) -> Finding | None:
         return None
     value, constraint, name = names.get("value"), names.get("constraint"), names.get("param")
     # What is not finite was made by something else, which is told.
-    if not isinstance(value, torch.Tensor) or value.is_meta or not bool(torch.isfinite(value).all()):
+    if (
+        not isinstance(value, torch.Tensor)
+        or value.is_meta
+        or not bool(torch.isfinite(value).all())
+    ):
         return None
     if not isinstance(constraint, constraints.Constraint) or bool(_valid(constraint, value).all()):
         return None
@@ -50,7 +54,11 @@ def _valid(constraint: constraints.Constraint, value: torch.Tensor) -> torch.Ten
 def _bad(value: torch.Tensor, constraint: constraints.Constraint) -> str:
     """One of the numbers that are to blame."""
     valid = _valid(constraint, value)
-    rows = value[~valid].reshape(-1) if valid.shape == value.shape[: valid.dim()] else value.reshape(-1)
+    rows = (
+        value[~valid].reshape(-1)
+        if valid.shape == value.shape[: valid.dim()]
+        else value.reshape(-1)
+    )
     return f"{float(rows[0]):.4g}"
 
 
@@ -70,5 +78,8 @@ def _wanted(constraint: constraints.Constraint) -> tuple[str, str]:
             "Make it so by what computes it: softplus(x) + 1e-6, or exp of a logarithm that the network gives.",
         )
     if isinstance(constraint, type(constraints.simplex)):
-        return "probabilities that sum to 1", "Give a softmax, or give the distribution logits instead."
+        return (
+            "probabilities that sum to 1",
+            "Give a softmax, or give the distribution logits instead.",
+        )
     return f"in {constraint}", "Bring it there where it is computed."

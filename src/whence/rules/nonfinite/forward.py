@@ -29,7 +29,15 @@ from whence.rules.nonfinite.reasons import (
 )
 from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
 from whence.rules.nonfinite.shares import shift_of
-from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
+from whence.rules.nonfinite.telling import (
+    at,
+    loss_text,
+    module_path,
+    number_text,
+    operand_hops,
+    place_text,
+    tell_trip,
+)
 from whence.rules.nonfinite.treatment import treat
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
@@ -64,7 +72,11 @@ def scenario_of(trip: Trip) -> Scenario | None:
         return None
     call = born.call
     before = contents_before(trip, call).of
-    operands = [(each, tensor) for each in dict.fromkeys(call.operands) if (tensor := before(each)) is not None]
+    operands = [
+        (each, tensor)
+        for each in dict.fromkeys(call.operands)
+        if (tensor := before(each)) is not None
+    ]
     output = Contents(trip.tape, trip.run).of(born.output)
     if output is None or not trouble_in(output):
         output = attempt(call, before, born.output)
@@ -86,9 +98,21 @@ def scenario_of(trip: Trip) -> Scenario | None:
 def _operands(scenario: Scenario) -> tuple[Operand, ...]:
     shown = []
     for value, tensor in scenario.operands[:4]:
-        element = at(tensor, scenario.index, scenario.output.shape) if scenario.index or not tensor.dim() else None
-        where = f"  at {place_text(scenario.index)}: {number_text(element)}" if element is not None else ""
-        shown.append(Operand(operand_name(scenario.call, value, scenario.trip.modules), describe(tensor) + where))
+        element = (
+            at(tensor, scenario.index, scenario.output.shape)
+            if scenario.index or not tensor.dim()
+            else None
+        )
+        where = (
+            f"  at {place_text(scenario.index)}: {number_text(element)}"
+            if element is not None
+            else ""
+        )
+        shown.append(
+            Operand(
+                operand_name(scenario.call, value, scenario.trip.modules), describe(tensor) + where
+            )
+        )
     return tuple(shown)
 
 
@@ -98,7 +122,12 @@ def _earlier(scenario: Scenario) -> tuple[Hop, ...]:
     for value, tensor in scenario.operands:
         call = value.call
         element = at(tensor, scenario.index, scenario.output.shape)
-        if call is None or call.site is None or element is None or not scenario.reason.blames(element):
+        if (
+            call is None
+            or call.site is None
+            or element is None
+            or not scenario.reason.blames(element)
+        ):
             continue
         if _is_rewritten(value, scenario.trip):
             continue
@@ -141,7 +170,9 @@ def clamped(scenario: Scenario) -> Cure | None:
         return None
     if trip.plan is None or call not in trip.plan.calls or trip.notice is Notice.STATE:
         # Made before the step began, or what shows it is no loss: the call by itself must do.
-        return Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
+        return (
+            Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
+        )
     if (shift := shift_of(call, trip.plan)) is not None:
         with suppress(Unreplayable, RuntimeError, TypeError):
             outcome = trip.outcome(trip.again(alter=shift.alter))
@@ -155,18 +186,30 @@ def _uncorrected(scenario: Scenario) -> Cure | None:
     """The spread of one element without Bessel's correction is 0, which something is added to before it divides."""
     site, tensor = scenario.call.site, scenario.operands[0][1] if scenario.operands else None
     node = site.node() if site is not None else None
-    if site is None or tensor is None or not isinstance(node, ast.Call) or last_name(node.func) not in ("std", "var"):
+    if (
+        site is None
+        or tensor is None
+        or not isinstance(node, ast.Call)
+        or last_name(node.func) not in ("std", "var")
+    ):
         return None
     outer = parent_of(node)
     while isinstance(outer, ast.Call | ast.Attribute):
         outer = parent_of(outer)
     added = isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Add)
-    if not added or node.keywords or node.args or trouble_in(getattr(tensor, scenario.call.name)(correction=0)):
+    if (
+        not added
+        or node.keywords
+        or node.args
+        or trouble_in(getattr(tensor, scenario.call.name)(correction=0))
+    ):
         return None
     return Cure(
         "with correction=0",
         None,
-        diff_of(replace_node(site.filename, node, f"{text_of(site.filename, node.func)}(correction=0)")),
+        diff_of(
+            replace_node(site.filename, node, f"{text_of(site.filename, node.func)}(correction=0)")
+        ),
     )
 
 
@@ -177,7 +220,9 @@ def _widened(scenario: Scenario) -> Cure | None:
         return None
 
     def widen(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        return map_leaves(_in_float32, (args, kwargs)) if is_same_line(each, call) else (args, kwargs)
+        return (
+            map_leaves(_in_float32, (args, kwargs)) if is_same_line(each, call) else (args, kwargs)
+        )
 
     try:
         outcome = trip.outcome(trip.again(alter=widen))
@@ -185,7 +230,9 @@ def _widened(scenario: Scenario) -> Cure | None:
         return None
     if loss_text(outcome) is None:
         return None
-    return Cure(f"with {call.name} in float32", outcome, None if call.autocast else in_float32(call))
+    return Cure(
+        f"with {call.name} in float32", outcome, None if call.autocast else in_float32(call)
+    )
 
 
 def _in_float32(thing: Any) -> Any:
@@ -210,20 +257,30 @@ def _spared(scenario: Scenario) -> Cure | None:
     except (Unreplayable, RuntimeError):
         return None
     outcome = trip.outcome(run)
-    return Cure(f"with 0 in place of what {call.name} gave", outcome) if loss_text(outcome) is not None else None
+    return (
+        Cure(f"with 0 in place of what {call.name} gave", outcome)
+        if loss_text(outcome) is not None
+        else None
+    )
 
 
 def _rows(scenario: Scenario) -> Rows | None:
     trip = scenario.trip
     if trip.run is None or not scenario.output.dim():
         return None
-    return blamed_rows(trip, ~torch.isfinite(scenario.output), lambda run: is_finite_outcome(trip, run))
+    return blamed_rows(
+        trip, ~torch.isfinite(scenario.output), lambda run: is_finite_outcome(trip, run)
+    )
 
 
 def _counterfactual(rows: Rows | None, cure: Cure | None) -> str | None:
     said = [f"{rows.text()} the loss is {loss_text(rows.outcome)}"] if rows is not None else []
     if cure is not None:
-        came = f"the loss is {loss_text(cure.outcome)}" if cure.outcome is not None else "the result is finite"
+        came = (
+            f"the loss is {loss_text(cure.outcome)}"
+            if cure.outcome is not None
+            else "the result is finite"
+        )
         said.append(f"{cure.words} {came}")
     return "; ".join(said) or None
 
@@ -244,7 +301,10 @@ def _mask_hops(scenario: Scenario) -> tuple[Hop, ...]:
         or any(each is not None and _is_in_line(each, made) for each in (at, scenario.spot))
     ):
         return hops
-    whole = next((each for each in trail.hops if (each.file, each.line) == (made.file, made.line)), made.hop(""))
+    whole = next(
+        (each for each in trail.hops if (each.file, each.line) == (made.file, made.line)),
+        made.hop(""),
+    )
     return (replace(whole, what="the mask is made here"), *hops)
 
 
@@ -266,14 +326,20 @@ def tell_forward(
     inside = line_inside(trip, call)
     op, spot = inside[:2] if inside is not None else (call.name, scenario.spot)
     number_at = made_not_finite(trip, call)
-    taken_in = (spot.hop(f"{call.name} takes it in"),) if number_at is not None and spot is not None else ()
+    taken_in = (
+        (spot.hop(f"{call.name} takes it in"),)
+        if number_at is not None and spot is not None
+        else ()
+    )
     spot = number_at or spot
     if inside is not None:
         what = number_text(float(scenario.output.detach()[scenario.index].item()))
         reason = replace(reason, verdict=f"{op} gave {what} inside {call.name}")
     helped = cure(scenario) or _uncorrected(scenario) or _spared(scenario)
     many = int((~torch.isfinite(scenario.output)).sum())
-    share = f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
+    share = (
+        f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
+    )
     return tell_trip(
         trip,
         rule,
@@ -293,7 +359,9 @@ def tell_forward(
             *operand_hops(scenario.born.path, spot),
         ),
         operands=_operands(scenario) if bad_number(call) is None else (),
-        patch=(helped.patch if helped is not None else None) or counted_from_one(call) if inside is None else None,
+        patch=(helped.patch if helped is not None else None) or counted_from_one(call)
+        if inside is None
+        else None,
         counterfactual=_counterfactual(rows, helped),
         severity=severity,
         confidence=None if trip.run is not None or trip.live is not None else Confidence.PROVEN,
@@ -303,7 +371,11 @@ def tell_forward(
 def _is_loss_scale(scenario: Scenario) -> bool:
     """A loss multiplied by a large number, in half precision: a loss scale that is being searched for."""
     factors = [each for each in scenario.call.args if isinstance(each, int | float)]
-    return "mul" in scenario.call.name and not scenario.output.dim() and any(abs(each) > 1 for each in factors)
+    return (
+        "mul" in scenario.call.name
+        and not scenario.output.dim()
+        and any(abs(each) > 1 for each in factors)
+    )
 
 
 @trip_rule("nonfinite/overflow", Rank.CAUSE)
@@ -327,11 +399,17 @@ def overflow(trip: Trip) -> Finding | None:
     if scenario is None or scenario.output.dtype not in HALVES:
         return None
     wide = dict(scenario.operands)
-    is_cast = scenario.call.name in ("half", "to", "type", "type_as") and scenario.operands[0][1].dtype not in HALVES
+    is_cast = (
+        scenario.call.name in ("half", "to", "type", "type_as")
+        and scenario.operands[0][1].dtype not in HALVES
+    )
     result = (
         scenario.operands[0][1]
         if is_cast
-        else attempt(scenario.call, lambda value: wide[value].float() if wide[value].dtype in HALVES else wide[value])
+        else attempt(
+            scenario.call,
+            lambda value: wide[value].float() if wide[value].dtype in HALVES else wide[value],
+        )
     )
     if result is None or trouble_in(result):
         return None
@@ -349,7 +427,9 @@ def overflow(trip: Trip) -> Finding | None:
         "nonfinite/overflow",
         scenario,
         cure=_widened,
-        severity=Severity.INFO if trip.consequence is Consequence.SKIPPED or _is_loss_scale(scenario) else None,
+        severity=Severity.INFO
+        if trip.consequence is Consequence.SKIPPED or _is_loss_scale(scenario)
+        else None,
     )
 
 

@@ -41,7 +41,9 @@ def fix_of_zero(trip: Trip, call: Call) -> str | None:
     formula = spot.node() if spot is not None else divisor
     match formula:
         case ast.BinOp(
-            left=ast.Constant(value=1), op=ast.Sub(), right=ast.BinOp(left=base, op=ast.Pow(), right=power) as powered
+            left=ast.Constant(value=1),
+            op=ast.Sub(),
+            right=ast.BinOp(left=base, op=ast.Pow(), right=power) as powered,
         ):
             return (
                 f"`{ast.unparse(powered)}` is 1 there, so `{ast.unparse(power)}` is 0 (or `{ast.unparse(base)}` is 1): count the step "
@@ -53,14 +55,22 @@ def fix_of_zero(trip: Trip, call: Call) -> str | None:
 def counted_from_one(call: Call) -> str | None:
     """A diff for a tensor that is divided by how many there were, and there was none."""
     is_count = _zero_divisor(call) is not None and type(call.args[1]) is int
-    return kept_off_zero(Spot.of_site(call.site), counts=True) if is_count and call.site is not None else None
+    return (
+        kept_off_zero(Spot.of_site(call.site), counts=True)
+        if is_count and call.site is not None
+        else None
+    )
 
 
 def _zero_divisor(call: Call) -> ast.expr | None:
     """The expression of a plain number that a tensor is divided by, if it is 0 and not written there."""
     node = call.site.node() if call.site is not None else None
     number = call.args[1] if len(call.args) > 1 else None
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or type(number) not in (int, float):
+    if (
+        not isinstance(node, ast.BinOp)
+        or not isinstance(node.op, ast.Div)
+        or type(number) not in (int, float)
+    ):
         return None
     return node.right if number == 0 and not isinstance(node.right, ast.Constant) else None
 
@@ -69,7 +79,11 @@ def _formula_of(trip: Trip, call: Call) -> Spot | None:
     divisor = _zero_divisor(call)
     if divisor is None:
         return None
-    return SourceTrace(IsNumber(call.args[1]), trip.frames).follow(divisor, ground_of(call.stack, trip.frames)).spot
+    return (
+        SourceTrace(IsNumber(call.args[1]), trip.frames)
+        .follow(divisor, ground_of(call.stack, trip.frames))
+        .spot
+    )
 
 
 def made_not_finite(trip: Trip, call: Call) -> Spot | None:
@@ -82,7 +96,11 @@ def made_not_finite(trip: Trip, call: Call) -> Spot | None:
     sides = [each for each in (node.left, node.right) if not _is_tensor(each, ground, trip)]
     if len(sides) != 1:
         return None
-    return SourceTrace(NotFinite(trip.tape, infinite=number == number), trip.frames).follow(sides[0], ground).spot
+    return (
+        SourceTrace(NotFinite(trip.tape, infinite=number == number), trip.frames)
+        .follow(sides[0], ground)
+        .spot
+    )
 
 
 def _is_tensor(node: ast.expr, ground: Ground, trip: Trip) -> bool:

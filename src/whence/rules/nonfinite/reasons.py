@@ -26,7 +26,12 @@ class Facts:
     """A birth in numbers: the call, its operands, and the first element of its result that is not finite."""
 
     def __init__(
-        self, call: Call, tensors: list[torch.Tensor], output: torch.Tensor, index: tuple[int, ...], mask: Value | None
+        self,
+        call: Call,
+        tensors: list[torch.Tensor],
+        output: torch.Tensor,
+        index: tuple[int, ...],
+        mask: Value | None,
     ) -> None:
         self.call = call
         self.tensors = tensors
@@ -34,21 +39,37 @@ class Facts:
         self.index = index
         self.mask = mask
         self.elements = [at(each, index, output.shape) for each in tensors]
-        self.gave = number_text(float(output.detach()[index].item())) if output.numel() else "nothing"
+        self.gave = (
+            number_text(float(output.detach()[index].item())) if output.numel() else "nothing"
+        )
 
 
 LOGS = frozenset({"log", "log2", "log10", "log_"})
 DIVISIONS = frozenset(
-    {"div", "__truediv__", "true_divide", "__itruediv__", "div_", "__rtruediv__", "__rdiv__", "divide", "reciprocal"}
+    {
+        "div",
+        "__truediv__",
+        "true_divide",
+        "__itruediv__",
+        "div_",
+        "__rtruediv__",
+        "__rdiv__",
+        "divide",
+        "reciprocal",
+    }
 )
 COMPUTES = DIVISIONS | {"mul", "mul_", "add", "add_", "sub", "sub_", "__rsub__", "pow", "__rpow__"}
-DIFFERENCES = frozenset({"sub", "sub_", "__sub__", "__isub__", "__rsub__", "add", "add_", "__add__", "__iadd__"})
+DIFFERENCES = frozenset(
+    {"sub", "sub_", "__sub__", "__isub__", "__rsub__", "add", "add_", "__add__", "__iadd__"}
+)
 ROOTS = frozenset({"sqrt", "rsqrt", "sqrt_"})
 POWERS = frozenset({"pow", "__pow__", "pow_", "float_power"})
 EXPONENTIALS = frozenset({"exp", "exp_", "expm1", "exp2", "sinh", "cosh"})
 ARCS = frozenset({"acos", "arccos", "asin", "arcsin", "atanh", "arctanh", "acos_", "asin_"})
 FINITE_MASK = "Write a large negative number (-1e9) where -inf is written: a row of -inf has no maximum, and its logsumexp no gradient."
-SOFTMAXES = frozenset({"softmax", "log_softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
+SOFTMAXES = frozenset(
+    {"softmax", "log_softmax", "scaled_dot_product_attention", "multi_head_attention_forward"}
+)
 SPREADS = frozenset({"std", "var", "std_mean", "var_mean"})
 
 
@@ -64,7 +85,8 @@ def reason_of(facts: Facts) -> Reason:
     given = ", ".join(map(number_text, known))
     state = "finite" if all(map(math.isfinite, known)) else "not NaN"
     return Reason(
-        verdict=f"{facts.call.name} gave {facts.gave}" + (f" for {given}" if given else " from finite operands"),
+        verdict=f"{facts.call.name} gave {facts.gave}"
+        + (f" for {given}" if given else " from finite operands"),
         why=f"The operands of {facts.call.name} are {state} at {place_text(facts.index)}, and its result is {facts.gave}.",
         fix="Keep the operands of this call in the range where it is defined, before the call.",
         blames=lambda element: abs(element) > 1e18 or element == 0,
@@ -94,7 +116,9 @@ def reason_by_rehearsal(facts: Facts, number: float) -> Reason:
     """The operands are gone, and so is what they were made of."""
     given, divides = number_text(number), facts.call.name in DIVISIONS
     name, made_by = (
-        ("the division", "a division by 0") if divides else (facts.call.name, f"{facts.call.name} of {given}")
+        ("the division", "a division by 0")
+        if divides
+        else (facts.call.name, f"{facts.call.name} of {given}")
     )
     return Reason(
         verdict=f"the data of this step came out as {facts.gave}, most likely of {made_by}",
@@ -110,7 +134,9 @@ def _suspects(name: str) -> str:
 
 def bad_number(call: Call) -> float | None:
     """A plain number that is NaN or Inf, and that a tensor is computed with."""
-    numbers = [each for each in call.args if isinstance(each, float)] if call.name in COMPUTES else []
+    numbers = (
+        [each for each in call.args if isinstance(each, float)] if call.name in COMPUTES else []
+    )
     return next((each for each in numbers if not math.isfinite(each)), None)
 
 
@@ -148,7 +174,11 @@ def _nothing(facts: Facts) -> Reason | None:
 
 
 def _ignored(facts: Facts) -> Reason | None:
-    if facts.call.name not in CLASS_LOSSES or len(facts.tensors) < 2 or facts.tensors[1].is_floating_point():
+    if (
+        facts.call.name not in CLASS_LOSSES
+        or len(facts.tensors) < 2
+        or facts.tensors[1].is_floating_point()
+    ):
         return None
     ignored = facts.call.kwargs.get("ignore_index", -100)
     target = facts.tensors[1]
@@ -176,7 +206,11 @@ def _unreadable(facts: Facts) -> Reason | None:
 
 
 def _single(facts: Facts) -> Reason | None:
-    if facts.call.name not in SPREADS or not facts.tensors or facts.tensors[0].numel() > max(facts.output.numel(), 1):
+    if (
+        facts.call.name not in SPREADS
+        or not facts.tensors
+        or facts.tensors[0].numel() > max(facts.output.numel(), 1)
+    ):
         return None
     return Reason(
         verdict=f"{facts.call.name} of a single element gave {facts.gave}",
@@ -206,7 +240,12 @@ def _masked(facts: Facts) -> Reason | None:
 
 
 def _logarithm(facts: Facts) -> Reason | None:
-    if facts.call.name not in LOGS or not facts.elements or facts.elements[0] is None or facts.elements[0] > 0:
+    if (
+        facts.call.name not in LOGS
+        or not facts.elements
+        or facts.elements[0] is None
+        or facts.elements[0] > 0
+    ):
         return None
     value = number_text(facts.elements[0])
     return Reason(
@@ -218,7 +257,11 @@ def _logarithm(facts: Facts) -> Reason | None:
 
 
 def _near_minus_one(facts: Facts) -> Reason | None:
-    if facts.call.name not in ("log1p", "log1p_") or facts.elements[0] is None or facts.elements[0] > -1:
+    if (
+        facts.call.name not in ("log1p", "log1p_")
+        or facts.elements[0] is None
+        or facts.elements[0] > -1
+    ):
         return None
     return Reason(
         verdict=f"{facts.call.name} of {number_text(facts.elements[0])} gave {facts.gave}",
@@ -249,11 +292,17 @@ def _division(facts: Facts) -> Reason | None:
     reversed_ = facts.call.name in ("__rtruediv__", "__rdiv__", "reciprocal")
     if reversed_:
         place = 0
-    divisor = facts.call.args[place] if place < len(facts.call.args) else facts.call.kwargs.get("other")
+    divisor = (
+        facts.call.args[place] if place < len(facts.call.args) else facts.call.kwargs.get("other")
+    )
     number = None
     if isinstance(divisor, Value) and divisor in facts.call.operands:
         unique = list(dict.fromkeys(facts.call.operands))
-        number = facts.elements[unique.index(divisor)] if unique.index(divisor) < len(facts.elements) else None
+        number = (
+            facts.elements[unique.index(divisor)]
+            if unique.index(divisor) < len(facts.elements)
+            else None
+        )
     elif isinstance(divisor, int | float):
         number = float(divisor)
     if number != 0:
@@ -270,7 +319,12 @@ def _division(facts: Facts) -> Reason | None:
 
 
 def _root(facts: Facts) -> Reason | None:
-    if facts.call.name not in ROOTS or not facts.elements or facts.elements[0] is None or facts.elements[0] > 0:
+    if (
+        facts.call.name not in ROOTS
+        or not facts.elements
+        or facts.elements[0] is None
+        or facts.elements[0] > 0
+    ):
         return None
     return Reason(
         verdict=f"{facts.call.name} of {number_text(facts.elements[0])} gave {facts.gave}",
@@ -281,7 +335,12 @@ def _root(facts: Facts) -> Reason | None:
 
 
 def _power(facts: Facts) -> Reason | None:
-    if facts.call.name not in POWERS or not facts.elements or facts.elements[0] is None or facts.elements[0] > 0:
+    if (
+        facts.call.name not in POWERS
+        or not facts.elements
+        or facts.elements[0] is None
+        or facts.elements[0] > 0
+    ):
         return None
     given = [each for each in facts.call.args[1:] if isinstance(each, int | float)]
     exponent = given[0] if given else facts.elements[1] if len(facts.elements) > 1 else None
@@ -295,7 +354,12 @@ def _power(facts: Facts) -> Reason | None:
 
 
 def _arc(facts: Facts) -> Reason | None:
-    if facts.call.name not in ARCS or not facts.elements or facts.elements[0] is None or abs(facts.elements[0]) < 1:
+    if (
+        facts.call.name not in ARCS
+        or not facts.elements
+        or facts.elements[0] is None
+        or abs(facts.elements[0]) < 1
+    ):
         return None
     return Reason(
         verdict=f"{facts.call.name} of {facts.elements[0]:.9g} gave {facts.gave}",
@@ -306,7 +370,12 @@ def _arc(facts: Facts) -> Reason | None:
 
 
 def _exponential(facts: Facts) -> Reason | None:
-    if facts.call.name not in EXPONENTIALS or not facts.elements or facts.elements[0] is None or facts.elements[0] < 1:
+    if (
+        facts.call.name not in EXPONENTIALS
+        or not facts.elements
+        or facts.elements[0] is None
+        or facts.elements[0] < 1
+    ):
         return None
     return Reason(
         verdict=f"{facts.call.name} of {number_text(facts.elements[0])} overflowed to {facts.gave}",

@@ -21,7 +21,9 @@ from whence.tape.tape import Call
 
 def is_same_line(one: Call, other: Call) -> bool:
     """Whether two calls are made by the same expression, in two turns of a loop perhaps: who changes one changes both."""
-    return one is other or (one.site is not None and one.site == other.site and one.name == other.name)
+    return one is other or (
+        one.site is not None and one.site == other.site and one.name == other.name
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +98,23 @@ def in_float32(call: Call) -> str | None:
     site, nodes = call.site, operand_nodes(call)
     if site is None or not is_written(call) or not nodes or isinstance(nodes[0], ast.Starred):
         return None
-    return diff_of(replace_node(site.filename, nodes[0], f"{in_parentheses(site.filename, nodes[0])}.float()"))
+    return diff_of(
+        replace_node(site.filename, nodes[0], f"{in_parentheses(site.filename, nodes[0])}.float()")
+    )
 
 
 def kept_off_zero(spot: Spot | None, *, counts: bool = False) -> str | None:
     """An epsilon in the divisor of a line; where it counts something, at least one."""
     match spot.node() if spot is not None else None:
-        case ast.BinOp(op=ast.Div(), right=divisor) | ast.AugAssign(op=ast.Div(), value=divisor) if spot is not None:
+        case (
+            ast.BinOp(op=ast.Div(), right=divisor) | ast.AugAssign(op=ast.Div(), value=divisor)
+        ) if spot is not None:
             text = text_of(spot.filename, divisor)
-            mended = f"max({text}, 1)" if counts else f"({in_parentheses(spot.filename, divisor)} + 1e-8)"
+            mended = (
+                f"max({text}, 1)"
+                if counts
+                else f"({in_parentheses(spot.filename, divisor)} + 1e-8)"
+            )
             return diff_of(replace_node(spot.filename, divisor, mended))
     return None
 
@@ -112,7 +122,9 @@ def kept_off_zero(spot: Spot | None, *, counts: bool = False) -> str | None:
 def remedy_for(call: Call, tensors: list[torch.Tensor]) -> Remedy | None:
     """The clamp that keeps an operation where it and its derivative are defined."""
     name = call.name.strip("_")
-    if name in ("log", "log2", "log10", "sqrt", "rsqrt") or (name in ("pow", "float_power") and not _is_whole(call)):
+    if name in ("log", "log2", "log10", "sqrt", "rsqrt") or (
+        name in ("pow", "float_power") and not _is_whole(call)
+    ):
         return Remedy(0, low=1e-12) if not _is_all_negative(tensors) else None
     if name in ("acos", "arccos", "asin", "arcsin", "atanh", "arctanh"):
         return Remedy(0, low=-1 + 1e-6, high=1 - 1e-6)

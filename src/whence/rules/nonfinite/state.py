@@ -68,7 +68,9 @@ def state(trip: Trip) -> Finding | None:
         trip,
         "nonfinite/state",
         spot=began.spot or written,
-        chain=(*began.hops, written.hop(f"{names} takes it in")) if written is not None else began.hops,
+        chain=(*began.hops, written.hop(f"{names} takes it in"))
+        if written is not None
+        else began.hops,
         verdict=f"{names} is not finite after this batch, and outlives it",
         why=began.why
         + "The forward pass in training mode writes the statistics of this batch into it, whatever becomes of the loss: "
@@ -102,16 +104,23 @@ def _began(trip: Trip, call: Call | None) -> Beginning:
         scenario = scenario_of(trip)
         spot = Spot.of_site(made.site)
         if scenario is None:
-            return Beginning(spot, made.name, why=f"{made.name} gave NaN or Inf, and that is what it takes in. ")
+            return Beginning(
+                spot, made.name, why=f"{made.name} gave NaN or Inf, and that is what it takes in. "
+            )
         cure, reason = clamped(scenario), scenario.reason
         why = f"{reason.verdict}, and that is what it takes in. "
-        return Beginning(spot, made.name, why=why, fix=reason.fix, patch=cure.patch if cure is not None else None)
+        return Beginning(
+            spot, made.name, why=why, fix=reason.fix, patch=cure.patch if cure is not None else None
+        )
     source = source_of(trip)
     if source is None or source.trail.spot is None:
         return Beginning()
     trail = source.trail
     return Beginning(
-        trail.spot, operation_of(trail), trail.hops, "What it takes in was not finite in the data already. "
+        trail.spot,
+        operation_of(trail),
+        trail.hops,
+        "What it takes in was not finite in the data already. ",
     )
 
 
@@ -120,4 +129,8 @@ def _changer(trip: Trip) -> Call | None:
 
 
 def _input(call: Call | None, trip: Trip) -> torch.Tensor | None:
-    return Contents(trip.tape, trip.run).of(call.operands[0]) if call is not None and call.operands else None
+    return (
+        Contents(trip.tape, trip.run).of(call.operands[0])
+        if call is not None and call.operands
+        else None
+    )

@@ -8,7 +8,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from whence.finding import Confidence, Finding, Hop, Operand, Origin, Proof, Sample, Severity, Symptom
+from whence.finding import (
+    Confidence,
+    Finding,
+    Hop,
+    Operand,
+    Origin,
+    Proof,
+    Sample,
+    Severity,
+    Symptom,
+)
 from whence.source.spots import Spot
 from whence.tape.replay import trouble_in
 from whence.tape.tape import Call, CompiledRegion
@@ -36,7 +46,9 @@ def symptom_of(trip: Trip) -> Symptom | None:
     if not trip.stack:
         return None
     spot = Spot.of_site(trip.stack[0])
-    return Symptom(file=spot.file, line=spot.line, code=spot.code, step=trip.step, what=what_of(trip))
+    return Symptom(
+        file=spot.file, line=spot.line, code=spot.code, step=trip.step, what=what_of(trip)
+    )
 
 
 def what_of(trip: Trip) -> str:
@@ -50,7 +62,11 @@ def what_of(trip: Trip) -> str:
     if trip.notice is Notice.STATE:
         return "nothing shows here: the step's loss may be finite"
     if trip.notice is Notice.INPUT:
-        whom = "gradients are computed from" if trip.consequence is Consequence.APPLIED else "the model is given"
+        whom = (
+            "gradients are computed from"
+            if trip.consequence is Consequence.APPLIED
+            else "the model is given"
+        )
         return f"{whom} NaN or Inf"
     number = (
         trip.observed.detach().reshape(-1)[0].item()
@@ -72,7 +88,9 @@ def replay_text(trip: Trip) -> str | None:
     how = "bit-identical" if trip.certified else "not bit-identical"
     if trip.plan is not None and not trip.plan.own:
         how += f", from the recording of step {trip.plan.recorded_at}"
-    if trip.plan is not None and any(isinstance(call.func, CompiledRegion) for call in trip.plan.calls):
+    if trip.plan is not None and any(
+        isinstance(call.func, CompiledRegion) for call in trip.plan.calls
+    ):
         how += "; compiled code was run eagerly"
     return f"{how}; {trip.manner}" if trip.manner else how
 
@@ -97,7 +115,10 @@ def module_path(trip: Trip, call: Call | None) -> str | None:
 
 
 def severity_of(trip: Trip) -> Severity:
-    if trip.consequence in (Consequence.SKIPPED, Consequence.REPORTED) and trip.notice is not Notice.STATE:
+    if (
+        trip.consequence in (Consequence.SKIPPED, Consequence.REPORTED)
+        and trip.notice is not Notice.STATE
+    ):
         return Severity.WARNING
     return Severity.ERROR
 

@@ -28,7 +28,9 @@ class Treatment:
     @property
     def words(self) -> str:
         said = [remedy.words(call).removeprefix("with ") for call, remedy in self.parts]
-        return f"with {', and '.join(dict.fromkeys(said))}" + (f", in {len(said)} places," if len(said) > 1 else "")
+        return f"with {', and '.join(dict.fromkeys(said))}" + (
+            f", in {len(said)} places," if len(said) > 1 else ""
+        )
 
     @property
     def patch(self) -> str | None:
@@ -70,5 +72,7 @@ def _further(trip: Trip, run: Run) -> tuple[Call, Remedy] | None:
     call = find_birth(trip.target, contents, is_leaf).call
     if call is None:
         return None
-    remedy = remedy_for(call, [each for value in call.operands if (each := contents.of(value)) is not None])
+    remedy = remedy_for(
+        call, [each for value in call.operands if (each := contents.of(value)) is not None]
+    )
     return (call, remedy) if remedy is not None else None

@@ -41,7 +41,16 @@ VIEWS = frozenset({"view", "reshape", "expand", "unsqueeze", "squeeze", "__getit
                    "_make_subclass", "Parameter", "requires_grad_", "data.__get__", "narrow", "select", "flatten", "chunk", "split"})  # fmt: skip
 CONSTRUCTORS = frozenset({"Tensor", "FloatTensor", "DoubleTensor", "HalfTensor"})
 HANDED_ON = frozenset(
-    {"numpy", "__array__", "data_ptr", "untyped_storage", "storage", "__dlpack__", "share_memory_", "set_"}
+    {
+        "numpy",
+        "__array__",
+        "data_ptr",
+        "untyped_storage",
+        "storage",
+        "__dlpack__",
+        "share_memory_",
+        "set_",
+    }
 )
 LEND_SHAPE = (
     "_like",
@@ -73,7 +82,9 @@ def read_before_written(study: Study) -> Finding | None:
     suspects = [
         (loss, call, value, made)
         for loss, call in study.loss_calls()
-        if call.name not in VIEWS and not call.name.endswith(LEND_SHAPE) and "out" not in call.kwargs
+        if call.name not in VIEWS
+        and not call.name.endswith(LEND_SHAPE)
+        and "out" not in call.kwargs
         for value in call.operands
         if value not in call.changed and (made := _blank(call, value, study)) is not None
     ]
@@ -94,7 +105,9 @@ def read_before_written(study: Study) -> Finding | None:
             why=f"{made.name} does not set its elements: it holds what was in memory, other numbers in each run.",
             fix="Use torch.zeros, or initialise it before use.",
             patch=_as_zeros(spot),
-            chain=() if call.site is None else (Spot.of_site(call.site).hop(f"{call.name} reads it"),),
+            chain=()
+            if call.site is None
+            else (Spot.of_site(call.site).hop(f"{call.name} reads it"),),
             operands=(Operand("read", describe(value)),),
         )
     return None
@@ -109,7 +122,11 @@ def _blank(user: Call, value: Value, study: Study) -> Blank | None:
         if call.forgotten:
             return None
         if call.name in UNINITIALISED:
-            return Blank(call.name, call.outputs[0], place_of(call, study), call) if value in call.outputs else None
+            return (
+                Blank(call.name, call.outputs[0], place_of(call, study), call)
+                if value in call.outputs
+                else None
+            )
         if call.name not in VIEWS or not call.operands or call.operands[0].storage != value.storage:
             return None
         user, value = call, call.operands[0]
@@ -126,9 +143,16 @@ def _by_constructor(user: Call, value: Value) -> Blank | None:
     nodes = operand_nodes(user)
     place = user.operands.index(value)
     name = nodes[place] if place < len(nodes) else None
-    found = find_definition(name.id, scope, statement_of(name)) if isinstance(name, ast.Name) else None
+    found = (
+        find_definition(name.id, scope, statement_of(name)) if isinstance(name, ast.Name) else None
+    )
     made = found.value if found is not None and not found.path else None
-    if not isinstance(made, ast.Call) or last_name(made.func) not in CONSTRUCTORS or not made.args or made.keywords:
+    if (
+        not isinstance(made, ast.Call)
+        or last_name(made.func) not in CONSTRUCTORS
+        or not made.args
+        or made.keywords
+    ):
         return None
     if not all(_is_size(each, site.f_globals) for each in made.args):
         return None
@@ -143,7 +167,10 @@ def _is_size(node: ast.expr, names: dict[str, Any]) -> bool:
             return type(names.get(name)) is int
         case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant()):
             return True
-        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant()]) | ast.Call(func=ast.Name(id="len")):
+        case (
+            ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant()])
+            | ast.Call(func=ast.Name(id="len"))
+        ):
             return True
         case ast.BinOp(left=left, right=right):
             return _is_size(left, names) and _is_size(right, names)
@@ -158,7 +185,9 @@ def _written(tape: Tape) -> set[int]:
         if call.name in HANDED_ON:
             found |= {each.storage for each in call.operands}
         if "out" in call.kwargs:
-            found |= {each.storage for each in flatten(call.kwargs["out"]) if isinstance(each, Value)}
+            found |= {
+                each.storage for each in flatten(call.kwargs["out"]) if isinstance(each, Value)
+            }
     return found
 
 

@@ -54,14 +54,14 @@ def update(trip: Trip) -> Finding | None:
         return _tell(trip, trip.evidence)
     scenario = scenario_of(trip) if trip.in_update else None
     if scenario is not None:
-        scenario.reason = replace(scenario.reason, verdict=f"{scenario.reason.verdict} in the update of the weights")
+        scenario.reason = replace(
+            scenario.reason, verdict=f"{scenario.reason.verdict} in the update of the weights"
+        )
         return tell_forward("nonfinite/update", scenario, phase="optimizer")
     return _found_later(trip)
 
 
-OFF_ZERO = (
-    "Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division; leave out what has no gradient."
-)
+OFF_ZERO = "Add an epsilon to the divisor (`sqrt(v) + eps`), or clamp it, before the division; leave out what has no gradient."
 COUNT_FROM_ONE = (
     "The divisor is a number of the program's own, and is 0 in this step: mend what it is computed from. A correction like 1 - beta ** t is "
     "0 for t = 0: count the step before it is used."
@@ -69,7 +69,9 @@ COUNT_FROM_ONE = (
 
 
 def _tell(trip: Trip, bad: BadUpdate) -> Finding | None:
-    names = ", ".join(bad.weights[:3]) + (f" and {len(bad.weights) - 3} more" if len(bad.weights) > 3 else "")
+    names = ", ".join(bad.weights[:3]) + (
+        f" and {len(bad.weights) - 3} more" if len(bad.weights) > 3 else ""
+    )
     if bad.eps is None:
         return _own_optimizer(trip, bad, names)
     spot = Spot.of_site(trip.built[0]) if trip.built else None
@@ -107,12 +109,18 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
     divides = "div" in remade.op
     of = f" {'by' if divides else 'of'} 0" if remade.of_zero else ""
     whose = f"{bad.optimizer}'s step" if bad.optimizer else "the update before this step"
-    where = f" The 0 was made at {remade.made_by.file}:{remade.made_by.line}." if remade.made_by is not None else ""
+    where = (
+        f" The 0 was made at {remade.made_by.file}:{remade.made_by.line}."
+        if remade.made_by is not None
+        else ""
+    )
     return tell_trip(
         trip,
         "nonfinite/update",
         spot=remade.spot,
-        patch=kept_off_zero(remade.spot) if divides and remade.of_zero and not remade.is_plain else None,
+        patch=kept_off_zero(remade.spot)
+        if divides and remade.of_zero and not remade.is_plain
+        else None,
         verdict=f"{remade.op}{of} in {whose} gave {trouble_text(remade.trouble)}, and {names} with it; the gradients are finite",
         why="Its operands are finite and what it gives is not: a divisor is zero, or a square overflowed. The weights were finite "
         "before this step and are not after it."
@@ -146,7 +154,12 @@ def _found_later(trip: Trip) -> Finding | None:
         return _by_hand(trip)
     if born is None and trip.notice is Notice.LOSS and trip.observed is not None and trip.step:
         return _lost_before(trip, trip.observed)
-    if born is None or born.leaf is None or trip.notice is Notice.GRADIENT or isinstance(born.leaf.leaf, BatchLeaf):
+    if (
+        born is None
+        or born.leaf is None
+        or trip.notice is Notice.GRADIENT
+        or isinstance(born.leaf.leaf, BatchLeaf)
+    ):
         return None
     tensor = born.leaf.tensor
     if (
@@ -217,7 +230,10 @@ def _lost_before(trip: Trip, loss: torch.Tensor) -> Finding | None:
 def _bad_rate(trip: Trip, name: str) -> Finding | None:
     """The optimizer has a rate that is not finite: a schedule that the program computes itself."""
     groups = trip.optimizer.param_groups if isinstance(trip.optimizer, Optimizer) else []
-    bad = next((float(each["lr"]) for each in groups if not math.isfinite(float(each.get("lr", 0.0)))), None)
+    bad = next(
+        (float(each["lr"]) for each in groups if not math.isfinite(float(each.get("lr", 0.0)))),
+        None,
+    )
     if bad is None:
         return None
     return tell_trip(
@@ -257,7 +273,11 @@ def _zeros(spot: Spot | None) -> str | None:
     """`torch.zeros` in place of `torch.empty`."""
     node = spot.node() if spot is not None else None
     for each in ast.walk(node) if node is not None else ():
-        if spot is not None and isinstance(each, ast.Attribute) and ast.unparse(each) == "torch.empty":
+        if (
+            spot is not None
+            and isinstance(each, ast.Attribute)
+            and ast.unparse(each) == "torch.empty"
+        ):
             return diff_of(replace_node(spot.filename, each, "torch.zeros"))
     return None
 

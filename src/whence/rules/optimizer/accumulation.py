@@ -49,7 +49,11 @@ def unscaled_accumulation(audit: Audit) -> Finding | None:
         if len(done) < ENOUGH or len(sizes) != 1 or (count := sizes.pop()) < 2:
             continue
         backward = done[-1][-1]
-        alike = all(each.site == backward.site and each.written == backward.written for group in done for each in group)
+        alike = all(
+            each.site == backward.site and each.written == backward.written
+            for group in done
+            for each in group
+        )
         if not alike or backward.site is None or not _is_mean(audit, backward, count):
             continue
         return tell_silent(
@@ -74,14 +78,20 @@ def unscaled_accumulation(audit: Audit) -> Finding | None:
 def _divided(site: Site, count: int) -> str | None:
     match site.node():
         case ast.Call(func=ast.Attribute(value=loss, attr="backward")):
-            return diff_of(replace_node(site.filename, loss, f"({in_parentheses(site.filename, loss)} / {count})"))
+            return diff_of(
+                replace_node(
+                    site.filename, loss, f"({in_parentheses(site.filename, loss)} / {count})"
+                )
+            )
     return None
 
 
 def _is_mean(audit: Audit, backward: Event, count: int) -> bool:
     """Whether the last loss at this backward is a mean, with no factor on its way."""
     calls = [
-        call for call in audit.tape.calls if call.name == "backward" and call.site == backward.site and call.operands
+        call
+        for call in audit.tape.calls
+        if call.name == "backward" and call.site == backward.site and call.operands
     ]
     made = calls[-1].operands[0].call if calls else None
     if made is None:

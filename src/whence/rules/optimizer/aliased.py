@@ -56,10 +56,18 @@ def aliased_weights(audit: Audit) -> Finding | None:
     """
     for event in audit.loop.of(Kind.LOAD):
         node = event.site.node() if event.site is not None else None
-        if not event.detail["aliased"] or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if (
+            not event.detail["aliased"]
+            or not isinstance(node, ast.Call)
+            or not isinstance(node.func, ast.Attribute)
+        ):
             continue
         given = node.args[0] if node.args else None
-        if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "state_dict":
+        if (
+            isinstance(given, ast.Call)
+            and isinstance(given.func, ast.Attribute)
+            and given.func.attr == "state_dict"
+        ):
             found = _one_network(audit, event, node.func.value, given.func.value)
         else:
             found = _kept_alias(audit, event)
@@ -157,7 +165,12 @@ def _saved_too_late(audit: Audit) -> Finding | None:
     for save in audit.loop.of(Kind.SAVE):
         for taken in save.detail["kept"]:
             times = {each.step for each in audit.loop.of(Kind.STATE) if each.site == taken.site}
-            if taken.step >= save.step or len(times) < 2 or taken.site is None or not _is_taken_if_better(taken.site):
+            if (
+                taken.step >= save.step
+                or len(times) < 2
+                or taken.site is None
+                or not _is_taken_if_better(taken.site)
+            ):
                 continue
             return tell_silent(
                 audit,
@@ -200,7 +213,9 @@ def _target_that_moves(audit: Audit) -> Finding | None:
     trained = trained_memory(audit)
     for scope, module, numbers in run_without_gradients(audit):
         weights = list(weights_within(module))
-        if not weights or any(audit.is_owned(each) or storage_of(each) not in trained for each in weights):
+        if not weights or any(
+            audit.is_owned(each) or storage_of(each) not in trained for each in weights
+        ):
             continue
         if not gives_targets(audit, numbers):
             continue
@@ -225,14 +240,24 @@ def _target_that_moves(audit: Audit) -> Finding | None:
 def _shallow_copy(audit: Audit) -> Finding | None:
     """`copy.copy(model)`: another module with the very parts of the first, and a loss takes its targets from it."""
     for scope, module, numbers in run_without_gradients(audit):
-        own = [each for each in (vars(module).get("_modules"), vars(module).get("_parameters")) if each]
-        twins = [each for each in audit.modules.roots() if each is not module and type(each) is type(module)]
+        own = [
+            each for each in (vars(module).get("_modules"), vars(module).get("_parameters")) if each
+        ]
+        twins = [
+            each
+            for each in audit.modules.roots()
+            if each is not module and type(each) is type(module)
+        ]
         if not any(one is each for twin in twins for one in vars(twin).values() for each in own):
             continue
-        if not all(audit.is_owned(each) for each in weights_within(module)) or not gives_targets(audit, numbers):
+        if not all(audit.is_owned(each) for each in weights_within(module)) or not gives_targets(
+            audit, numbers
+        ):
             continue
         call = scope.called_from[0].node()
-        spot = definition_of(call.func, scope.called_from[0]) if isinstance(call, ast.Call) else None
+        spot = (
+            definition_of(call.func, scope.called_from[0]) if isinstance(call, ast.Call) else None
+        )
         made = spot.node() if spot is not None else None
         return tell_silent(
             audit,
@@ -257,7 +282,11 @@ def _made_deep(spot: Spot | None) -> str | None:
     if spot is None or not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
         return None
     module = text_of(spot.filename, made.func.value)
-    return diff_of(replace_node(spot.filename, made.func, f"{module}.deepcopy")) if made.func.attr == "copy" else None
+    return (
+        diff_of(replace_node(spot.filename, made.func, f"{module}.deepcopy"))
+        if made.func.attr == "copy"
+        else None
+    )
 
 
 def _two_names(audit: Audit) -> Finding | None:
@@ -265,7 +294,11 @@ def _two_names(audit: Audit) -> Finding | None:
     trained = names_in_training(audit)
     for scope, module, numbers in runs_by_name(audit):
         call, site = scope.called_from[0].node(), scope.called_from[0]
-        given = name_given(call.func, site, trained.get(id(module), set())) if isinstance(call, ast.Call) else None
+        given = (
+            name_given(call.func, site, trained.get(id(module), set()))
+            if isinstance(call, ast.Call)
+            else None
+        )
         if given is None or not all(audit.is_owned(each) for each in weights_within(module)):
             continue
         if not isinstance(call, ast.Call) or not gives_targets(audit, numbers):
@@ -298,7 +331,10 @@ def _weights_copied(filename: str, given: NameGiven) -> str | None:
 
 def _data_assignment(audit: Audit, scope: Scope) -> Spot | None:
     """The line that gives tensors the memory of others, in the files that run the network: `a.data = b.data`."""
-    files = [*(each.filename for each in scope.called_from), *(frame.f_code.co_filename for frame in audit.frames)]
+    files = [
+        *(each.filename for each in scope.called_from),
+        *(frame.f_code.co_filename for frame in audit.frames),
+    ]
     found = [
         Spot.of_node(filename, node)
         for filename in dict.fromkeys(files)

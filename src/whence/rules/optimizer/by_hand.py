@@ -22,7 +22,10 @@ LONG_ENOUGH = 50
 
 def files_of(audit: Audit) -> list[str]:
     """The program's files, with those that optimizers are built and stepped in."""
-    stacks = (*(each.stack for each in audit.built), *(each.stack for each in audit.loop.of(Kind.STEP)))
+    stacks = (
+        *(each.stack for each in audit.built),
+        *(each.stack for each in audit.loop.of(Kind.STEP)),
+    )
     return program_files({site.filename for stack in stacks for site in stack})
 
 
@@ -54,7 +57,9 @@ def rate_set_in_vain(audit: Audit) -> Finding | None:
             what=f"lr is {said:g}, and every group of weights is stepped with its own rate, {used:g}",
             why="An optimizer has a rate for each of its param_groups. To set an attribute of another name on it changes nothing.",
             fix='Set the rate of the groups: for group in optimizer.param_groups: group["lr"] = rate.',
-            patch=_set_in_its_group(spot) if spot is not None and len(optimizer.param_groups) == 1 else None,
+            patch=_set_in_its_group(spot)
+            if spot is not None and len(optimizer.param_groups) == 1
+            else None,
         )
     return None
 
@@ -68,7 +73,9 @@ def _attributes_set(audit: Audit) -> list[Spot]:
         Spot.of_node(filename, node)
         for filename in files_of(audit)
         for node in ast.walk(tree_of(filename) or ast.Module([], []))
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == "lr"
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Attribute)
+        and node.targets[0].attr == "lr"
     ]
 
 
@@ -76,7 +83,8 @@ def _is_read(audit: Audit) -> bool:
     trees = (tree_of(filename) for filename in files_of(audit))
     nodes = (node for tree in trees if tree is not None for node in ast.walk(tree))
     return any(
-        isinstance(each, ast.Attribute) and each.attr == "lr" and isinstance(each.ctx, ast.Load) for each in nodes
+        isinstance(each, ast.Attribute) and each.attr == "lr" and isinstance(each.ctx, ast.Load)
+        for each in nodes
     )
 
 
@@ -134,8 +142,12 @@ def _where_set(audit: Audit) -> Spot | None:
         Spot.of_node(filename, each)
         for filename in files_of(audit)
         for each in ast.walk(tree_of(filename) or ast.Module([], []))
-        if isinstance(each, ast.Call) and dotted(each.func) is not None and last_name(each.func) == function.name
+        if isinstance(each, ast.Call)
+        and dotted(each.func) is not None
+        and last_name(each.func) == function.name
     ]
     call = calls[0].node() if len(calls) == 1 else None
-    is_looped = call is not None and any(isinstance(each, LOOPS) for each in statements_around(call))
+    is_looped = call is not None and any(
+        isinstance(each, LOOPS) for each in statements_around(call)
+    )
     return calls[0] if is_looped else lines[0]

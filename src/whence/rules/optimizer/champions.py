@@ -74,9 +74,15 @@ def _compared(branch: ast.If) -> set[str]:
 
 
 def _set_in(branch: ast.If) -> set[str]:
-    found = (each for node in branch.body for each in ast.walk(node) if isinstance(each, ast.Assign))
+    found = (
+        each for node in branch.body for each in ast.walk(node) if isinstance(each, ast.Assign)
+    )
     targets = (target for each in found for target in each.targets)
-    return {ast.unparse(name) for each in targets for name in (each.elts if isinstance(each, ast.Tuple) else [each])}
+    return {
+        ast.unparse(name)
+        for each in targets
+        for name in (each.elts if isinstance(each, ast.Tuple) else [each])
+    }
 
 
 def _kept(frame: FrameType) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -85,10 +91,17 @@ def _kept(frame: FrameType) -> Iterator[tuple[ast.expr, ast.expr]]:
     for node in own_nodes(scope) if scope is not None else ():
         if not isinstance(node, ast.Assign) or not is_the_better(node) or not _keeps_the_best(node):
             continue
-        loop = next((each for each in reversed(statements_around(node)) if isinstance(each, LOOPS)), None)
+        loop = next(
+            (each for each in reversed(statements_around(node)) if isinstance(each, LOOPS)), None
+        )
         for target, value in _pairs(node):
             name = dotted(_original(value))
-            if name is not None and loop is not None and not binds(loop, name) and _is_read(target, node, scope):
+            if (
+                name is not None
+                and loop is not None
+                and not binds(loop, name)
+                and _is_read(target, node, scope)
+            ):
                 yield target, value
 
 
@@ -111,11 +124,18 @@ def _is_read(target: ast.expr, node: ast.Assign, scope: ast.AST | None) -> bool:
     """An attribute may be read by others."""
     if not isinstance(target, ast.Name):
         return isinstance(target, ast.Attribute)
-    branch = next((each for each in reversed(statements_around(node)) if isinstance(each, ast.If)), node)
-    reads = [each for each in ast.walk(scope or node) if isinstance(each, ast.Name) and each.id == target.id]
+    branch = next(
+        (each for each in reversed(statements_around(node)) if isinstance(each, ast.If)), node
+    )
+    reads = [
+        each
+        for each in ast.walk(scope or node)
+        if isinstance(each, ast.Name) and each.id == target.id
+    ]
     # What is read at once, and there alone, is only another name: `torch.save(to_save.state_dict(), path)`.
     return any(
-        isinstance(each.ctx, ast.Load) and not branch.lineno <= each.lineno <= (branch.end_lineno or 0)
+        isinstance(each.ctx, ast.Load)
+        and not branch.lineno <= each.lineno <= (branch.end_lineno or 0)
         for each in reads
     )
 
@@ -137,7 +157,9 @@ def _shares(one: nn.Module, other: nn.Module) -> bool:
 def _copied(filename: str, value: ast.expr) -> str | None:
     match value:
         case ast.Call(func=ast.Attribute(value=module, attr="copy")):
-            return diff_of(replace_node(filename, value.func, f"{text_of(filename, module)}.deepcopy"))
+            return diff_of(
+                replace_node(filename, value.func, f"{text_of(filename, module)}.deepcopy")
+            )
         case ast.Name() | ast.Attribute():
             return deep_copied(Spot.of_node(filename, value))
     return None

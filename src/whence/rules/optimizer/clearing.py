@@ -52,7 +52,11 @@ def missing_zero_grad(study: Study) -> Finding | None:
         A replay in the first steps, and only if the same gradient tensors are used again.
     """
     optimizer = study.optimizer
-    story = [each for each in study.loop.story_of(study.entry) if each.kind in (Kind.STEP, Kind.CLEAR, Kind.BACKWARD)]
+    story = [
+        each
+        for each in study.loop.story_of(study.entry)
+        if each.kind in (Kind.STEP, Kind.CLEAR, Kind.BACKWARD)
+    ]
     steps = [number for number, each in enumerate(story) if each.kind is Kind.STEP]
     if len(steps) < 2:
         return None
@@ -72,7 +76,9 @@ def missing_zero_grad(study: Study) -> Finding | None:
     partial = _clears_others(study, backwards[0])
     mistaken = _clears_in_vain(study, backward) if partial is None else None
     unmade = uncalled_beside(backward.site, "zero_grad") if partial is None else None
-    whose = f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
+    whose = (
+        f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
+    )
     return tell_silent(
         study,
         "optimizer/missing-zero-grad",
@@ -98,9 +104,15 @@ def missing_zero_grad(study: Study) -> Finding | None:
         if study.entry.stack
         else "Clear the gradients before backward, in every step: the model's zero_grad(), or grad = None for each weight.",
         patch=called(unmade)
-        or (_inserted(backward.site, _clearing(study, step, backward.site)) if partial is None else None),
+        or (
+            _inserted(backward.site, _clearing(study, step, backward.site))
+            if partial is None
+            else None
+        ),
         replay="bit-identical" if share is not None else None,
-        counterfactual="with the gradients cleared, the same step gives other gradients" if share is not None else None,
+        counterfactual="with the gradients cleared, the same step gives other gradients"
+        if share is not None
+        else None,
     )
 
 
@@ -108,7 +120,9 @@ def _left_by_hook(study: Study, step: Site, backward: Site, share: float | None)
     """It steps within backward, as soon as a gradient is complete: who clears before backward has nothing to step with."""
     match step.statement():
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="step"))) as statement:
-            patch = diff_of(line_after(step.filename, statement, f"{ast.unparse(owner)}.zero_grad()"))
+            patch = diff_of(
+                line_after(step.filename, statement, f"{ast.unparse(owner)}.zero_grad()")
+            )
         case _:
             patch = None
     return tell_silent(
@@ -127,7 +141,9 @@ def _left_by_hook(study: Study, step: Site, backward: Site, share: float | None)
         fix="Clear the gradient in the hook, after the step: zero_grad(), or grad = None.",
         patch=patch,
         replay="bit-identical" if share is not None else None,
-        counterfactual="with the gradients cleared, the same step gives other gradients" if share is not None else None,
+        counterfactual="with the gradients cleared, the same step gives other gradients"
+        if share is not None
+        else None,
     )
 
 
@@ -153,7 +169,9 @@ def closure_that_adds_up(audit: Audit) -> Finding | None:
             what=f"in {len(added)} calls of the closure the gradients of the call before were still there",
             why=f"{entry.kind} calls the closure several times in one step, and backward adds to .grad each time.",
             fix="Call optimizer.zero_grad() within the closure, before backward.",
-            patch=_inserted(backward.site, _words(call, backward.site)) if backward.site and call else None,
+            patch=_inserted(backward.site, _words(call, backward.site))
+            if backward.site and call
+            else None,
         )
     return None
 
@@ -176,7 +194,11 @@ def _added_up(audit: Audit, entry: OptimizerEntry) -> Iterator[Event]:
 def _words(call: Event, backward: Site) -> list[str]:
     """How the closure, written where the step is, calls the optimizer."""
     node, statement = call.site.node() if call.site is not None else None, backward.statement()
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or statement is None:
+    if (
+        not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or statement is None
+    ):
         return []
     around, function = enclosing(node, ast.FunctionDef), enclosing(statement, ast.FunctionDef)
     while function is not None and function is not around:
@@ -192,7 +214,9 @@ def _adds_each_time(study: Study, story: list[Event]) -> bool:
     for before, after in pairwise(steps):
         between = story[before + 1 : after]
         first = next((each for each in between if each.kind is Kind.BACKWARD), None)
-        cleared = frozenset[int]().union(*(each.written for each in between if each.kind is Kind.CLEAR))
+        cleared = frozenset[int]().union(
+            *(each.written for each in between if each.kind is Kind.CLEAR)
+        )
         if first is None or not (study.entry.weights & first.detail["added"]) - cleared:
             return False
     return True
@@ -207,10 +231,16 @@ def _clears_others(study: Study, backward: Event) -> Event | None:
     number = events.index(backward)
     earlier = [at for at in range(number) if events[at].kind is Kind.BACKWARD]
     last = events[earlier[-1] + 1 : number] if earlier else []
-    stepping = frozenset[int]().union(*(each.detail["entry"].weights for each in last if each.kind is Kind.STEP))
+    stepping = frozenset[int]().union(
+        *(each.detail["entry"].weights for each in last if each.kind is Kind.STEP)
+    )
     left = study.entry.weights & backward.detail["kept"]
     for event in reversed(last):
-        if event.kind is Kind.CLEAR and event.written & stepping & backward.written and left - event.written:
+        if (
+            event.kind is Kind.CLEAR
+            and event.written & stepping & backward.written
+            and left - event.written
+        ):
             return event
     return None
 
@@ -221,7 +251,10 @@ def _clears_in_vain(study: Study, backward: Event) -> Site | None:
     for event in reversed(events[: events.index(backward)]):
         if event.kind is Kind.BACKWARD or event.site is None or backward.site is None:
             return None
-        here = next((each for each in event.stack if backward.site and each.f_code is backward.site.f_code), None)
+        here = next(
+            (each for each in event.stack if backward.site and each.f_code is backward.site.f_code),
+            None,
+        )
         if here is not None and event.written and not event.written & backward.written:
             return here
     return None
@@ -273,11 +306,15 @@ def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
         weights = _in_words(all_weights_of(study.optimizer), frame, backward)
         if weights:
             return [f"for weight in {weights}:", "    weight.grad = None"]
-    node = step.site.node() if step.site is not None and step.site.f_code is backward.f_code else None
+    node = (
+        step.site.node() if step.site is not None and step.site.f_code is backward.f_code else None
+    )
     if not isinstance(node, ast.Call):
         return []
     # An optimizer's step, or a model's call.
-    owner = ast.unparse(node.func.value if study.entry.stack and isinstance(node.func, ast.Attribute) else node.func)
+    owner = ast.unparse(
+        node.func.value if study.entry.stack and isinstance(node.func, ast.Attribute) else node.func
+    )
     loop = enclosing(node, ast.For)
     if isinstance(loop, ast.For) and owner in _names_in(loop.target) and not _is_in(backward, loop):
         # `for optimizer in optimizers: optimizer.step()`: at the backward the name stands for another one, or for none.
@@ -288,7 +325,9 @@ def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
 def _in_words(weights: Iterable[torch.Tensor], frame: FrameType, backward: Site) -> str:
     """A variable that has these weights, or one for each of them; a loop's stands for another one at each turn."""
     scope = function_node(backward)
-    loops = [each for each in ast.walk(scope) if isinstance(each, ast.For)] if scope is not None else []
+    loops = (
+        [each for each in ast.walk(scope) if isinstance(each, ast.For)] if scope is not None else []
+    )
     passing = {name for each in loops for name in _names_in(each.target)}
     held = {name: each for name, each in variables(frame).items() if name not in passing}
     wanted = [id(each) for each in weights]

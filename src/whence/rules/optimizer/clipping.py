@@ -49,7 +49,9 @@ def ineffective_clip(audit: Audit) -> Finding | None:
     for entry in audit.built:
         story = audit.loop.story_of(entry)
         clips = [each for each in story if each.kind is Kind.CLIP]
-        if len(clips) < ENOUGH or any(each.detail["limit"] in (None, float("inf")) for each in clips):
+        if len(clips) < ENOUGH or any(
+            each.detail["limit"] in (None, float("inf")) for each in clips
+        ):
             continue
         if not any(each.kind is Kind.BACKWARD for each in story):
             # There are none to clip at any time.
@@ -99,12 +101,22 @@ def _before_the_step(clip: Site, step: Site | None) -> str | None:
 
 def _of_nothing(audit: Audit) -> Finding | None:
     """A clip that is given an iterator which somebody has gone through before."""
-    clips = [each for each in audit.loop.of(Kind.CLIP) if each.detail["limit"] not in (None, float("inf"))]
+    clips = [
+        each
+        for each in audit.loop.of(Kind.CLIP)
+        if each.detail["limit"] not in (None, float("inf"))
+    ]
     empty = list(takewhile(lambda each: not each.written, reversed(clips)))
-    if len(empty) < ENOUGH or not all(each.detail["iterated"] and each.site == empty[0].site for each in empty):
+    if len(empty) < ENOUGH or not all(
+        each.detail["iterated"] and each.site == empty[0].site for each in empty
+    ):
         return None
     found = iterated(empty[0].stack, "parameters")
-    if found is None or found.made is None or not (found.lines or _used_itself(clips, empty[0], found.made)):
+    if (
+        found is None
+        or found.made is None
+        or not (found.lines or _used_itself(clips, empty[0], found.made))
+    ):
         return None
     return tell_silent(
         audit,
@@ -162,7 +174,9 @@ def _of_weights(clip: Site) -> str | None:
     match given:
         case (
             ast.ListComp(elt=ast.Attribute(value=ast.Name() as weight, attr="grad") as element)
-            | ast.GeneratorExp(elt=ast.Attribute(value=ast.Name() as weight, attr="grad") as element)
+            | ast.GeneratorExp(
+                elt=ast.Attribute(value=ast.Name() as weight, attr="grad") as element
+            )
         ):
             return diff_of(replace_node(clip.filename, element, weight.id))
     return None

@@ -84,10 +84,18 @@ class NameGiven:
 
 def name_given(node: ast.expr, site: Site, others: set[str]) -> NameGiven | None:
     """Where what a line calls a network is made one of the other names of that network."""
-    found = [each for each in _assignments(node, site) if each.value is not None and not _is_none(each.value)]
+    found = [
+        each
+        for each in _assignments(node, site)
+        if each.value is not None and not _is_none(each.value)
+    ]
     for each in found:
         value = each.value
-        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SAME:
+        while (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Attribute)
+            and value.func.attr in SAME
+        ):
             value = value.func.value
         statement = statement_of(value) if value is not None else None
         if value is not None and statement is not None and dotted(value) in others - {dotted(node)}:
@@ -101,7 +109,11 @@ def _assignments(node: ast.expr, site: Site) -> list[Definition]:
         scopes = [each for each in (function, tree) if each is not None]
         return next((found for each in scopes if (found := list(names_set_in(each, node.id)))), [])
     kind = enclosing(function, ast.ClassDef) if function is not None else None
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and isinstance(kind, ast.ClassDef):
+    if (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and isinstance(kind, ast.ClassDef)
+    ):
         return [definition for _, definition in find_attributes(node.attr, kind)]
     return []
 

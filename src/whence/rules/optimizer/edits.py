@@ -50,7 +50,10 @@ def built_after(entry: OptimizerEntry, replacing: Stack) -> str | None:
     """The optimizer built behind the line that leads to the replacement, where nobody asks for it in between."""
     site = entry.stack[0] if entry.stack else None
     made = target_of(site) if site is not None else None
-    here = next((each.statement() for each in replacing if site is not None and each.f_code is site.f_code), None)
+    here = next(
+        (each.statement() for each in replacing if site is not None and each.f_code is site.f_code),
+        None,
+    )
     if site is None or made is None or here is None:
         return None
     name, statement = made
@@ -73,13 +76,25 @@ def stepped_after(audit: Audit, entry: OptimizerEntry, backward: Site) -> str | 
 
 def names_of(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[tuple[str, ast.stmt]]:
     """What an optimizer is called where, in a file."""
-    made = target_of(entry.stack[0]) if entry.stack and entry.stack[0].filename == filename else None
+    made = (
+        target_of(entry.stack[0]) if entry.stack and entry.stack[0].filename == filename else None
+    )
     if made is not None:
         yield made
     for event in audit.loop.of(Kind.CLEAR):
-        is_own = issubclass(event.detail["by"], torch.optim.Optimizer) and event.written == entry.weights
-        node = event.site.node() if event.site is not None and event.site.filename == filename and is_own else None
-        name = dotted(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        is_own = (
+            issubclass(event.detail["by"], torch.optim.Optimizer) and event.written == entry.weights
+        )
+        node = (
+            event.site.node()
+            if event.site is not None and event.site.filename == filename and is_own
+            else None
+        )
+        name = (
+            dotted(node.func.value)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            else None
+        )
         statement = statement_of(node) if node is not None else None
         if name is not None and statement is not None:
             yield name, statement
@@ -93,7 +108,9 @@ def moved_behind(site: Site | None, other: Site | None) -> str | None:
     return diff_of(*move_after(site.filename, one, then))
 
 
-def given_as_well(audit: Audit, entry: OptimizerEntry, lost: Iterable[torch.Tensor | None]) -> str | None:
+def given_as_well(
+    audit: Audit, entry: OptimizerEntry, lost: Iterable[torch.Tensor | None]
+) -> str | None:
     """The optimizer given all that it lacks: the whole model and not a part of it, or the other model beside the one that it has."""
     wanted = {id(each) for each in lost}
     site = entry.stack[0] if entry.stack else None
@@ -107,18 +124,28 @@ def given_as_well(audit: Audit, entry: OptimizerEntry, lost: Iterable[torch.Tens
 def _the_whole(audit: Audit, entry: OptimizerEntry, given: ast.expr, lost: set[int]) -> str | None:
     """`model.head.parameters()` to `model.parameters()`."""
     match given:
-        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=model, attr=part) as owner, attr="parameters")):
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Attribute(value=model, attr=part) as owner, attr="parameters"
+            )
+        ):
             pass
         case _:
             return None
-    names = {each.name: each for each in audit.weights.entries() if each.name and each.weight is not None}
+    names = {
+        each.name: each for each in audit.weights.entries() if each.name and each.weight is not None
+    }
     given_names = [name for name, each in names.items() if id(each.weight) in entry.weights]
     left = [name for name, each in names.items() if id(each.weight) in lost]
     whole = given_names[0].partition(f".{part}.")[0] if given_names else ""
     beside = [
-        name for name, each in names.items() if name.startswith(f"{whole}.") and id(each.weight) not in entry.weights
+        name
+        for name, each in names.items()
+        if name.startswith(f"{whole}.") and id(each.weight) not in entry.weights
     ]
-    is_part = all(each.startswith(f"{whole}.{part}.") for each in given_names) and len(left) == len(lost)
+    is_part = all(each.startswith(f"{whole}.{part}.") for each in given_names) and len(left) == len(
+        lost
+    )
     if not whole or not is_part or set(beside) != set(left) or dotted(model) is None:
         return None
     return diff_of(replace_node(entry.stack[0].filename, owner, ast.unparse(model)))
@@ -127,7 +154,9 @@ def _the_whole(audit: Audit, entry: OptimizerEntry, given: ast.expr, lost: set[i
 def _the_other(audit: Audit, site: Site, given: ast.expr, lost: set[int]) -> str | None:
     """`encoder.parameters()` to `[*encoder.parameters(), *decoder.parameters()]`."""
     statement = site.statement()
-    is_sequence = isinstance(given, ast.BinOp) or (isinstance(given, ast.Call) and last_name(given.func) in SEQUENCES)
+    is_sequence = isinstance(given, ast.BinOp) or (
+        isinstance(given, ast.Call) and last_name(given.func) in SEQUENCES
+    )
     if statement is None or not is_sequence:
         return None
     names: list[str] = []
@@ -141,4 +170,6 @@ def _the_other(audit: Audit, site: Site, given: ast.expr, lost: set[int]) -> str
     if lost or not names:
         return None
     more = "".join(f", *{name}.parameters()" for name in names)
-    return diff_of(replace_node(site.filename, given, f"[*{in_parentheses(site.filename, given)}{more}]"))
+    return diff_of(
+        replace_node(site.filename, given, f"[*{in_parentheses(site.filename, given)}{more}]")
+    )

@@ -31,14 +31,24 @@ def gradient_taken_away(site: Site, weights: Sequence[str]) -> str | None:
     name = dotted(owner)
     if name is None or is_weight is None:
         return None
-    return diff_of(line_after(site.filename, statement, f"{name}.grad = None" if is_weight else f"{name}.zero_grad()"))
+    return diff_of(
+        line_after(
+            site.filename, statement, f"{name}.grad = None" if is_weight else f"{name}.zero_grad()"
+        )
+    )
 
 
 def _is_weight(owner: ast.expr, weights: Sequence[str]) -> bool | None:
     """Whether an expression stands for a weight; False if it does for a module that has these; None if that is open."""
     loop = enclosing(owner, ast.For, ast.FunctionDef, ast.Lambda)
-    if isinstance(loop, ast.For) and isinstance(owner, ast.Name) and owner.id in names_in(loop.target):
-        is_over_weights = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in OVER_WEIGHTS
+    if (
+        isinstance(loop, ast.For)
+        and isinstance(owner, ast.Name)
+        and owner.id in names_in(loop.target)
+    ):
+        is_over_weights = (
+            isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in OVER_WEIGHTS
+        )
         return True if is_over_weights else None
     last = last_name(owner)
     paths = [each.split(".") for each in weights]

@@ -69,7 +69,11 @@ def discarded_gradient(audit: Audit) -> Finding | None:
             # Each time anew: a program may leave out its first updates, and make all others.
             often = len(pairs) >= max(ENOUGH, steps) and _turns(story, pairs) >= min(steps, ENOUGH)
             stands_still = nothing and audit.final and not _any_changed(audit, entry)
-            if not (nothing or often) or len(pairs) < ENOUGH or (_is_read(audit, entry, pairs) and not stands_still):
+            if (
+                not (nothing or often)
+                or len(pairs) < ENOUGH
+                or (_is_read(audit, entry, pairs) and not stands_still)
+            ):
                 continue
             backward, clear = pairs[-1]
             meant = _meant(story, backward)
@@ -98,7 +102,11 @@ def discarded_gradient(audit: Audit) -> Finding | None:
                 if meant is not None
                 else _moved(site, backward.site, move_before)
                 if nothing
-                else _moved(site, next(each.site for each in reversed(story) if each.kind is Kind.STEP), move_after),
+                else _moved(
+                    site,
+                    next(each.site for each in reversed(story) if each.kind is Kind.STEP),
+                    move_after,
+                ),
                 chain=(Spot.of_site(backward.site).hop("another backward, that is cleared here"),)
                 if meant is not None and backward.site is not None
                 else (),
@@ -114,11 +122,18 @@ def _turns(story: Sequence[Event], pairs: Sequence[tuple[Event, Event]]) -> int:
 
 
 def _moved(
-    clear: Site, other: Site | None, move: Callable[[str, ast.stmt, ast.stmt], tuple[Edit | None, ...]]
+    clear: Site,
+    other: Site | None,
+    move: Callable[[str, ast.stmt, ast.stmt], tuple[Edit | None, ...]],
 ) -> str | None:
     """The clearing put elsewhere: before backward, or behind the step. Both stand in one function, or are called on the same name."""
     one, place = clear.statement(), other.statement() if other is not None else None
-    if other is None or other.filename != clear.filename or not isinstance(one, ast.Expr) or place is None:
+    if (
+        other is None
+        or other.filename != clear.filename
+        or not isinstance(one, ast.Expr)
+        or place is None
+    ):
         return None
     if other.f_code is not clear.f_code and (_owner(one) is None or _owner(one) != _owner(place)):
         return None
@@ -137,7 +152,9 @@ def _lost(story: Sequence[Event]) -> list[tuple[Event, Event]]:
     """Backward passes whose gradients were cleared before a step, each with what cleared them."""
     found = []
     read_sites = {
-        one.site for one, other in pairwise(story) if one.kind is Kind.BACKWARD and other.kind is not Kind.CLEAR
+        one.site
+        for one, other in pairwise(story)
+        if one.kind is Kind.BACKWARD and other.kind is not Kind.CLEAR
     }
     for one, other in pairwise([each for each in story if each.kind is not Kind.CLIP]):
         if (
@@ -153,7 +170,9 @@ def _lost(story: Sequence[Event]) -> list[tuple[Event, Event]]:
 def _meant(story: Sequence[Event], backward: Event) -> Event | None:
     """A backward of another line just before one that is cleared: its gradients were for the step, and are lost with the other's."""
     before = story[story.index(backward) - 1]
-    is_other = before.kind is Kind.BACKWARD and before.site != backward.site and backward is not story[0]
+    is_other = (
+        before.kind is Kind.BACKWARD and before.site != backward.site and backward is not story[0]
+    )
     return before if is_other else None
 
 
@@ -166,7 +185,9 @@ def _is_read(audit: Audit, entry: OptimizerEntry, pairs: list[tuple[Event, Event
         and call.site not in clears
         and call.step >= first
         and call.phase == "program"
-        and any(value.tensor is None or id(value.tensor) in entry.weights for value in call.operands)
+        and any(
+            value.tensor is None or id(value.tensor) in entry.weights for value in call.operands
+        )
         for call in audit.tape.calls
     )
 
@@ -191,12 +212,18 @@ def no_update(audit: Audit) -> Finding | None:
     Cost
         A comparison of a few hundred elements of each weight at the end.
     """
-    if {"optimizer/discarded-gradient", "gradient/fake-leaf", "gradient/detached"} & audit.told or not audit.final:
+    if {
+        "optimizer/discarded-gradient",
+        "gradient/fake-leaf",
+        "gradient/detached",
+    } & audit.told or not audit.final:
         return None
     for entry in audit.built:
         story = audit.loop.story_of(entry)
         backwards = [each for each in story if each.kind is Kind.BACKWARD]
-        if entry.evaluates or (entry.steps == 0 and any(each.kind is Kind.UNSCALE for each in story)):
+        if entry.evaluates or (
+            entry.steps == 0 and any(each.kind is Kind.UNSCALE for each in story)
+        ):
             # It steps by a closure; or a GradScaler asked for a step and left it out.
             continue
         if entry.steps == 0 and len(backwards) >= 2 * ENOUGH:
@@ -210,7 +237,9 @@ def no_update(audit: Audit) -> Finding | None:
                 continue
             unmade = uncalled_beside(backwards[-1].site, "step")
             unreached = (
-                step_not_reached(audit, entry, backwards[-1].site, passes=len(backwards)) if unmade is None else None
+                step_not_reached(audit, entry, backwards[-1].site, passes=len(backwards))
+                if unmade is None
+                else None
             )
             return unreached or tell_silent(
                 audit,
@@ -313,7 +342,11 @@ def _tell_no_rate(audit: Audit, entry: OptimizerEntry) -> Finding | None:
     plan = audit.schedules.of(entry.ref)
     steered = plan is not None and plan.highest == 0.0 and bool(plan.built)
     built = spot_at(plan.built[0] if plan is not None and steered else entry.stack[0])
-    formula = spot_of_formula(plan.formula) if plan is not None and plan.formula is not None and steered else None
+    formula = (
+        spot_of_formula(plan.formula)
+        if plan is not None and plan.formula is not None and steered
+        else None
+    )
     return tell_silent(
         audit,
         "optimizer/no-update",
@@ -323,10 +356,17 @@ def _tell_no_rate(audit: Audit, entry: OptimizerEntry) -> Finding | None:
         op=plan.kind if plan is not None and steered else entry.kind,
         phase="optimizer",
         verdict=f"the learning rate is 0 in all {entry.steps} steps: no weight changes",
-        what=f"{plan.kind} sets it to 0 in every step" if plan is not None and steered else "every update is zero",
+        what=f"{plan.kind} sets it to 0 in every step"
+        if plan is not None and steered
+        else "every update is zero",
         why="The update is the learning rate times a direction."
-        + (" What this gives is multiplied with the rate of the optimizer." if formula is not None else ""),
-        fix=f"Let it come to more than zero within the {entry.steps} steps of the run." + _floored(formula)
+        + (
+            " What this gives is multiplied with the rate of the optimizer."
+            if formula is not None
+            else ""
+        ),
+        fix=f"Let it come to more than zero within the {entry.steps} steps of the run."
+        + _floored(formula)
         if steered
         else "Give the optimizer a learning rate above zero; look at the scheduler, if there is one.",
     )
@@ -335,7 +375,9 @@ def _tell_no_rate(audit: Audit, entry: OptimizerEntry) -> Finding | None:
 def _floored(formula: Spot | None) -> str:
     node = formula.node() if formula is not None else None
     floors = node is not None and any(isinstance(each, ast.FloorDiv) for each in ast.walk(node))
-    return " // gives whole numbers, 0 for every share below one: / gives the share." if floors else ""
+    return (
+        " // gives whole numbers, 0 for every share below one: / gives the share." if floors else ""
+    )
 
 
 def _any_changed(audit: Audit, entry: OptimizerEntry) -> bool:

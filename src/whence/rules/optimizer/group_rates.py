@@ -25,13 +25,25 @@ def groups_that_stand_still(audit: Audit) -> Finding | None:
         return None
     for entry in audit.built:
         optimizer = entry.optimizer
-        if optimizer is None or entry.steps < ENOUGH or not entry.stack or len(optimizer.param_groups) < 2:
+        if (
+            optimizer is None
+            or entry.steps < ENOUGH
+            or not entry.stack
+            or len(optimizer.param_groups) < 2
+        ):
             continue
         rates = {number: _highest(group) for number, group in enumerate(optimizer.param_groups)}
         top = max(rates.values())
         low = {number: rate for number, rate in rates.items() if 0 < rate <= APART * top}
-        moved = {number: list(_moved(audit, group)) for number, group in enumerate(optimizer.param_groups)}
-        still = {number: rate for number, rate in low.items() if moved[number] and max(moved[number]) < STANDS}
+        moved = {
+            number: list(_moved(audit, group))
+            for number, group in enumerate(optimizer.param_groups)
+        }
+        still = {
+            number: rate
+            for number, rate in low.items()
+            if moved[number] and max(moved[number]) < STANDS
+        }
         if not still or max((each for one in moved.values() for each in one), default=0.0) < MOVES:
             continue
         least, most = min(still.values()), max(still.values())

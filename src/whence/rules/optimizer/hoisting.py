@@ -41,7 +41,11 @@ def built_by_the_caller(stack: Stack) -> str | None:
         return None
     (name, statement), site, caller = made, stack[depth], stack[depth + 1]
     function, call = enclosing(statement, *SCOPES), caller.node()
-    if not isinstance(function, ast.FunctionDef) or not isinstance(call, ast.Call) or not name.isidentifier():
+    if (
+        not isinstance(function, ast.FunctionDef)
+        or not isinstance(call, ast.Call)
+        or not name.isidentifier()
+    ):
         return None
     if (
         caller.filename != site.filename
@@ -55,7 +59,11 @@ def built_by_the_caller(stack: Stack) -> str | None:
         return None
     own = getattr(statement, "value", None)
     # As it is written, where nothing of it changes.
-    text = text_of(site.filename, own) if own is not None and ast.dump(own) == ast.dump(value) else ast.unparse(value)
+    text = (
+        text_of(site.filename, own)
+        if own is not None and ast.dump(own) == ast.dump(value)
+        else ast.unparse(value)
+    )
     return diff_of(
         remove_statement(site.filename, statement),
         one_more_parameter(site.filename, function, name),
@@ -73,13 +81,30 @@ def built_by_the_constructor(stack: Stack) -> str | None:
     (name, statement), filename = made, stack[depth].filename
     method = enclosing(statement, *SCOPES)
     init, own = constructor_of(method), self_of(method)
-    if not isinstance(method, ast.FunctionDef) or init is None or method is init or own != self_of(init):
+    if (
+        not isinstance(method, ast.FunctionDef)
+        or init is None
+        or method is init
+        or own != self_of(init)
+    ):
         return None
-    used = {each for each in map(dotted, ast.walk(statement)) if each is not None and each.startswith(f"{own}.")}
+    used = {
+        each
+        for each in map(dotted, ast.walk(statement))
+        if each is not None and each.startswith(f"{own}.")
+    }
     used = {".".join(each.split(".")[:2]) for each in used} - {name}
     strange = names_in(statement) & ({*all_parameter_names(method), *bindings_in(method)} - {own})
-    others = [one for each in _written(name, init) if (one := statement_of(each)) is not None and one is not statement]
-    if strange or not name.startswith(f"{own}.") or not all(_is_nothing_yet(each, init) for each in others):
+    others = [
+        one
+        for each in _written(name, init)
+        if (one := statement_of(each)) is not None and one is not statement
+    ]
+    if (
+        strange
+        or not name.startswith(f"{own}.")
+        or not all(_is_nothing_yet(each, init) for each in others)
+    ):
         return None
     if not all(_is_set_for_good(each, init) for each in used):
         return None
@@ -109,7 +134,11 @@ def _is_nothing_yet(statement: ast.stmt, init: ast.FunctionDef) -> bool:
 
 def _written(name: str, init: ast.FunctionDef) -> list[ast.AST]:
     owner = class_of_method(init)
-    methods = [each for each in (owner.body if owner is not None else ()) if isinstance(each, ast.FunctionDef)]
+    methods = [
+        each
+        for each in (owner.body if owner is not None else ())
+        if isinstance(each, ast.FunctionDef)
+    ]
     return [each.node for method in methods for each in attribute_definitions(name, method)]
 
 
@@ -133,7 +162,9 @@ def _is_its_own(name: str, statement: ast.stmt, function: ast.FunctionDef) -> bo
     )
 
 
-def _in_words_of_the_caller(statement: ast.stmt, function: ast.FunctionDef, call: ast.Call) -> ast.expr | None:
+def _in_words_of_the_caller(
+    statement: ast.stmt, function: ast.FunctionDef, call: ast.Call
+) -> ast.expr | None:
     """What is assigned, with the call's arguments for the function's parameters; None if it is made of anything else of the function's."""
     value = getattr(statement, "value", None)
     if not isinstance(value, ast.expr):
@@ -172,7 +203,9 @@ def _names_at(call: ast.Call) -> set[str]:
 def _names_of_file(call: ast.Call) -> set[str]:
     module = enclosing(call, ast.Module)
     return (
-        {*vars(builtins), *bindings_in(module)} if enclosing(call, *SCOPES) is module and module is not None else set()
+        {*vars(builtins), *bindings_in(module)}
+        if enclosing(call, *SCOPES) is module and module is not None
+        else set()
     )
 
 

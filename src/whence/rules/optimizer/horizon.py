@@ -56,7 +56,9 @@ def horizon(failed: FailedCall) -> Finding | None:
         patch=_rounded_up(spot) if is_floored else None,
         confidence=Confidence.PROVEN if known else Confidence.LIKELY,
         # Who catches it where the step is made trains until the schedule is over.
-        severity=Severity.INFO if failed.fate is Fate.CAUGHT and _is_tried(failed.site) else Severity.ERROR,
+        severity=Severity.INFO
+        if failed.fate is Fate.CAUGHT and _is_tried(failed.site)
+        else Severity.ERROR,
     )
 
 
@@ -88,7 +90,10 @@ def _reason(planned: int, rounds: Rounds) -> tuple[str, bool]:
             True,
         )
     if planned == epochs and batches > 1:
-        return f"{loop} The schedule counts epochs, and the scheduler is stepped for every batch.", False
+        return (
+            f"{loop} The schedule counts epochs, and the scheduler is stepped for every batch.",
+            False,
+        )
     if planned == batches:
         return f"{loop} The schedule counts the batches of one epoch.", False
     if planned % batches == 0:
@@ -126,15 +131,21 @@ def _where_given(failed: FailedCall, build: Build | None, planned: int, rounds: 
     if name not in given:
         # Of the two factors the one is to blame that is not what the loop has.
         by_epochs = batches is not None and planned % batches == 0
-        name, count = ("epochs", planned // batches) if by_epochs and batches else ("steps_per_epoch", None)
+        name, count = (
+            ("epochs", planned // batches) if by_epochs and batches else ("steps_per_epoch", None)
+        )
     if name not in given:
         return Found()
-    return SourceTrace(IsNumber(count), failed.frames).follow(given[name], ground_of(build.stack, failed.frames))
+    return SourceTrace(IsNumber(count), failed.frames).follow(
+        given[name], ground_of(build.stack, failed.frames)
+    )
 
 
 def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     named = next((each.value for each in call.keywords if each.arg == name), None)
-    return named if named is not None else call.args[position] if position < len(call.args) else None
+    return (
+        named if named is not None else call.args[position] if position < len(call.args) else None
+    )
 
 
 def _rounded_up(spot: Spot | None) -> str | None:
@@ -148,5 +159,9 @@ def _rounded_up(spot: Spot | None) -> str | None:
     if spot is None or len(found) != 1:
         return None
     left, right = (text_of(spot.filename, each) for each in (found[0].left, found[0].right))
-    left = left if isinstance(found[0].left, ast.Name | ast.Call | ast.Attribute | ast.Subscript) else f"({left})"
+    left = (
+        left
+        if isinstance(found[0].left, ast.Name | ast.Call | ast.Attribute | ast.Subscript)
+        else f"({left})"
+    )
     return diff_of(replace_node(spot.filename, found[0], f"-(-{left} // {right})"))

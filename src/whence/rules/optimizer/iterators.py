@@ -26,11 +26,17 @@ class Iterated:
     def is_local(self) -> bool:
         """Who went through it stands in the function that made it, and not in one that was given it."""
         made, line = self.made, self.line
-        return made is None or line is None or (made.filename, made.function) == (line.filename, line.function)
+        return (
+            made is None
+            or line is None
+            or (made.filename, made.function) == (line.filename, line.function)
+        )
 
     @property
     def was_made(self) -> tuple[Hop, ...]:
-        return (self.made.hop("made here, to be gone through once"),) if self.made is not None else ()
+        return (
+            (self.made.hop("made here, to be gone through once"),) if self.made is not None else ()
+        )
 
     @property
     def was_used_up(self) -> tuple[Hop, ...]:

@@ -24,10 +24,19 @@ def average_of_itself(audit: Audit) -> Finding | None:
     """What follows the weights, as a moving average does, and is the weights: kept in an earlier step, and moved towards its own memory."""
     trained = trained_memory(audit)
     for call in audit.tape.calls:
-        if call.name not in FOLLOWS or call.phase == "optimizer" or call.inner or len(call.operands) < 2:
+        if (
+            call.name not in FOLLOWS
+            or call.phase == "optimizer"
+            or call.inner
+            or len(call.operands) < 2
+        ):
             continue
         follower, weight = call.operands[:2]
-        if follower.storage not in trained or follower.storage != weight.storage or follower.shape != weight.shape:
+        if (
+            follower.storage not in trained
+            or follower.storage != weight.storage
+            or follower.shape != weight.shape
+        ):
             continue
         if follower.tensor is weight.tensor:
             continue
@@ -35,7 +44,12 @@ def average_of_itself(audit: Audit) -> Finding | None:
         if made is None or made.site is None or made.step >= call.step or call.site is None:
             continue
         name = next(
-            (audit.modules.name_of(each.tensor) for each in (weight, *made.operands) if each.tensor is not None), ""
+            (
+                audit.modules.name_of(each.tensor)
+                for each in (weight, *made.operands)
+                if each.tensor is not None
+            ),
+            "",
         )
         return tell_silent(
             audit,
@@ -61,12 +75,29 @@ def restored_from_itself(audit: Audit) -> Finding | None:
     for call in audit.tape.calls:
         is_restored = call.name == "copy_" and call.phase != "optimizer" and len(call.operands) > 1
         live, kept = call.operands[:2] if is_restored else (None, None)
-        if live is not None and kept is not None and live.storage in trained and live.storage == kept.storage:
+        if (
+            live is not None
+            and kept is not None
+            and live.storage in trained
+            and live.storage == kept.storage
+        ):
             # What was written by way of it was meant for the weights.
-            made = kept.call if kept.call is not None and kept.call.name in ALIASES and _says_copy(call) else None
+            made = (
+                kept.call
+                if kept.call is not None and kept.call.name in ALIASES and _says_copy(call)
+                else None
+            )
             # Written over by the program, or by an update.
-            changed = made is not None and (made.number < written.get(kept.storage, -1) or made.step < call.step)
-            if made is not None and made.site is not None and made.site != call.site and call.site and changed:
+            changed = made is not None and (
+                made.number < written.get(kept.storage, -1) or made.step < call.step
+            )
+            if (
+                made is not None
+                and made.site is not None
+                and made.site != call.site
+                and call.site
+                and changed
+            ):
                 return _tell_restored(audit, call, made)
         for each in call.changed:
             written[each.storage] = call.number
@@ -76,12 +107,19 @@ def restored_from_itself(audit: Audit) -> Finding | None:
 def _says_copy(call: Call) -> bool:
     """`weight.copy_(kept)`, in the program's own words: to load a state onto itself is another thing."""
     node = call.site.node() if call.site is not None else None
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "copy_"
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "copy_"
+    )
 
 
 def _tell_restored(audit: Audit, call: Call, made: Call) -> Finding | None:
     assert made.site is not None
-    name = next((audit.modules.name_of(each.tensor) for each in made.operands if each.tensor is not None), "")
+    name = next(
+        (audit.modules.name_of(each.tensor) for each in made.operands if each.tensor is not None),
+        "",
+    )
     return tell_silent(
         audit,
         "optimizer/aliased-weights",
@@ -101,7 +139,12 @@ def mixed_with_itself(audit: Audit) -> Finding | None:
     """`target.copy_(tau * weight + (1 - tau) * target)`, and both are the same trained weight: two names for one network."""
     trained = trained_memory(audit)
     for call in audit.tape.calls:
-        if call.name != "copy_" or call.phase == "optimizer" or call.site is None or len(call.operands) < 2:
+        if (
+            call.name != "copy_"
+            or call.phase == "optimizer"
+            or call.site is None
+            or len(call.operands) < 2
+        ):
             continue
         follower, mixture = call.operands[:2]
         if follower.storage not in trained or _shares(mixture, follower.storage) != 1:
@@ -128,10 +171,16 @@ def mixed_with_itself(audit: Audit) -> Finding | None:
 def _shares(mixture: Value, storage: int) -> float | None:
     """The sum of the shares that a sum takes of the tensors in one memory; None if it has anything else in it, or only one of them."""
     whole = mixture.call
-    if whole is None or whole.name not in ("add", "__add__", "__radd__") or len(whole.operands) != 2:
+    if (
+        whole is None
+        or whole.name not in ("add", "__add__", "__radd__")
+        or len(whole.operands) != 2
+    ):
         return None
     shares = [_share(each, storage) for each in whole.operands]
-    return round(sum(each for each in shares if each is not None), 6) if None not in shares else None
+    return (
+        round(sum(each for each in shares if each is not None), 6) if None not in shares else None
+    )
 
 
 def _share(value: Value, storage: int) -> float | None:
@@ -149,10 +198,16 @@ def _looped_over(site: Site) -> ast.expr | None:
     """`target` of `for a, b in zip(model.parameters(), target.parameters())`, where `b.data.copy_(...)` is written."""
     node = site.node()
     written = (
-        {each.id for each in ast.walk(node.func) if isinstance(each, ast.Name)} if isinstance(node, ast.Call) else set()
+        {each.id for each in ast.walk(node.func) if isinstance(each, ast.Name)}
+        if isinstance(node, ast.Call)
+        else set()
     )
     loop = enclosing(node, ast.For) if node is not None else None
-    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or not isinstance(loop.iter, ast.Call):
+    if (
+        not isinstance(loop, ast.For)
+        or not isinstance(loop.target, ast.Tuple)
+        or not isinstance(loop.iter, ast.Call)
+    ):
         return None
     for name, given in zip(loop.target.elts, loop.iter.args, strict=False):
         if isinstance(name, ast.Name) and name.id in written and isinstance(given, ast.Call):

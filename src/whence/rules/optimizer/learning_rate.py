@@ -61,7 +61,9 @@ def learning_rate_high(trip: Trip) -> Finding | None:
     if (raised := _raised(trip, trial, rate)) is not None:
         return raised
     # A schedule has changed it since.
-    chosen = trip.optimizer.defaults.get("lr", trial.rate) if trip.optimizer is not None else trial.rate
+    chosen = (
+        trip.optimizer.defaults.get("lr", trial.rate) if trip.optimizer is not None else trial.rate
+    )
     written = _written(trip.built, trip.frames, chosen)
     after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
     return tell_trip(
@@ -101,7 +103,11 @@ def _raised(trip: Trip, trial: RateTrial, rate: float) -> Finding | None:
         verdict=f"the learning rate has grown from {first:g} to {trial.rate:g}, which is too high: this step raises the loss "
         f"from {number_text(trial.before)} to {after}",
         why=f"On the same batch, the same update at a rate of {rate:g} lowers the loss to {number_text(trial.smaller)}. "
-        + ("What this gives is multiplied with the rate that the optimizer was built with." if is_factor else ""),
+        + (
+            "What this gives is multiplied with the rate that the optimizer was built with."
+            if is_factor
+            else ""
+        ),
         fix=f"Let it end at {rate:g} or less: a warm-up stops at the rate it leads to.",
         op=type(trip.optimizer).__name__,
         phase="optimizer",
@@ -137,8 +143,17 @@ def _by_hand(trip: Trip, trial: RateTrial) -> Finding | None:
 def thrown_out(audit: Audit) -> Finding | None:
     """One of the first updates threw the loss up, and it has not come below where it was since."""
     for entry in audit.built:
-        trial, losses = entry.overshot, [each for each in list(audit.losses)[-LAST:] if math.isfinite(each)]
-        if not audit.final or trial is None or trial.rate is None or entry.steps < LONG_ENOUGH or len(losses) < LAST:
+        trial, losses = (
+            entry.overshot,
+            [each for each in list(audit.losses)[-LAST:] if math.isfinite(each)],
+        )
+        if (
+            not audit.final
+            or trial is None
+            or trial.rate is None
+            or entry.steps < LONG_ENOUGH
+            or len(losses) < LAST
+        ):
             continue
         end = sum(losses) / len(losses)
         if end < STILL_THERE * trial.before or not entry.stack:
@@ -149,7 +164,9 @@ def thrown_out(audit: Audit) -> Finding | None:
         return tell_silent(
             audit,
             "optimizer/learning-rate-high",
-            spot=written or _computed(entry.stack, audit.frames, trial.rate) or Spot.of_site(entry.stack[0]),
+            spot=written
+            or _computed(entry.stack, audit.frames, trial.rate)
+            or Spot.of_site(entry.stack[0]),
             symptom=Spot.of_site(entry.stack[0]),
             step=audit.step,
             op=entry.kind,
@@ -174,16 +191,26 @@ def _given(built: tuple[Site, ...]) -> ast.expr | None:
     node = built[0].node() if built else None
     if not isinstance(node, ast.Call):
         return None
-    return next(iter([each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]), None)
+    return next(
+        iter([each.value for each in node.keywords if each.arg == "lr"] or node.args[1:2]), None
+    )
 
 
 def _computed(built: tuple[Site, ...], frames: list[FrameType], rate: float) -> Spot | None:
     """The expression that gives the rate, if it is another one than the constructor's argument."""
     given = _given(built)
-    spot = SourceTrace(IsNumber(rate), frames).follow(given, ground_of(built, frames)).spot if given else None
+    spot = (
+        SourceTrace(IsNumber(rate), frames).follow(given, ground_of(built, frames)).spot
+        if given
+        else None
+    )
     made = spot.node() if spot is not None else None
     value = made.value if isinstance(made, ast.Assign | ast.AnnAssign) else made
-    return Spot.of_node(spot.filename, value) if spot is not None and isinstance(value, ast.BinOp) else None
+    return (
+        Spot.of_node(spot.filename, value)
+        if spot is not None and isinstance(value, ast.BinOp)
+        else None
+    )
 
 
 def _written(built: tuple[Site, ...], frames: list[FrameType], rate: float) -> Spot | None:
@@ -193,7 +220,9 @@ def _written(built: tuple[Site, ...], frames: list[FrameType], rate: float) -> S
         return None
     if given is None:
         # `**settings`
-        return written_setting("lr", rate) if any(each.arg is None for each in node.keywords) else None
+        return (
+            written_setting("lr", rate) if any(each.arg is None for each in node.keywords) else None
+        )
     spot = SourceTrace(IsNumber(rate), frames).follow(given, ground_of(built, frames)).spot
     made = spot.node() if spot is not None else None
     literal = made.value if isinstance(made, ast.Assign | ast.AnnAssign) else made
@@ -234,14 +263,29 @@ def learning_rate_low(audit: Audit) -> Finding | None:
 
 def _moves_nothing(audit: Audit) -> Finding | None:
     losses = [each for each in audit.losses if math.isfinite(each)]
-    if not audit.final or audit.step < 30 or len(losses) < 30 or audit.told - {"optimizer/unscaled-accumulation"}:
+    if (
+        not audit.final
+        or audit.step < 30
+        or len(losses) < 30
+        or audit.told - {"optimizer/unscaled-accumulation"}
+    ):
         return None
     first, last = sum(losses[:10]) / 10, sum(losses[-10:]) / 10
-    entry = next((each for each in reversed(audit.built) if each.steps >= 30 and each.stack and each.rates), None)
-    if entry is None or entry.rates[1] == 0 or abs(first - last) > 0.02 * abs(first) or abs(last) < 1e-6:
+    entry = next(
+        (each for each in reversed(audit.built) if each.steps >= 30 and each.stack and each.rates),
+        None,
+    )
+    if (
+        entry is None
+        or entry.rates[1] == 0
+        or abs(first - last) > 0.02 * abs(first)
+        or abs(last) < 1e-6
+    ):
         return None
     moved = [
-        each.moved() for each in audit.weights.entries() if each.weight is not None and id(each.weight) in entry.weights
+        each.moved()
+        for each in audit.weights.entries()
+        if each.weight is not None and id(each.weight) in entry.weights
     ]
     if not moved or max(moved) > 1e-3:
         return None

@@ -60,7 +60,9 @@ def recreated(audit: Audit) -> Finding | None:
                     what=f"built {counts[site] + 1} times so far{' by this line' if kept is not None else ' at this line'}",
                     why="Moments and momentum belong to the optimizer object; a new one begins with none.",
                     fix="Build the optimizer once, before the loop.",
-                    patch=built_once(site) or built_by_the_constructor(entry.stack) or built_by_the_caller(entry.stack),
+                    patch=built_once(site)
+                    or built_by_the_constructor(entry.stack)
+                    or built_by_the_caller(entry.stack),
                 )
     return None
 
@@ -69,7 +71,9 @@ def _repeated(stack: tuple[Site, ...]) -> Site:
     """What a loop does again and again: the nearest caller that stands in one."""
     for site in stack:
         statement = site.statement()
-        around = enclosing(statement, ast.For, ast.While, *FUNCTIONS) if statement is not None else None
+        around = (
+            enclosing(statement, ast.For, ast.While, *FUNCTIONS) if statement is not None else None
+        )
         if isinstance(around, ast.For | ast.While):
             return site
     return stack[0]
@@ -120,8 +124,13 @@ def _freezes(audit: Audit) -> Spot | None:
         for node in ast.walk(tree_of(filename) or ast.Module([], [])):
             match node:
                 case (
-                    ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=False)])
-                    | ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=False))
+                    ast.Call(
+                        func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=False)]
+                    )
+                    | ast.Assign(
+                        targets=[ast.Attribute(attr="requires_grad")],
+                        value=ast.Constant(value=False),
+                    )
                 ):
                     return Spot.of_node(filename, node)
     return None

@@ -45,9 +45,24 @@ from whence.source.uncalled import UNMADE, called, uncalled_beside, uncalled_in_
 from whence.tape.scopes import Scope, buffers_within, has_modes, parts_of, weights_within
 from whence.tape.tape import OUT_OF_TORCH, Call
 
-DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
+DROPOUTS = frozenset(
+    {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"}
+)
 COMPARES = frozenset(
-    {"eq", "__eq__", "ne", "__ne__", "argmax", "max", "topk", "item", "tolist", "numpy", "mean", "sum"}
+    {
+        "eq",
+        "__eq__",
+        "ne",
+        "__ne__",
+        "argmax",
+        "max",
+        "topk",
+        "item",
+        "tolist",
+        "numpy",
+        "mean",
+        "sum",
+    }
 )
 NUMBERS = OUT_OF_TORCH | COMPARES | LOSSES
 SEVERAL = 3
@@ -56,7 +71,11 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 @study_rule("optimizer/wrong-mode", Rank.CAUSE)
 def training_in_eval_mode(study: Study) -> Finding | None:
-    roots = {id(scope.module): scope for call in study.calls if (scope := root_of(call)) is not None and call.grad_mode}
+    roots = {
+        id(scope.module): scope
+        for call in study.calls
+        if (scope := root_of(call)) is not None and call.grad_mode
+    }
     for scope in roots.values():
         model = scope.module
         if model is None or model.training or not any(_trained(model, study)):
@@ -86,7 +105,11 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             verdict=f"the model trains in eval mode since step {switched.step}: {kinds} do nothing or stand still",
             what=f"step {study.step} updates weights of a model in eval mode",
             why="eval() holds until train() is called. "
-            + (f"The first {switched.step} steps were made in training mode." if after_training else "")
+            + (
+                f"The first {switched.step} steps were made in training mode."
+                if after_training
+                else ""
+            )
             + (UNMADE if unmade is not None else ""),
             fix="Call model.train() before training goes on: at the start of each epoch.",
             patch=called(unmade) or back_to_training(study, model, scope),
@@ -109,25 +132,44 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
     scopes: dict[int, Scope] = {}
     for call in audit.tape.calls:
         root = root_of(call)
-        if root is not None and not call.grad_mode and root.training and root.called_from and call.phase == "forward":
+        if (
+            root is not None
+            and not call.grad_mode
+            and root.training
+            and root.called_from
+            and call.phase == "forward"
+        ):
             runs.setdefault(id(root), []).append(call)
             scopes[id(root)] = root
-    random = {key: calls for key, calls in runs.items() if any(_depends_on_mode(call) for call in calls)}
+    random = {
+        key: calls for key, calls in runs.items() if any(_depends_on_mode(call) for call in calls)
+    }
     if len(random) < 2 or not any(entry.steps for entry in audit.built):
         return None
     used_by_loss = behind_losses(audit.tape.calls)
     given = {key: _given_to(calls, scopes[key]) for key, calls in random.items()}
     inputs = Counter(given.values())
-    trained = {id(value) for call in audit.tape.calls if call.number in used_by_loss for value in call.operands}
+    trained = {
+        id(value)
+        for call in audit.tape.calls
+        if call.number in used_by_loss
+        for value in call.operands
+    }
     # Of the passes that are kept some have lost the one that trained on the same batch.
     metrics = {scopes[key].called_from for key in random if given[key] in trained}
     for key, calls in random.items():
         last = calls[-1]
         effect = next(call for call in calls if _depends_on_mode(call))
-        if given[key] is None or inputs[given[key]] >= SEVERAL or scopes[key].called_from in metrics:
+        if (
+            given[key] is None
+            or inputs[given[key]] >= SEVERAL
+            or scopes[key].called_from in metrics
+        ):
             continue
         # Without gradients a loss is a number to read, whoever adds it up and prints it.
-        if any(call.number in used_by_loss for call in calls) or not _comes_to(last, audit, NUMBERS):
+        if any(call.number in used_by_loss for call in calls) or not _comes_to(
+            last, audit, NUMBERS
+        ):
             continue
         if not any(
             id(value.tensor) in entry.weights
@@ -149,7 +191,11 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
             verdict=f"the model is evaluated in training mode: {effect.name} "
-            + ("drops at random" if effect.name in DROPOUTS else "uses and changes the statistics of this batch"),
+            + (
+                "drops at random"
+                if effect.name in DROPOUTS
+                else "uses and changes the statistics of this batch"
+            ),
             what="results of a pass without gradients, read as a metric",
             why="Without model.eval() dropout is on and batch normalisation uses the batch at hand: the numbers are not those of the trained model.",
             fix="Call model.eval() before the evaluation and model.train() after it.",
@@ -162,7 +208,9 @@ def _eval_is_only_named(audit: Audit) -> Finding | None:
     """`model.eval` as a statement: what is run after it need not be looked at."""
     has_models = any(has_modes(part) for each in audit.modules.roots() for part in parts_of(each))
     spots = (
-        uncalled_in_program("eval", files_of(audit)) if has_models and any(entry.steps for entry in audit.built) else []
+        uncalled_in_program("eval", files_of(audit))
+        if has_models and any(entry.steps for entry in audit.built)
+        else []
     )
     if not spots:
         return None
@@ -187,11 +235,17 @@ def _eval_is_only_named(audit: Audit) -> Finding | None:
 def _given_to(calls: list[Call], root: Scope) -> int | None:
     """The first thing that a pass was given: neither the model's own nor made in the pass."""
     model = root.module
-    own = {id(each) for each in (*weights_within(model), *buffers_within(model))} if model is not None else set()
+    own = (
+        {id(each) for each in (*weights_within(model), *buffers_within(model))}
+        if model is not None
+        else set()
+    )
     within = {call.number for call in calls}
     for call in calls:
         for value in call.operands:
-            if id(value.tensor) not in own and (value.call is None or value.call.number not in within):
+            if id(value.tensor) not in own and (
+                value.call is None or value.call.number not in within
+            ):
                 return id(value)
     return None
 
@@ -225,7 +279,12 @@ def _comes_to(last: Call, audit: Audit, names: frozenset[str]) -> bool:
 
 @call_rule("optimizer/wrong-mode")
 def dropout_in_eval_mode(call: Call) -> Finding | None:
-    if call.name not in DROPOUTS or not isinstance(call.module, Scope) or call.module.training or call.site is None:
+    if (
+        call.name not in DROPOUTS
+        or not isinstance(call.module, Scope)
+        or call.module.training
+        or call.site is None
+    ):
         return None
     if not _depends_on_mode(call) or _says_when(call):
         return None
@@ -246,12 +305,18 @@ def _with_mode(call: Call) -> str | None:
     node = call.site.node() if call.site is not None else None
     module = call.module.module if isinstance(call.module, Scope) else None
     around = enclosing(node, *FUNCTIONS) if node is not None else None
-    if call.site is None or not isinstance(node, ast.Call) or not isinstance(around, ast.FunctionDef):
+    if (
+        call.site is None
+        or not isinstance(node, ast.Call)
+        or not isinstance(around, ast.FunctionDef)
+    ):
         return None
     method = getattr(type(module), call.site.function, None)
     if getattr(method, "__code__", None) is not call.site.f_code or not around.args.args:
         return None
-    return diff_of(give_by_name(call.site.filename, node, "training", f"{around.args.args[0].arg}.training"))
+    return diff_of(
+        give_by_name(call.site.filename, node, "training", f"{around.args.args[0].arg}.training")
+    )
 
 
 def _says_when(call: Call) -> bool:

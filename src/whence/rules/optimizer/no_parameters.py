@@ -134,7 +134,12 @@ def _entry_of(node: ast.expr, key: str) -> ast.expr | None:
     match node:
         case ast.Dict(keys=keys, values=values):
             return next(
-                (v for k, v in zip(keys, values, strict=True) if isinstance(k, ast.Constant) and k.value == key), None
+                (
+                    v
+                    for k, v in zip(keys, values, strict=True)
+                    if isinstance(k, ast.Constant) and k.value == key
+                ),
+                None,
             )
         case ast.Call(func=ast.Name(id="dict"), keywords=given):
             return next((each.value for each in given if each.arg == key), None)

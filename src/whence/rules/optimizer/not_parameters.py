@@ -45,9 +45,15 @@ def _told(thing: Any) -> tuple[str, str]:
     if isinstance(thing, torch.Tensor):
         return "a tensor by itself", "Put it into a list: [tensor]."
     if isinstance(thing, Iterator):
-        return "iterators in a list", "Put their elements into the list: [*a.parameters(), *b.parameters()]."
+        return (
+            "iterators in a list",
+            "Put their elements into the list: [*a.parameters(), *b.parameters()].",
+        )
     if isinstance(thing, str):
-        return f"names ({thing!r})", "Give the parameters themselves: model.parameters(); of a dict its .values()."
+        return (
+            f"names ({thing!r})",
+            "Give the parameters themselves: model.parameters(); of a dict its .values().",
+        )
     return f"a {type(thing).__name__}", "Give tensors that require a gradient."
 
 
@@ -59,10 +65,22 @@ def _patch(failed: FailedCall, thing: Any, whole: bool) -> str | None:
         return None
     filename = failed.site.filename
     edits: list[Edit] = []
-    if whole and isinstance(thing, nn.Module | torch.Tensor) and isinstance(given, ast.Name | ast.Attribute):
+    if (
+        whole
+        and isinstance(thing, nn.Module | torch.Tensor)
+        and isinstance(given, ast.Name | ast.Attribute)
+    ):
         text = in_parentheses(filename, given)
-        edits = [replace_node(filename, given, f"{text}.parameters()" if isinstance(thing, nn.Module) else f"[{text}]")]
+        edits = [
+            replace_node(
+                filename,
+                given,
+                f"{text}.parameters()" if isinstance(thing, nn.Module) else f"[{text}]",
+            )
+        ]
     elif isinstance(thing, Iterator) and isinstance(given, ast.List):
-        edits = [insert_before(filename, each, "*") for each in given.elts if isinstance(each, ast.Call)]
+        edits = [
+            insert_before(filename, each, "*") for each in given.elts if isinstance(each, ast.Call)
+        ]
         edits = edits if len(edits) == len(given.elts) else []
     return diff_of(*edits)

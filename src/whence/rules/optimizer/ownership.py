@@ -112,7 +112,9 @@ def missing_parameter(audit: Audit) -> Finding | None:
         what=f"after {audit.step} steps {'they are' if len(names) > 1 else 'it is'} bit for bit as initialised",
         why="They take part in the loss and have gradients, but were not given to an optimizer.",
         fix="Give them to the optimizer; if they are to stay as they are, say so with requires_grad_(False).",
-        patch=given_as_well(audit, stepping, [each.weight for each in lost]) if left_out == built else None,
+        patch=given_as_well(audit, stepping, [each.weight for each in lost])
+        if left_out == built
+        else None,
     )
 
 
@@ -129,7 +131,9 @@ def _added_later(audit: Audit, stepping: OptimizerEntry, lost: list[WeightEntry]
     return stack[0] if stack else None
 
 
-def _tell_added(audit: Audit, stepping: OptimizerEntry, added: Site, names: list[str], some: str) -> Finding | None:
+def _tell_added(
+    audit: Audit, stepping: OptimizerEntry, added: Site, names: list[str], some: str
+) -> Finding | None:
     are = "are" if len(names) > 1 else "is"
     return tell_silent(
         audit,
@@ -154,7 +158,11 @@ def _nearest(audit: Audit, name: str) -> OptimizerEntry:
     path = name.split(".")
 
     def nearness(entry: OptimizerEntry) -> int:
-        own = (each.name.split(".") for each in audit.weights.entries() if id(each.weight) in entry.weights)
+        own = (
+            each.name.split(".")
+            for each in audit.weights.entries()
+            if id(each.weight) in entry.weights
+        )
         return max((_in_common(path, each) for each in own), default=0)
 
     return max((each for each in reversed(audit.built) if each.steps), key=nearness)
@@ -165,12 +173,18 @@ def _in_common(one: list[str], other: list[str]) -> int:
     return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
 
 
-def _left_out_at(audit: Audit, stepping: OptimizerEntry, name: str) -> tuple[Spot | None, tuple[Hop, ...]]:
+def _left_out_at(
+    audit: Audit, stepping: OptimizerEntry, name: str
+) -> tuple[Spot | None, tuple[Hop, ...]]:
     """The line that should have given a weight to an optimizer, and what else there is to see."""
     twins = _twins(audit)
     if twins is not None:
         return twins[0], (twins[1].hop("has the same weights as that"),)
-    given = [each for each in audit.weights.entries() if id(each.weight) in stepping.weights and each.name]
+    given = [
+        each
+        for each in audit.weights.entries()
+        if id(each.weight) in stepping.weights and each.name
+    ]
     has_others = _root(name) in {_root(each.name) for each in given}
     picks = _picked_by_name(stepping.stack[0]) if stepping.stack and has_others else []
     if len(picks) == 1:
@@ -216,12 +230,18 @@ def _twins(audit: Audit) -> tuple[Spot, Spot] | None:
 def _registered(spot: Spot, lost: list[WeightEntry]) -> str | None:
     """The list or dict put into torch's own container, by the name that the file has for torch.nn."""
     node = spot.node()
-    plain = next((each.weight for each in lost if each.call is not None and each.call.module is None), None)
+    plain = next(
+        (each.weight for each in lost if each.call is not None and each.call.module is None), None
+    )
     if plain is not None or not isinstance(node, ast.List | ast.ListComp | ast.Dict | ast.DictComp):
         return None
     kind = "ModuleList" if isinstance(node, ast.List | ast.ListComp) else "ModuleDict"
     name = name_in(spot.filename, "torch.nn", kind)
-    return diff_of(replace_node(spot.filename, node, f"{name}({text_of(spot.filename, node)})")) if name else None
+    return (
+        diff_of(replace_node(spot.filename, node, f"{name}({text_of(spot.filename, node)})"))
+        if name
+        else None
+    )
 
 
 def _unowned(audit: Audit) -> list[WeightEntry]:
@@ -245,7 +265,10 @@ def _is_written_anew(audit: Audit, entry: WeightEntry) -> bool:
     memory = storage_of(entry.weight) if entry.weight is not None else 0
     used = entry.call.number if entry.call is not None else 0
     return any(
-        each.storage == memory and call.step > 0 and call.number > used and call.phase in ("program", "forward")
+        each.storage == memory
+        and call.step > 0
+        and call.number > used
+        and call.phase in ("program", "forward")
         for call in audit.tape.calls
         for each in call.changed
     )
@@ -268,11 +291,20 @@ def hiding(scene: Scene, is_wanted: Callable[[torch.Tensor], bool]) -> tuple[Spo
         # A recurrent layer has its own weights in a list as well.
         own = {id(each) for each in module._parameters.values()}
         for name, thing in vars(module).items():
-            plain = isinstance(thing, list | tuple | dict) and name not in ("_modules", "_parameters", "_buffers")
-            if plain and any(is_wanted(weight) and id(weight) not in own for weight in weights_in(thing)):
+            plain = isinstance(thing, list | tuple | dict) and name not in (
+                "_modules",
+                "_parameters",
+                "_buffers",
+            )
+            if plain and any(
+                is_wanted(weight) and id(weight) not in own for weight in weights_in(thing)
+            ):
                 spot = where_built(module, name, scene)
                 if spot is not None:
-                    return spot, f"the {type(thing).__name__} {scene.modules.path_of(module)}.{name}"
+                    return (
+                        spot,
+                        f"the {type(thing).__name__} {scene.modules.path_of(module)}.{name}",
+                    )
     return None
 
 
@@ -313,19 +345,29 @@ def stale_parameter(audit: Audit) -> Finding | None:
     lost = [each for each in _unowned(audit) if each.passes >= 2]
     if not lost:
         return None
-    registered = {id(weight) for module in audit.modules.known() for weight in module._parameters.values()}
+    registered = {
+        id(weight) for module in audit.modules.known() for weight in module._parameters.values()
+    }
     for entry in audit.built:
         optimizer = entry.optimizer
         if optimizer is None:
             continue
         weights = [each for group in optimizer.param_groups for each in group["params"]]
-        loose = [each for each in weights if isinstance(each, nn.Parameter) and id(each) not in registered]
-        left = [each for each in loose if not _is_used_since(audit, each, max(one.step for one in lost))]
+        loose = [
+            each
+            for each in weights
+            if isinstance(each, nn.Parameter) and id(each) not in registered
+        ]
+        left = [
+            each for each in loose if not _is_used_since(audit, each, max(one.step for one in lost))
+        ]
         if not left or not entry.steps:
             continue
         shapes = {tuple(each.shape) for each in left}
         alive = [each for each in lost if id(each.weight) in registered] or lost
-        matching = [each for each in alive if each.weight is not None and tuple(each.weight.shape) in shapes] or alive
+        matching = [
+            each for each in alive if each.weight is not None and tuple(each.weight.shape) in shapes
+        ] or alive
         weight = matching[0].weight
         assert weight is not None
         names = [_name(audit, each) for each in alive]
@@ -360,7 +402,9 @@ def _was_there_before(audit: Audit, entry: OptimizerEntry, weight: torch.Tensor)
     return audit.modules.is_older(owner[0], entry.modules)
 
 
-def _of_another(audit: Audit, entry: OptimizerEntry, names: list[str], others: int) -> Finding | None:
+def _of_another(
+    audit: Audit, entry: OptimizerEntry, names: list[str], others: int
+) -> Finding | None:
     """The optimizer was given the weights of another network from the start: a second one of its kind, a copy of it."""
     some = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
     return tell_silent(

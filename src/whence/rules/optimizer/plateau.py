@@ -34,8 +34,16 @@ def goes_the_other_way(audit: Audit, story: Schedule) -> str:
     # Where a model learns by heart, a loss of the validation or a share of wrong answers may rise from the first epoch on, and a score
     # fall by a little. What is right more often than not is no share of wrong answers, and what falls so far is no score.
     if story.mode == "min":
-        return "max" if end > max(GROWN * metrics[0], HALF * _whole(metrics)) and _are_shares(metrics) else ""
-    return "min" if 0 < end < FALLEN * metrics[0] and min(metrics) > 0 and not _are_shares(metrics) else ""
+        return (
+            "max"
+            if end > max(GROWN * metrics[0], HALF * _whole(metrics)) and _are_shares(metrics)
+            else ""
+        )
+    return (
+        "min"
+        if 0 < end < FALLEN * metrics[0] and min(metrics) > 0 and not _are_shares(metrics)
+        else ""
+    )
 
 
 def _rise(numbers: Sequence[float]) -> bool:
@@ -73,6 +81,8 @@ def other_mode(story: Schedule, mode: str) -> str | None:
     if not isinstance(call, ast.Call) or len(call.args) > 1:
         return None
     given = next((each.value for each in call.keywords if each.arg == "mode"), None)
-    if any(each.arg is None for each in call.keywords) or not (given is None or isinstance(given, ast.Constant)):
+    if any(each.arg is None for each in call.keywords) or not (
+        given is None or isinstance(given, ast.Constant)
+    ):
         return None
     return diff_of(give_by_name(story.built[0].filename, call, "mode", f'"{mode}"'))

@@ -38,10 +38,21 @@ def spot_of_formula(code: CodeType) -> Spot | None:
     """What a function gives back: its only return, the body of a lambda; else where it begins."""
     tree = tree_of(code.co_filename)
     for node in ast.walk(tree) if tree is not None and not is_library(code.co_filename) else ():
-        if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
+        if (
+            isinstance(node, ast.Lambda)
+            and code.co_name == "<lambda>"
+            and node.lineno == code.co_firstlineno
+        ):
             return Spot.of_node(code.co_filename, node)
-        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (code.co_name, code.co_firstlineno):
-            returns = [each for each in own_nodes(node) if isinstance(each, ast.Return) and each.value is not None]
+        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (
+            code.co_name,
+            code.co_firstlineno,
+        ):
+            returns = [
+                each
+                for each in own_nodes(node)
+                if isinstance(each, ast.Return) and each.value is not None
+            ]
             return Spot.of_node(code.co_filename, returns[0] if len(returns) == 1 else node)
     return None
 
@@ -50,7 +61,11 @@ def capped(formula: Spot) -> str | None:
     """A factor of the rate, held at 1."""
     match formula.node():
         case ast.Return(value=ast.expr() as given) | ast.Lambda(body=given):
-            return diff_of(replace_node(formula.filename, given, f"min(1.0, {text_of(formula.filename, given)})"))
+            return diff_of(
+                replace_node(
+                    formula.filename, given, f"min(1.0, {text_of(formula.filename, given)})"
+                )
+            )
     return None
 
 

@@ -130,7 +130,9 @@ def _for_epochs(audit: Audit, story: Schedule) -> Finding | None:
         return None
     if story.last > UNPLANNED * first and story.changed > epochs:
         return None
-    over = next((number for number, rate in enumerate(story.rates) if rate <= LOW * first), story.steps)
+    over = next(
+        (number for number, rate in enumerate(story.rates) if rate <= LOW * first), story.steps
+    )
     return _tell(
         audit,
         story,
@@ -162,13 +164,22 @@ def _swinging(audit: Audit, story: Schedule) -> Finding | None:
 def _for_parts_of_updates(audit: Audit, story: Schedule) -> Finding | None:
     """As long as there are updates, and stepped for every backward of those that are added up for one."""
     planned, updates = story.planned, story.updates
-    if not planned or updates < ENOUGH or story.steps < 1.8 * updates or abs(planned - updates) > 0.05 * updates:
+    if (
+        not planned
+        or updates < ENOUGH
+        or story.steps < 1.8 * updates
+        or abs(planned - updates) > 0.05 * updates
+    ):
         return None
     return _tell(
         audit,
         story,
         verdict=f"{story.kind} is made for the {planned} updates of the run, and is stepped {story.steps} times: "
-        + ("the rate goes down and up again" if story.swings else "it is over long before the run is"),
+        + (
+            "the rate goes down and up again"
+            if story.swings
+            else "it is over long before the run is"
+        ),
         what=f"{story.steps / updates:.3g} steps of the scheduler for each of the optimizer's",
         why="Gradients of several batches are added up for an update; the scheduler is stepped for every batch.",
         fix="Call the scheduler's step where the optimizer's is called.",
@@ -185,7 +196,11 @@ def _runs(story: Schedule) -> int:
 def _epochs(story: Schedule) -> int | None:
     """The epochs of a run that has several, with some steps in each."""
     epochs = story.epochs
-    if epochs is None or not FEWEST_EPOCHS <= epochs <= len(story.rates) or story.steps < FEWEST_BATCHES * epochs:
+    if (
+        epochs is None
+        or not FEWEST_EPOCHS <= epochs <= len(story.rates)
+        or story.steps < FEWEST_BATCHES * epochs
+    ):
         return None
     return epochs
 
@@ -194,7 +209,9 @@ def _long(audit: Audit, story: Schedule) -> Finding | None:
     """A horizon that is longer than the run by just the batch size."""
     made = story.steps
     known = {story.planned} if story.planned is not None else story.numbers
-    total = next((each for each in sorted(known, reverse=True) if _is_in_samples(audit, each, made)), None)
+    total = next(
+        (each for each in sorted(known, reverse=True) if _is_in_samples(audit, each, made)), None
+    )
     # What the function of the rates knows may be the horizon of something else: it had to come down.
     if total is None or (story.planned is None and story.last < HARDLY * story.highest):
         return None
@@ -212,14 +229,24 @@ def _long(audit: Audit, story: Schedule) -> Finding | None:
 
 
 def _is_in_samples(audit: Audit, total: int, made: int) -> bool:
-    return any(size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes)
+    return any(
+        size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes
+    )
 
 
 def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
     """It is built, and the rate stays what it was for all of the run."""
     entry = next((each for each in audit.built if each.ref is story.steered), None)
-    others = [each for each in audit.schedules.known if each.steered is story.steered and each.steps]
-    if entry is None or not story.is_plain or others or entry.steps < FEWEST_UPDATES or len(set(entry.rates)) != 1:
+    others = [
+        each for each in audit.schedules.known if each.steered is story.steered and each.steps
+    ]
+    if (
+        entry is None
+        or not story.is_plain
+        or others
+        or entry.steps < FEWEST_UPDATES
+        or len(set(entry.rates)) != 1
+    ):
         return None
     unmade = uncalled_in_program("step", files_of(audit))
     is_sure = bool(unmade) or not _may_come(audit, story)
@@ -244,8 +271,15 @@ def _may_come(audit: Audit, story: Schedule) -> bool:
         return True
     trees = (tree_of(filename) for filename in files_of(audit))
     nodes = (node for tree in trees if tree is not None for node in ast.walk(tree))
-    steps = [each.func for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
-    return any(each.attr == "step" and last_name(each.value) == made[0].rpartition(".")[2] for each in steps)
+    steps = [
+        each.func
+        for each in nodes
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+    ]
+    return any(
+        each.attr == "step" and last_name(each.value) == made[0].rpartition(".")[2]
+        for each in steps
+    )
 
 
 def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
@@ -255,7 +289,9 @@ def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
         return None
     # Counted in whole batches, or with one that is short left out or put in.
     known = {story.planned} if story.planned is not None else story.numbers
-    planned = next((each for each in (updates, updates - made, updates + made) if each in known), None)
+    planned = next(
+        (each for each in (updates, updates - made, updates + made) if each in known), None
+    )
     if planned is None:
         return None
     return _tell(
@@ -291,9 +327,16 @@ def _the_other_way(audit: Audit, story: Schedule) -> Finding | None:
 
 def _ahead(audit: Audit, story: Schedule) -> Finding | None:
     """In each turn of the loop it is stepped before the optimizer is, and was from the first turn on."""
-    if not story.is_ahead or not _falls(story) or story.steps < FEWEST_EPOCHS or story.kind == "ReduceLROnPlateau":
+    if (
+        not story.is_ahead
+        or not _falls(story)
+        or story.steps < FEWEST_EPOCHS
+        or story.kind == "ReduceLROnPlateau"
+    ):
         return None
-    ways = {each.stack for each in audit.loop.of(Kind.STEP) if each.detail["entry"].ref is story.steered}
+    ways = {
+        each.stack for each in audit.loop.of(Kind.STEP) if each.detail["entry"].ref is story.steered
+    }
     behind = update_behind(story, next(iter(ways))) if len(ways) == 1 else None
     if behind is None:
         return None
@@ -313,7 +356,9 @@ def _ahead(audit: Audit, story: Schedule) -> Finding | None:
 def _is_stepped_by_trainer(story: Schedule) -> bool:
     """The program's own line calls a library's loop, not the scheduler."""
     node = story.stepped[0].node() if story.stepped else None
-    return isinstance(node, ast.Call) and not (isinstance(node.func, ast.Attribute) and "step" in node.func.attr)
+    return isinstance(node, ast.Call) and not (
+        isinstance(node.func, ast.Attribute) and "step" in node.func.attr
+    )
 
 
 def _tell(

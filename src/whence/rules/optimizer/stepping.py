@@ -33,7 +33,9 @@ def behind_the_batches(story: Schedule) -> str | None:
     name, step = _plain_step(site) if site is not None else (None, None)
     if site is None or name is None or step is None or not _is_over_batches(story):
         return None
-    loop = next((each for each in reversed(statements_around(step)) if isinstance(each, LOOPS)), None)
+    loop = next(
+        (each for each in reversed(statements_around(step)) if isinstance(each, LOOPS)), None
+    )
     if loop is None or binds(loop, name):
         return None
     return diff_of(*move_after(site.filename, _with_its_condition(step, loop), loop))
@@ -44,18 +46,32 @@ def behind_each_update(audit: Audit, story: Schedule, planned: int) -> str | Non
     site = story.stepped[0] if story.stepped else None
     name, step = _plain_step(site) if site is not None else (None, None)
     ways = {each.stack for each in audit.loop.of(Kind.STEP)}
-    if site is None or name is None or step is None or len(ways) != 1 or not (way := next(iter(ways))):
+    if (
+        site is None
+        or name is None
+        or step is None
+        or len(ways) != 1
+        or not (way := next(iter(ways)))
+    ):
         return None
     if planned < story.updates:
         # It would refuse the last ones.
         return None
     update = way[0].statement()
     loop = (
-        next((each for each in reversed(statements_around(update)) if isinstance(each, LOOPS)), None)
+        next(
+            (each for each in reversed(statements_around(update)) if isinstance(each, LOOPS)), None
+        )
         if update
         else None
     )
-    if update is None or loop is None or has_in_it(loop, site) or binds(loop, name) or not _is_known(name, site, way):
+    if (
+        update is None
+        or loop is None
+        or has_in_it(loop, site)
+        or binds(loop, name)
+        or not _is_known(name, site, way)
+    ):
         return None
     return diff_of(*move_after(site.filename, step, update))
 
@@ -64,7 +80,9 @@ def update_behind(story: Schedule, way: tuple[Site, ...]) -> ast.stmt | None:
     """The statement that makes the optimizer's step, or leads to it, behind the scheduler's in the same turn of a loop."""
     site = story.stepped[0] if story.stepped else None
     step = site.statement() if site is not None else None
-    there = next((each.statement() for each in way if site is not None and each.f_code is site.f_code), None)
+    there = next(
+        (each.statement() for each in way if site is not None and each.f_code is site.f_code), None
+    )
     if step is None or there is None:
         return None
     behind = next((each for each in statements_around(there) if each in block_of(step)), None)
@@ -87,15 +105,27 @@ def counted_in_batches(story: Schedule) -> str | None:
     call = story.built[0].node() if story.built else None
     step = story.stepped[0].statement() if story.stepped else None
     loop = (
-        next((each for each in reversed(statements_around(step)) if isinstance(each, ast.For)), None) if step else None
+        next(
+            (each for each in reversed(statements_around(step)) if isinstance(each, ast.For)), None
+        )
+        if step
+        else None
     )
-    if not isinstance(call, ast.Call) or loop is None or story.built[0].f_code is not story.stepped[0].f_code:
+    if (
+        not isinstance(call, ast.Call)
+        or loop is None
+        or story.built[0].f_code is not story.stepped[0].f_code
+    ):
         return None
     loader = dotted(iterated(loop.iter))
     if loader is None or not story.rounds.loops or story.rounds.loops[-1].loader is None:
         return None
     statement = statement_of(call)
-    lengths = [each for each in ast.walk(call) if isinstance(each, ast.Call) and last_name(each.func) == "len"]
+    lengths = [
+        each
+        for each in ast.walk(call)
+        if isinstance(each, ast.Call) and last_name(each.func) == "len"
+    ]
     if len(lengths) != 1 or _argument_of(lengths[0], call) not in HORIZONS or statement is None:
         return None
     if not is_known_before(loader, statement):
@@ -107,7 +137,9 @@ def _plain_step(site: Site) -> tuple[str | None, ast.stmt | None]:
     """`scheduler.step()`, with nothing given to it and nothing made of what it returns."""
     statement = site.statement()
     match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="step"), args=[], keywords=[])):
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(value=owner, attr="step"), args=[], keywords=[])
+        ):
             return dotted(owner), statement
     return None, None
 
@@ -124,7 +156,9 @@ def _with_its_condition(step: ast.stmt, loop: ast.stmt) -> ast.stmt:
     """`if scheduler is not None:` goes with the step, where it is about nothing else and does not hang on the batch."""
     above = parent_of(step)
     while isinstance(above, ast.If) and above.body == [step] and not above.orelse:
-        if {each.id for each in ast.walk(above.test) if isinstance(each, ast.Name)} & bound_by(loop):
+        if {each.id for each in ast.walk(above.test) if isinstance(each, ast.Name)} & bound_by(
+            loop
+        ):
             break
         step, above = above, parent_of(above)
     return step
@@ -136,7 +170,9 @@ def _is_known(name: str, site: Site, way: tuple[Site, ...]) -> bool:
     if depth is None or depth == 0:
         return depth == 0
     return (
-        name.count(".") == 1 and all(own_call(each) for each in way[1 : depth + 1]) and way[0].filename == site.filename
+        name.count(".") == 1
+        and all(own_call(each) for each in way[1 : depth + 1])
+        and way[0].filename == site.filename
     )
 
 

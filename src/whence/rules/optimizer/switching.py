@@ -11,7 +11,15 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, LoopLedger
 from whence.ledgers.study import Study
 from whence.lineage.looking import words_for
-from whence.source.blocks import LOOPS, Stack, binds, called_at, is_run_as_written, part_around, parting
+from whence.source.blocks import (
+    LOOPS,
+    Stack,
+    binds,
+    called_at,
+    is_run_as_written,
+    part_around,
+    parting,
+)
 from whence.source.edits import diff_of
 from whence.source.sites import Site
 from whence.source.statements import line_after, line_before
@@ -28,7 +36,9 @@ def back_to_training(study: Study, model: nn.Module, scope: Scope) -> str | None
     depth, apart = min(known, key=lambda each: (each[0], -each[1].lineno))
     for number, statement in _places(scope.called_from, depth, apart):
         site = scope.called_from[number]
-        name = next((each for each in _names(study, scope, number) if not binds(statement, each)), None)
+        name = next(
+            (each for each in _names(study, scope, number) if not binds(statement, each)), None
+        )
         if name is not None:
             return diff_of(line_before(site.filename, statement, f"{name}.train()"))
     return None
@@ -48,7 +58,11 @@ def _places(way: Stack, depth: int, apart: ast.stmt) -> Iterator[tuple[int, ast.
     """Statements on the way to the training before which the mode can be switched, the best first: a loop in a function that only trains."""
     inner = [number for number in range(depth) if is_run_as_written(way, number)]
     own = [(number, part) for number in inner if (part := part_around(way[number])) is not None]
-    yield from ((number, part) for number, part in own if any(isinstance(each, LOOPS) for each in ast.walk(part)))
+    yield from (
+        (number, part)
+        for number, part in own
+        if any(isinstance(each, LOOPS) for each in ast.walk(part))
+    )
     yield depth, apart
     yield from own[:1]
 
@@ -76,7 +90,9 @@ def into_evaluation(audit: Audit, scope: Scope) -> str | None:
     before = line_before(site.filename, part, f"{name}.eval()")
     if _switches_back(audit.loop, model):
         return diff_of(before)
-    leaves = any(isinstance(each, ast.Return | ast.Yield | ast.YieldFrom) for each in ast.walk(part))
+    leaves = any(
+        isinstance(each, ast.Return | ast.Yield | ast.YieldFrom) for each in ast.walk(part)
+    )
     if leaves or any(_is_part(each, model) for each in audit.loop.of(Kind.MODE)):
         return None
     return diff_of(before, line_after(site.filename, part, f"{name}.train()"))
@@ -93,5 +109,7 @@ def _belongs_to_another(audit: Audit, model: nn.Module) -> bool:
 
 def _switches_back(loop: LoopLedger, model: nn.Module) -> bool:
     """It is put into training mode again and again."""
-    on = [each.step for each in loop.of(Kind.MODE) if each.is_about(model) and each.detail["training"]]
+    on = [
+        each.step for each in loop.of(Kind.MODE) if each.is_about(model) and each.detail["training"]
+    ]
     return len(set(on)) > 1

@@ -63,7 +63,11 @@ def runs_by_name(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:
 def names_in_training(audit: Audit) -> dict[int, set[str]]:
     """What lines call networks that run them with gradients, by the identity of the network."""
     names: dict[int, set[str]] = {}
-    for key, site in {(id(module), root.called_from[0]) for call, root, module in _outermost(audit) if call.grad_mode}:
+    for key, site in {
+        (id(module), root.called_from[0])
+        for call, root, module in _outermost(audit)
+        if call.grad_mode
+    }:
         call = site.node()
         if isinstance(call, ast.Call) and (name := dotted(call.func)) is not None:
             names.setdefault(key, set()).add(name)
@@ -84,11 +88,19 @@ def gives_targets(audit: Audit, numbers: set[int]) -> bool:
     Numbers count, not choices: an action that was drawn, or an index, is what the network did, and not what it is aimed at. What was
     computed before an update is what the network said then, whatever becomes of its memory.
     """
-    losses = [call for call in audit.tape.calls if call.name in BACKWARDS and call.operands][-LOSSES:]
-    updates = [call.number for call in audit.tape.calls if call.phase == "optimizer" and call.name == "step"]
+    losses = [call for call in audit.tape.calls if call.name in BACKWARDS and call.operands][
+        -LOSSES:
+    ]
+    updates = [
+        call.number
+        for call in audit.tape.calls
+        if call.phase == "optimizer" and call.name == "step"
+    ]
     used = [(loss, set(_numbers_behind(loss)) & numbers) for loss in losses]
     fresh = [
-        min(found) > max((each for each in updates if each < loss.number), default=-1) for loss, found in used if found
+        min(found) > max((each for each in updates if each < loss.number), default=-1)
+        for loss, found in used
+        if found
     ]
     return bool(fresh) and all(fresh)
 

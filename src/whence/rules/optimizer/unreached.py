@@ -16,7 +16,9 @@ from whence.source.spots import Spot
 from whence.source.text import last_name, text_of, tree_of
 
 
-def step_not_reached(audit: Audit, entry: OptimizerEntry, backward: Site, *, passes: int) -> Finding | None:
+def step_not_reached(
+    audit: Audit, entry: OptimizerEntry, backward: Site, *, passes: int
+) -> Finding | None:
     """The program has a step for this optimizer: another one beside it is not the mend."""
     step = next(_written(audit, entry, backward.filename), None)
     if step is None:
@@ -69,7 +71,9 @@ def _guard(step: ast.Call, backward: Site) -> ast.If | None:
         (
             each
             for each in around
-            if isinstance(each, ast.If) and each not in shared and any(step in ast.walk(one) for one in each.body)
+            if isinstance(each, ast.If)
+            and each not in shared
+            and any(step in ast.walk(one) for one in each.body)
         ),
         None,
     )
