@@ -227,7 +227,7 @@ def test_a_mask_that_hides_everything_is_led_back_to_where_it_was_made(tmp_path:
     (finding,) = run(tmp_path, MASKED).loud
     assert (finding["rule"], finding["origin"]["op"]) == ("nonfinite/forward", "softmax")
     assert [(each["line"], each["what"]) for each in finding["chain"]][:2] == [
-        (11, "the mask is made here"),
+        (11, "the mask is created here"),
         (18, "masked_fill writes the -inf"),
     ]
 

@@ -1,4 +1,4 @@
-"""A finite loss, and a gradient that is not."""
+"""A finite loss with a gradient that is NaN or Inf."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from whence.tape.replay import Run, Unreplayable, trouble_in
 from whence.tape.tape import Call, Value, map_leaves
 from whence.tape.trip import Born, GradientBirth, ScaleFall, Trip
 
-SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select", "masked_select", "gather",
-                        "nan_to_num"})  # fmt: skip
+SELECTIONS = frozenset({"where", "masked_fill", "masked_fill_", "__getitem__", "index_select",
+                        "masked_select", "gather", "nan_to_num"})  # fmt: skip
 LINEAR = frozenset(
     {
         "linear",
@@ -57,7 +57,7 @@ SAFE = 0.5
 
 @dataclass(slots=True)
 class Derivative:
-    """The call whose derivative is not finite, and the operand it is taken at."""
+    """The call whose derivative is not finite, and the operand where it is evaluated."""
 
     trip: Trip
     birth: GradientBirth
@@ -92,7 +92,7 @@ def _derivative(trip: Trip) -> Derivative | None:
 
 
 def _zero_divisor(call: Call, contents: Contents, birth: GradientBirth) -> Value | None:
-    """What a division divides by, if that is 0 there: then it is the place, whichever operand the gradient is of."""
+    """Return the divisor if it is 0 at the bad element, whichever operand the gradient is for."""
     divisor = call.args[1] if call.name in DIVISIONS and len(call.args) > 1 else None
     content = contents.of(divisor) if isinstance(divisor, Value) else None
     is_zero = content is not None and at(content, birth.index, birth.gradient.shape) == 0
@@ -100,8 +100,10 @@ def _zero_divisor(call: Call, contents: Contents, birth: GradientBirth) -> Value
 
 
 def _guard(found: Derivative) -> Call | None:
-    """The selection after the call that hid the element from the loss, and not from the gradient; none, if any way to the
-    loss leads past selections."""
+    """Find the selection after the call that masks the element in the loss but not in the gradient.
+
+    Return None if any path to the loss avoids selections.
+    """
     if found.incoming != 0 or found.trip.plan is None:
         return None
     guard: Call | None = None
@@ -122,7 +124,7 @@ def _guard(found: Derivative) -> Call | None:
 def _is_masked(
     product: Call, reached: set[Value], index: tuple[int, ...], contents: Contents
 ) -> bool:
-    """Whether the other factor is 0 there, and the product with it."""
+    """Whether the other factor, and with it the product, is 0 at the index."""
     factors = [
         content
         for each in product.operands
@@ -142,7 +144,7 @@ def _is_masked(
 
 
 def _hidden(found: Derivative, op: str, where: str) -> str | None:
-    """What the call itself gave at the place, if that was not finite."""
+    """Describe the call's own result at the bad element, if that was not finite."""
     call, index, contents = found.call, found.birth.index, Contents(found.trip.tape, found.trip.run)
     made = contents.of(call.outputs[-1]) if call.outputs else None
     if made is None or made.shape != found.birth.gradient.shape:
@@ -159,7 +161,7 @@ def _hidden(found: Derivative, op: str, where: str) -> str | None:
 
 
 def _overflowing(birth: GradientBirth) -> float | None:
-    """The size of a gradient that came in finite, and so large that its square is not."""
+    """The largest incoming gradient, if it is finite but its square overflows."""
     largest = max(
         (float(each.abs().max()) for each in birth.incoming if each is not None and each.numel()),
         default=0.0,
@@ -167,8 +169,8 @@ def _overflowing(birth: GradientBirth) -> float | None:
     return largest if largest > math.sqrt(torch.finfo(birth.gradient.dtype).max) else None
 
 
-def _swollen(found: Derivative) -> tuple[Value, float] | None:
-    """The other factor of a product, where it is so large that its square is not finite, or not finite itself."""
+def _huge_factor(found: Derivative) -> tuple[Value, float] | None:
+    """Return the other factor of a product, if it or its square is not finite."""
     if found.call.name not in LINEAR | PRODUCTS:
         return None
     contents = Contents(found.trip.tape, found.trip.run)
@@ -189,7 +191,7 @@ def _swollen(found: Derivative) -> tuple[Value, float] | None:
 
 
 def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Changes to try: the operand moved off the place where the derivative has none."""
+    """Changes to try: move the operand off the point where the derivative is undefined."""
     content, operand = found.content, found.operand
     if content is None or operand is None or found.element is None:
         return
@@ -224,13 +226,13 @@ def _cures(found: Derivative) -> Iterator[tuple[str, dict[str, Any]]]:
         )
         shown = f"{near:.7g}" if number_text(near) == number_text(element) else number_text(near)
         yield (
-            f"with {shown} in place of {number_text(element)} under {call.name}",
+            f"with {shown} instead of {number_text(element)} as the operand of {call.name}",
             {"alter": moved(near)},
         )
 
 
 def _patched(found: Derivative) -> str | None:
-    """A clamp as a diff, if all gradients are finite with it."""
+    """Return a clamp as a diff, if all gradients are finite with it."""
     contents = Contents(found.trip.tape, found.trip.run)
     tensors = [each for value in found.call.operands if (each := contents.of(value)) is not None]
     remedy = remedy_for(found.call, tensors)
@@ -256,7 +258,7 @@ def _gradients_finite(trip: Trip, **changes: Any) -> bool:
 def _counterfactual(found: Derivative) -> str | None:
     return next(
         (
-            f"{words} all gradients are finite"
+            f"{words}, all gradients are finite"
             for words, changes in _cures(found)
             if _gradients_finite(found.trip, **changes)
         ),
@@ -265,7 +267,7 @@ def _counterfactual(found: Derivative) -> str | None:
 
 
 def _made_before(found: Derivative) -> tuple[Born, Call, Reason] | None:
-    """The operand was NaN already, which the loss does not show: the call that made it so, and why."""
+    """If the operand was already NaN, which the loss hides: the call that produced it, and why."""
     trip, plan = found.trip, found.trip.plan
     if (
         found.element is None
@@ -288,16 +290,17 @@ def _made_before(found: Derivative) -> tuple[Born, Call, Reason] | None:
     return born, born.call, reason_of(facts)
 
 
-def _tell_made_before(trip: Trip, born: Born, call: Call, reason: Reason) -> Finding | None:
+def _report_made_before(trip: Trip, born: Born, call: Call, reason: Reason) -> Finding | None:
     assert call.site is not None
-    # A script that shows it is cut out around this call.
+    # The reproduction script is built around this call.
     trip.born, trip.gradient = born, None
     return tell_trip(
         trip,
         "nonfinite/backward",
         spot=Spot.of_site(call.site),
-        verdict=f"{reason.verdict}, hidden from the loss and not from the gradient",
-        why=f"{reason.why} The loss is finite, as what comes after leaves it out; its gradient is 0 there, and 0 times NaN is NaN.",
+        verdict=f"{reason.verdict}; masked in the loss but not in the gradient",
+        why=f"{reason.why} Later calls drop this element, so the loss is finite. Its incoming "
+        "gradient is 0, and 0 times NaN is NaN.",
         fix=f"{reason.fix} A selection after {call.name} does not stop the gradient.",
         op=call.name,
         phase="backward",
@@ -307,35 +310,39 @@ def _tell_made_before(trip: Trip, born: Born, call: Call, reason: Reason) -> Fin
 
 @trip_rule("nonfinite/backward")
 def backward(trip: Trip) -> Finding | None:
-    """The loss is finite, and the gradient of a weight is NaN or Inf.
+    """The loss is finite, but the gradient of a weight is NaN or Inf.
 
     What happened
-        An operation is finite where it is used and its derivative there is not: sqrt and norm at 0, acos at 1, log or a
-        division whose result `torch.where` or a mask throws away. The chain rule multiplies: 0 times Inf is NaN.
+        The result of an operation is finite or masked, but its derivative is not finite: sqrt and
+        norm at 0, acos at 1, log or a division whose result `torch.where` or a mask discards. The
+        chain rule multiplies: 0 times Inf is NaN.
     Why it matters
-        The loss looks healthy. The update makes the weights NaN, and the next loss with them.
+        The loss looks healthy. The update turns the weights into NaN, and then the next loss.
     How it is detected
-        Gradients are looked at before an optimizer uses them. The step is replayed, forward and backward, with a look at
-        every node of autograd's graph: this is the one whose incoming gradients are finite and outgoing are not, on the
-        way to a weight.
+        Gradients are checked before an optimizer uses them. The step is replayed, forward and
+        backward, with a check at every node of the autograd graph. Whence reports the node on the
+        path to a weight whose incoming gradients are finite and whose outgoing gradients are not.
     How to fix it
-        Keep the operand off the point before the operation: an epsilon inside the root, a clamp. For a guarded
-        expression, put a harmless number in before the operation and select afterwards; a mask after it does not help.
+        Keep the operand off the critical point before the operation: an epsilon inside the root, or
+        a clamp. For a guarded expression, insert a harmless value before the operation and select
+        afterwards. A mask after the operation does not help.
     When it stays silent
-        NaN gradients that reach no weight (a ReLU drops them), and steps that are not taken.
+        For NaN gradients that reach no weight (a ReLU drops them), and for steps that are not
+        taken.
     Cost
-        One look at the gradients in each step; the rest only after a trip.
+        One check of the gradients per step; everything else runs only after a gradient is not
+        finite.
     """
     found = _derivative(trip)
     if found is None:
         return None
     if found.birth.gradient.dtype in HALVES and not isinstance(trip.evidence, ScaleFall):
-        # In half precision a gradient of a scaled loss overflows: the step that uses it is the mistake.
+        # Scaled losses overflow in half precision. The error is then to take the step.
         return None
     if (fallen := fell_without_end(trip)) is not None:
         return fallen
     if (made := _made_before(found)) is not None:
-        return _tell_made_before(trip, *made)
+        return _report_made_before(trip, *made)
     call, birth = found.call, found.birth
     inside = line_inside(trip, call)
     op, spot = (
@@ -343,7 +350,7 @@ def backward(trip: Trip) -> Finding | None:
         if inside is not None
         else (call.name, Spot.of_site(call.site) if call.site else None)
     )
-    where = number_text(found.element) if found.element is not None else "its operand"
+    where = number_text(found.element) if found.element is not None else "this operand"
     story = _story(trip, found, op, where)
     if inside is not None:
         story.verdict = f"the backward of {call.name} gave {trouble_text(birth.trouble)} in {op}"
@@ -354,7 +361,7 @@ def backward(trip: Trip) -> Finding | None:
     )
     counterfactual = _counterfactual(found)
     if rows is not None:
-        cured = f"{rows.text()} all gradients are finite"
+        cured = f"{rows.text()}, all gradients are finite"
         counterfactual = f"{cured}; {counterfactual}" if counterfactual else cured
     operands: tuple[Operand, ...] = ()
     if found.operand is not None and found.content is not None:
@@ -363,7 +370,7 @@ def backward(trip: Trip) -> Finding | None:
     earlier = found.operand.call if found.operand is not None else None
     if earlier is not None and earlier.site is not None:
         story.chain = (
-            Spot.of_site(earlier.site).hop(f"{earlier.name} gave {where} there"),
+            Spot.of_site(earlier.site).hop(f"{earlier.name} gave {where} at that element"),
             *story.chain,
         )
     return tell_trip(
@@ -390,14 +397,14 @@ def backward(trip: Trip) -> Finding | None:
 
 @dataclass(slots=True)
 class _Story:
-    """How a derivative came to be bad."""
+    """How a derivative became NaN or Inf."""
 
     verdict: str
     why: str
     fix: str
     chain: tuple[Hop, ...] = ()
     spot: Spot | None = None
-    """Where it began, if that is not the call itself."""
+    """The origin, if it is not the call itself."""
 
 
 def _story(trip: Trip, found: Derivative, op: str, where: str) -> _Story:
@@ -405,61 +412,69 @@ def _story(trip: Trip, found: Derivative, op: str, where: str) -> _Story:
     value = _hidden(found, op, where)
     verdict = f"the derivative of {op} at {where} is {trouble}"
     if value is not None:
-        verdict = f"{value}, hidden from the loss and not from the gradient"
-    why = f"The loss is finite; the gradient is {trouble} at {place_text(birth.index)} of the operand of {op}."
+        verdict = f"{value}; masked in the loss but not in the gradient"
+    why = (
+        f"The loss is finite, but the gradient of the operand of {op} is {trouble} at "
+        f"{place_text(birth.index)}."
+    )
     guard = _guard(found)
     if guard is not None and guard.site is not None:
         return _hidden_by(guard, Spot.of_site(guard.site), op, verdict, why)
     if (largest := _overflowing(birth)) is not None:
         return _Story(
-            f"the gradient overflowed on its way back through {op}",
-            f"The loss is finite; the gradient that comes back to {op} reaches {number_text(largest)}, and what it hands on is {trouble}.",
-            "The gradient grows from call to call on its way back: a smaller or orthogonal initialisation of what it is multiplied by, "
-            "a normalisation between, or a shorter way (`detach`).",
+            f"the gradient overflowed in the backward of {op}",
+            f"The loss is finite. The gradient entering the backward of {op} reaches "
+            f"{number_text(largest)}, and the outgoing gradient is {trouble}.",
+            "Stop the gradient from growing from call to call: use a smaller or orthogonal "
+            "initialisation, a normalisation between the layers, or cut the path with `detach`.",
         )
-    if (swollen := _swollen(found)) is not None:
-        return _multiplied(trip, found, op, *swollen)
+    if (huge := _huge_factor(found)) is not None:
+        return _multiplied(trip, found, op, *huge)
     if found.incoming == 0 and birth.trouble == "nan":
-        why += f" What comes after {op} has a slope of 0 there; 0 times Inf is NaN."
+        why += " The incoming gradient is 0 there, and 0 times Inf is NaN."
     what = "divisor" if op in DIVISIONS and found.element == 0 else f"operand of {op}"
-    fix = f"Keep the {what} off that point before the call: add an epsilon inside, or clamp it."
+    fix = f"Keep the {what} off that value before the call: add an epsilon to it, or clamp it."
     return _Story(
         verdict, why, FINITE_MASK if found.element == -math.inf and "logsumexp" in op else fix
     )
 
 
 def _hidden_by(guard: Call, spot: Spot, op: str, verdict: str, why: str) -> _Story:
-    """The program selects after the call, which is too late for its gradient."""
+    """Explain a selection that comes after the call, which is too late for its gradient."""
     return _Story(
         verdict,
-        f"{why} {guard.name} throws the element away afterwards, so its gradient is 0; 0 times Inf is NaN.",
-        f"Put a harmless number in before {op} (`safe = torch.where(ok, x, 1.0)`), then select: "
+        f"{why} {guard.name} discards the element afterwards, so its incoming gradient is 0, and "
+        "0 times Inf is NaN.",
+        f"Insert a harmless value before {op} (`safe = torch.where(ok, x, 1.0)`), then select: "
         f"`torch.where(ok, {op}(safe), ...)`. A mask after {op} does not stop the gradient.",
-        (spot.hop(f"{guard.name} hides that element from the loss, not from the gradient"),),
+        (spot.hop(f"{guard.name} masks that element in the loss, not in the gradient"),),
     )
 
 
 def _multiplied(trip: Trip, found: Derivative, op: str, factor: Value, largest: float) -> _Story:
-    """Backward multiplies by an operand that is far too large, or not finite itself."""
+    """Explain a backward that multiplies by an operand that is far too large, or not finite."""
     name = operand_name(found.call, factor, trip.modules)
     if math.isinf(largest):
         trail = trace(factor, NotFinite(trip.tape), trip)
         return _Story(
-            f"{op} is given NaN or Inf, hidden from the loss and not from the gradient",
-            f"The loss is finite, as it does not depend on what {op} gave there; backward multiplies by {name} all the same.",
-            "Mend it where it is made. It may be memory that was never written, or a number that grew too large.",
+            f"{op} receives NaN or Inf in {name}; masked in the loss but not in the gradient",
+            "The loss does not depend on the bad elements of the result, so it is finite. The "
+            f"backward of {op} still multiplies by {name}.",
+            f"Fix {name} where it is computed: memory that was never written, or a value that "
+            "overflowed.",
             trail.hops,
             trail.spot,
         )
     dtype = str(found.birth.gradient.dtype).removeprefix("torch.")
     return _Story(
-        f"the gradient overflowed on its way back through {op}: {name} reaches {number_text(largest)}",
-        f"The loss is finite; backward multiplies by {name} here, and the products are beyond {dtype}.",
-        f"Bring {name} to an ordinary size where it is made.",
+        f"the gradient overflowed in the backward of {op}: {name} reaches {number_text(largest)}",
+        f"The loss is finite. The backward of {op} multiplies by {name}, and the products exceed "
+        f"the range of {dtype}.",
+        f"Scale {name} to an ordinary range where it is computed.",
     )
 
 
 def _finite_again(run: Run) -> bool:
-    """Whether the weights of a run got finite gradients."""
+    """Whether the weights of a run have finite gradients."""
     gradients = [each.grad for each in run.leaves.values() if each.grad is not None]
     return bool(gradients) and not any(trouble_in(each) for each in gradients)

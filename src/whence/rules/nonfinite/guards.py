@@ -1,4 +1,4 @@
-"""A check of the gradients that the program makes itself, and does not heed."""
+"""The program checks its gradients for NaN, but updates regardless of the answer."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ CHECKS = frozenset({"isfinite", "isnan", "isinf"})
 
 
 def heeded(trip: Trip) -> str | None:
-    """The update under the check that was made before it, in the same block, and which says in this step what it never says in a
-    good one. There must be one only."""
+    """Put the update under the program's own check, if exactly one precedes it in its block.
+
+    The variable holds the answer for a bad step, so its value gives the direction of the `if`.
+    """
     site = trip.stack[0] if trip.stack else None
     update = site.statement() if site is not None else None
     frame = next(
@@ -45,16 +47,16 @@ def heeded(trip: Trip) -> str | None:
 
 
 def _checked(statement: ast.stmt, filename: str) -> str | None:
-    """The variable that a statement gives the answer of a check to: its own, or that of a function of the same file."""
+    """The variable assigned from a finiteness check, made here or in a function of this file."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _asks(value) or _asks(
-            _called(value, filename)
-        ):
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _checks_finite(
+            value
+        ) or _checks_finite(_called(value, filename)):
             return name
     return None
 
 
-def _asks(node: ast.AST | None) -> bool:
+def _checks_finite(node: ast.AST | None) -> bool:
     calls = (
         [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
     )

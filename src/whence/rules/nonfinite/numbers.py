@@ -1,6 +1,6 @@
-"""Plain numbers that a call was given: a temperature that has come down to 0, a weight of a loss that is NaN.
+"""Plain Python numbers among the operands: a temperature of 0, a loss weight that is NaN.
 
-They have no past on the tape; the source has one.
+They have no history on the tape, so they are traced through the source.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from whence.tape.trip import Trip
 
 
 def made_zero(trip: Trip, call: Call) -> tuple[Hop, ...]:
-    """The line that gave the number that a tensor is divided by, if it is 0, and that line another one."""
+    """The line that computes the number that a tensor is divided by, if that number is 0."""
     divisor, spot = _zero_divisor(call), _formula_of(trip, call)
     if divisor is None or spot is None or call.site is None:
         return ()
@@ -30,11 +30,11 @@ def made_zero(trip: Trip, call: Call) -> tuple[Hop, ...]:
     if (spot.filename, spot.line) == (here.filename, here.line):
         return ()
     is_other = isinstance(made, ast.Constant) and made.value != 0
-    return (spot.hop(f"gives the 0 that {ast.unparse(divisor)} is"),) if not is_other else ()
+    return (spot.hop(f"`{ast.unparse(divisor)}` becomes 0 here"),) if not is_other else ()
 
 
 def fix_of_zero(trip: Trip, call: Call) -> str | None:
-    """What to do about a plain number that is 0 and divides: no tensor's method helps there."""
+    """Advice for a plain number that is 0 and divides: tensor methods do not apply."""
     divisor, spot = _zero_divisor(call), _formula_of(trip, call)
     if divisor is None:
         return None
@@ -46,14 +46,18 @@ def fix_of_zero(trip: Trip, call: Call) -> str | None:
             right=ast.BinOp(left=base, op=ast.Pow(), right=power) as powered,
         ):
             return (
-                f"`{ast.unparse(powered)}` is 1 there, so `{ast.unparse(power)}` is 0 (or `{ast.unparse(base)}` is 1): count the step "
-                "before this line, so that it begins at 1."
+                f"Increment `{ast.unparse(power)}` before this line, so that it starts at 1: "
+                f"`{ast.unparse(powered)}` is 1 here, so `{ast.unparse(power)}` is 0 (or "
+                f"`{ast.unparse(base)}` is 1)."
             )
-    return f"`{ast.unparse(divisor)}` is a plain number of the program's, and 0 in this step: keep it from 0 where it is computed."
+    return (
+        f"Keep `{ast.unparse(divisor)}` from becoming 0 where it is computed: it is a Python "
+        "number, and it is 0 in this step."
+    )
 
 
 def counted_from_one(call: Call) -> str | None:
-    """A diff for a tensor that is divided by how many there were, and there was none."""
+    """A diff for a division by a count that is 0."""
     is_count = _zero_divisor(call) is not None and type(call.args[1]) is int
     return (
         kept_off_zero(Spot.of_site(call.site), counts=True)
@@ -63,7 +67,7 @@ def counted_from_one(call: Call) -> str | None:
 
 
 def _zero_divisor(call: Call) -> ast.expr | None:
-    """The expression of a plain number that a tensor is divided by, if it is 0 and not written there."""
+    """The expression of a plain number that a tensor is divided by, if it is 0 but no literal."""
     node = call.site.node() if call.site is not None else None
     number = call.args[1] if len(call.args) > 1 else None
     if (
@@ -87,7 +91,7 @@ def _formula_of(trip: Trip, call: Call) -> Spot | None:
 
 
 def made_not_finite(trip: Trip, call: Call) -> Spot | None:
-    """Where a number was made that is NaN or Inf when it is computed with."""
+    """Where a plain number became NaN or Inf."""
     node = call.site.node() if call.site is not None else None
     ground = ground_of(call.stack, trip.frames)
     number = bad_number(call)

@@ -1,4 +1,4 @@
-"""Shares by hand, `exp(x) / exp(x).sum(dim)`: with the maximum taken off first they are the same, and nothing overflows."""
+"""Hand-written softmax, `exp(x) / exp(x).sum(dim)`, which can overflow."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOVES = frozenset({"unsqueeze", "view", "reshape", "__getitem__"})
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Take the maximum along `dim` off the operand of an exp."""
+    """Subtract the maximum along `dim` from the operand of an exp."""
 
     call: Call
     dim: int
 
     @property
     def words(self) -> str:
-        return f"with the maximum of each row taken off before {self.call.name}"
+        return f"with the maximum of each row subtracted before {self.call.name}"
 
     def alter(self, each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
         if not is_same_line(each, self.call) or not args or not isinstance(args[0], torch.Tensor):
@@ -53,7 +53,7 @@ class Shift:
 
 
 def shift_of(call: Call, plan: Plan) -> Shift | None:
-    """If all that becomes of an exp is its sum along one axis, and itself divided by that."""
+    """Return a shift if an exp is used only in its sum along one axis and divided by that sum."""
     powers = set(call.outputs)
     users = [each for each in plan.calls if powers.intersection(each.operands)]
     sums = [each for each in users if each.name == "sum"]
