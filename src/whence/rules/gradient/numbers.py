@@ -1,4 +1,4 @@
-"""Terms of a loss that were made plain numbers of: `loss_a + loss_b.item()`."""
+"""Loss terms that were converted to Python numbers: `loss_a + loss_b.item()`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TO_NUMBERS = frozenset({"item", "__float__", "tolist"})
 
 
 def number_in_loss(tape: Iterable[Call], first: Call, weight: object) -> Call | None:
-    """The call that made a number of what a weight has given, if an expression that has it in it is part of a loss."""
+    """The conversion to a number of a result that depends on a weight, if a loss includes it."""
     calls = [
         call
         for call in tape
@@ -37,7 +37,7 @@ def number_in_loss(tape: Iterable[Call], first: Call, weight: object) -> Call | 
 
 
 def _expression(call: Call) -> ast.AST | None:
-    """What is written there; for `scores[i] = ...` with what is assigned."""
+    """The source expression of a call; for `scores[i] = ...` the whole statement."""
     node = call.site.node() if call.site is not None else None
     return statement_of(node) if node is not None and call.name == "__setitem__" else node
 
@@ -55,13 +55,15 @@ def _made_numbers(calls: list[Call], first: Call, weight: object) -> Iterator[Ca
 
 
 def _has_number(call: Call) -> bool:
-    given = (*call.args, *call.kwargs.values())
+    arguments = (*call.args, *call.kwargs.values())
     learns = any(each.requires_grad for each in call.outputs)
-    return any(isinstance(each, float) for each in given) and (learns or call.name == "__setitem__")
+    return any(isinstance(each, float) for each in arguments) and (
+        learns or call.name == "__setitem__"
+    )
 
 
 def _written_in(node: ast.AST, site: Site) -> Iterator[ast.AST]:
-    """The parts of an expression, and of what its variables were set to."""
+    """The nodes of an expression, and of the expressions assigned to its variables."""
     yield from ast.walk(node)
     scope = function_node(site)
     for each in ast.walk(node) if scope is not None else ():
