@@ -1,4 +1,4 @@
-"""Logits were given to a loss that wants probabilities, and refuses them."""
+"""Logits passed to a loss that expects probabilities and raises."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITH_LOGITS = {
 
 @rule("loss/double-sigmoid", Rank.CAUSE)
 def bare_logits(failed: FailedCall) -> Finding | None:
-    """The loud form: binary_cross_entropy refuses what is no probability."""
+    """The form that raises: binary_cross_entropy rejects values outside 0 to 1."""
     given = failed.argument(0, "input")
     if (
         failed.name != "binary_cross_entropy"
@@ -46,7 +46,7 @@ def bare_logits(failed: FailedCall) -> Finding | None:
         return None
     low, high = float(content.min()), float(content.max())
     if low >= -BEYOND_ROUNDING:
-        # Probabilities that were added up, it may be.
+        # Possibly a sum of probabilities.
         return None
     layer = failed.scope.module if failed.scope is not None else None
     built = failed.modules.built_at(layer) if isinstance(layer, nn.BCELoss) else ()
@@ -54,11 +54,13 @@ def bare_logits(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "loss/double-sigmoid",
-        verdict=f"binary_cross_entropy was given logits, from {number_text(low)} to {number_text(high)}: it takes probabilities",
+        verdict=f"binary_cross_entropy expects probabilities, got logits from {number_text(low)} "
+        f"to {number_text(high)}",
         spot=Spot.of_site(site) if site is not None else None,
-        why="It computes the logarithm of what it is given, and applies no sigmoid; nothing before it has applied one.",
-        fix="Use BCEWithLogitsLoss (binary_cross_entropy_with_logits), which applies the sigmoid itself; a sigmoid then stands only where "
-        "probabilities are wanted.",
+        why="binary_cross_entropy takes the logarithm of its input without applying a sigmoid, "
+        "and no earlier call applied one.",
+        fix="Use BCEWithLogitsLoss (binary_cross_entropy_with_logits), which applies the sigmoid "
+        "itself. Apply a sigmoid only where probabilities are needed.",
         patch=_with_logits(site),
         operands=(Operand("input", describe(given)),),
     )

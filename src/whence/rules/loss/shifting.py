@@ -11,11 +11,11 @@ from whence.source.text import text_of
 from whence.tape.tape import Call, Value
 
 KEEPS_PLACES = frozenset({"flatten", "contiguous", "transpose", "permute", "mT", "float", "long"})
-"""Methods that are right whatever the number of places is."""
+"""Methods that work for any number of positions."""
 
 
 def shifted_by(spot: Spot, places: int) -> str | None:
-    """`ids[:, :-1]` to `ids[:, 1:]` if labels are to come one place later; and back, if one earlier."""
+    """Change `ids[:, :-1]` to `ids[:, 1:]` to shift labels by one, and back for minus one."""
     last = _last_slice(spot.node())
     if places == 1 and last is not None and _is_cut(last, "", "-1"):
         return diff_of(replace_node(spot.filename, last, "1:"))
@@ -44,7 +44,7 @@ def _is_cut(cut: ast.Slice, lower: str, upper: str) -> bool:
 
 
 def shifted_in_loss(loss: Call, time: int) -> str | None:
-    """The last prediction and the first label left out where the loss is given both, one below the other or as they are."""
+    """A diff that drops the last prediction and the first label in the call of the loss."""
     nodes = operand_nodes(loss)
     if (
         loss.site is None
@@ -61,7 +61,7 @@ def shifted_in_loss(loss: Call, time: int) -> str | None:
 
 
 def _cut(filename: str, node: ast.expr, value: Value, *, axes: int, part: str) -> Edit | None:
-    """Cut what still has its axes of samples and places, before it is put one below the other."""
+    """Slice the tensor before it is flattened, while it still has its sample and time axes."""
     text = _after(filename, node, value, axes, part)
     return replace_node(filename, node, text) if text is not None else None
 
@@ -77,7 +77,7 @@ def _after(filename: str, node: ast.expr, value: Value, axes: int, part: str) ->
                 return None
             text = _after(filename, inner, value.call.operands[0], axes, part)
             given = ", ".join(text_of(filename, each) for each in (*args, *keywords))
-            # What was cut is no longer in one piece.
+            # The slice is not contiguous.
             return (
                 f"{text}.{'reshape' if name == 'view' else name}({given})"
                 if text is not None
