@@ -1,4 +1,4 @@
-"""Weights that are kept, or held back, and are those that are trained: a best state, a target network."""
+"""Kept weights, such as a best state or a target network, that share memory with the live model."""
 
 from __future__ import annotations
 
@@ -34,25 +34,28 @@ def aliased_weights(audit: Audit) -> Finding | None:
     """A kept "best" state or target network shares memory with the live model.
 
     What happened
-        state_dict() gives the weights themselves, not copies. What was kept as the best state changed with every later step; or two
-        names for a network and its target are one and the same network.
+        state_dict() returns the weights themselves, not copies. The kept best state changed with
+        every later step; or a network and its target are the same object under two names.
     Why it matters
-        Restoring the best state restores nothing: the last weights are used. A target network that is the network itself
-        makes the target move with every update.
+        Restoring the best state restores nothing: the last weights are used. A target network that
+        is the network itself moves with every update.
     How it is detected
-        load_state_dict is given tensors that are the module's own memory, after steps have changed it, or under another name. Or a
-        network that is only run without gradients, and whose results a loss is made from, has all its weights in the memory of those
-        that an optimizer trains, or is a copy.copy of the trained one. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory. Or a
-        weight is mixed with itself, as a target is with the weights that it follows; or is written back from its own memory. Or three
-        states of one module, taken at one line after different steps, are there at once; or one that was taken whenever a number was better is
-        written to a file later, or the module itself is kept so by another name.
+        load_state_dict: receives the module's own memory, after steps have changed it or under
+        another name. Target networks: a network runs only without gradients, a loss depends on its
+        results, and all its weights share memory with trained weights, or it is a copy.copy of the
+        trained network. Averages: weights kept in an earlier step are moved towards trained weights
+        and share their memory; or a weight is mixed with itself, or restored from its own memory.
+        Best states: three states of one module, taken at one line after different steps, exist at
+        once; a state taken whenever a score improved is saved later; or the module itself is kept
+        under another name.
     How to fix it
-        copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
+        Copy: copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
     When it stays silent
-        Copies, states from disk, another module's state; a second network on the same memory that only acts or is evaluated; weights
-        that are decayed, by whatever name.
+        For copies, states from disk, another module's state; a second network on the same memory
+        that only acts or is evaluated; weights that are decayed, under any name.
     Cost
-        A comparison of addresses for each load_state_dict, and for each network that is run without gradients.
+        A comparison of addresses for each load_state_dict, and for each network that runs without
+        gradients.
     """
     for event in audit.loop.of(Kind.LOAD):
         node = event.site.node() if event.site is not None else None
@@ -87,7 +90,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
 
 
 def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr) -> Finding | None:
-    """`target.load_state_dict(source.state_dict())`, and both are the same module."""
+    """Report `target.load_state_dict(source.state_dict())` where both are the same module."""
     assert event.site is not None
     one, other = ast.unparse(target), ast.unparse(source)
     if one == other:
@@ -100,16 +103,17 @@ def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr)
         symptom=Spot.of_site(event.site),
         step=event.step,
         op="load_state_dict",
-        verdict=f"{one} and {other} are one and the same network",
+        verdict=f"`{one}` and `{other}` are the same network",
         what="load_state_dict copies the weights onto themselves",
-        why="Assigning a module, and module.to(...), give the same module under another name: both change with every step.",
-        fix="Keep a copy: copy.deepcopy(model).",
+        why="Assigning a module, like module.to(...), gives the same object another name. Both "
+        "change with every step.",
+        fix="Create a copy: copy.deepcopy(model).",
         patch=deep_copied(spot),
     )
 
 
 def _kept_alias(audit: Audit, event: Event) -> Finding | None:
-    """A state that was kept some steps ago, and is the module's own memory."""
+    """Report a state kept some steps ago that is the module's own memory."""
     assert event.site is not None
     module = event.subject() if event.subject is not None else None
     kept = [
@@ -130,15 +134,17 @@ def _kept_alias(audit: Audit, event: Event) -> Finding | None:
         step=kept[-1].step,
         op="state_dict",
         verdict="the kept state is the live model itself: loading it restores nothing",
-        what=f"load_state_dict at step {event.step} was given the model's own memory, kept since step {kept[-1].step}",
-        why="state_dict() gives references to the weights. Every later step changed what was kept.",
+        what=f"load_state_dict at step {event.step} received the model's own memory, kept since "
+        f"step {kept[-1].step}",
+        why="state_dict() returns references to the weights, so every later step changed the "
+        "kept state.",
         fix="Keep a copy: copy.deepcopy(model.state_dict()).",
         patch=deep_copied(Spot.of_site(kept[-1].site)),
     )
 
 
 def _states_of_one_memory(audit: Audit) -> Finding | None:
-    """States that were taken after different updates, and are all there: in a list, to be averaged or compared."""
+    """Report states taken after different updates that all exist at once, to average or compare."""
     for events in audit.loop.states_kept():
         first, last = events[0], events[-1]
         if len(events) < SEVERAL or first.site is None:
@@ -150,10 +156,11 @@ def _states_of_one_memory(audit: Audit) -> Finding | None:
             step=first.step,
             op="state_dict",
             confidence=Confidence.LIKELY,
-            verdict=f"the {len(events)} states that are kept are all the live model: they are one and the same",
+            verdict=f"the {len(events)} kept states are all the live model, so they are identical",
             what=f"they were taken after steps {', '.join(str(each.step) for each in events[:3])}"
             + (f" ... {last.step}" if len(events) > SEVERAL else ""),
-            why="state_dict() gives references to the weights. Every later step, and every load, changed all that was kept.",
+            why="state_dict() returns references to the weights, so every later step, and every "
+            "load, changed all of them.",
             fix="Keep copies: copy.deepcopy(model.state_dict()).",
             patch=deep_copied(Spot.of_site(first.site)),
         )
@@ -161,7 +168,7 @@ def _states_of_one_memory(audit: Audit) -> Finding | None:
 
 
 def _saved_too_late(audit: Audit) -> Finding | None:
-    """The best state, taken whenever a score was better, and written to a file after further updates."""
+    """Report a best state, taken whenever a score improved, that is saved after more updates."""
     for save in audit.loop.of(Kind.SAVE):
         for taken in save.detail["kept"]:
             times = {each.step for each in audit.loop.of(Kind.STATE) if each.site == taken.site}
@@ -180,10 +187,14 @@ def _saved_too_late(audit: Audit) -> Finding | None:
                 step=taken.step,
                 op="state_dict",
                 confidence=Confidence.LIKELY,
-                verdict="the kept state is the live model itself: what is saved are the last weights",
-                what=f"it was taken after step {taken.step}, and written after step {save.step}",
-                why="state_dict() gives references to the weights. Every later step changed what was kept.",
-                fix="Keep a copy: copy.deepcopy(model.state_dict()); or save it when it is taken.",
+                verdict="the kept state is the live model itself: the saved weights are the last "
+                "ones",
+                what=f"the state was taken after step {taken.step} and saved after step "
+                f"{save.step}",
+                why="state_dict() returns references to the weights, so every later step changed "
+                "the kept state.",
+                fix="Keep a copy, copy.deepcopy(model.state_dict()), or save the state when it "
+                "is taken.",
                 patch=deep_copied(Spot.of_site(taken.site)),
             )
     return None
@@ -195,7 +206,7 @@ def _is_taken_if_better(site: Site) -> bool:
 
 
 def _is_copied(site: Site) -> bool:
-    """Whether what state_dict gave is copied, saved or loaded in the same expression."""
+    """Whether the state is copied, saved or loaded in the same expression."""
     node: ast.AST | None = site.node()
     while node is not None and not isinstance(node, ast.stmt):
         node = parent_of(node)
@@ -209,7 +220,7 @@ def _is_copied(site: Site) -> bool:
 
 
 def _target_that_moves(audit: Audit) -> Finding | None:
-    """A network that a loss takes its targets from, and that lies in the memory of the one that is trained."""
+    """Report a target network that shares memory with the trained one."""
     trained = trained_memory(audit)
     for scope, module, numbers in run_without_gradients(audit):
         weights = list(weights_within(module))
@@ -228,17 +239,20 @@ def _target_that_moves(audit: Audit) -> Finding | None:
             symptom=Spot.of_site(scope.called_from[0]),
             step=audit.step,
             op="data.__set__" if spot is not None else None,
-            verdict=f"the {len(weights)} weights of {name} share the memory of weights that are trained: it moves with every step",
-            what="a loss is made from its results, which are computed without gradients",
-            why="To assign a tensor's .data is to share its memory. A target that moves with the network it is the target of holds nothing back.",
-            fix="Copy the numbers: target.data.copy_(source.data), or target.load_state_dict(source.state_dict()).",
+            verdict=f"{name} shares the memory of trained weights ({len(weights)} tensors): it "
+            "moves with every step",
+            what="a loss uses its results, which are computed without gradients",
+            why="Assigning .data shares the memory. The target network then changes with every "
+            "step instead of staying fixed.",
+            fix="Copy the values: target.data.copy_(source.data), or "
+            "target.load_state_dict(source.state_dict()).",
             patch=_copied(spot),
         )
     return None
 
 
 def _shallow_copy(audit: Audit) -> Finding | None:
-    """`copy.copy(model)`: another module with the very parts of the first, and a loss takes its targets from it."""
+    """Report a target network from `copy.copy(model)`, which has the same layers."""
     for scope, module, numbers in run_without_gradients(audit):
         own = [
             each for each in (vars(module).get("_modules"), vars(module).get("_parameters")) if each
@@ -259,17 +273,19 @@ def _shallow_copy(audit: Audit) -> Finding | None:
             definition_of(call.func, scope.called_from[0]) if isinstance(call, ast.Call) else None
         )
         made = spot.node() if spot is not None else None
+        name = "the copy"
+        if spot is not None and made is not None:
+            name = f"`{text_of(spot.filename, made)}`"
         return tell_silent(
             audit,
             "optimizer/aliased-weights",
             spot=spot or Spot.of_site(scope.called_from[0]),
             symptom=Spot.of_site(scope.called_from[0]),
             step=audit.step,
-            verdict=f"{text_of(spot.filename, made) if spot is not None and made is not None else 'the copy'} has the weights that are "
-            "trained: it moves with every step",
-            what="a loss is made from its results, which are computed without gradients",
-            why="copy.copy gives a new module that holds the same layers. A target that moves with the network it is the target of holds "
-            "nothing back.",
+            verdict=f"{name} shares the trained weights: it moves with every step",
+            what="a loss uses its results, which are computed without gradients",
+            why="copy.copy creates a new module that holds the same layers. The target network "
+            "then changes with every step instead of staying fixed.",
             fix="Copy the weights as well: copy.deepcopy(model).",
             patch=_made_deep(spot),
         )
@@ -277,7 +293,7 @@ def _shallow_copy(audit: Audit) -> Finding | None:
 
 
 def _made_deep(spot: Spot | None) -> str | None:
-    """`copy.copy(model)` to `copy.deepcopy(model)`."""
+    """`copy.copy(model)` becomes `copy.deepcopy(model)`."""
     made = spot.node() if spot is not None else None
     if spot is None or not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
         return None
@@ -290,7 +306,7 @@ def _made_deep(spot: Spot | None) -> str | None:
 
 
 def _two_names(audit: Audit) -> Finding | None:
-    """`self.target = self.online` where the weights were to be copied: a loss takes its targets from the network that is trained."""
+    """Report `self.target = self.online`: a loss takes its targets from the trained network."""
     trained = names_in_training(audit)
     for scope, module, numbers in runs_by_name(audit):
         call, site = scope.called_from[0].node(), scope.called_from[0]
@@ -311,17 +327,19 @@ def _two_names(audit: Audit) -> Finding | None:
             symptom=Spot.of_site(site),
             step=audit.step,
             confidence=Confidence.PROVEN if given.was_another else Confidence.LIKELY,
-            verdict=f"{one} and {other} are one and the same network: it moves with every step",
-            what="a loss is made from its results, which are computed without gradients",
-            why="To assign a module is to give it a second name. A target that moves with the network it is the target of holds nothing back.",
-            fix=f"Copy the weights: {one}.load_state_dict({other}.state_dict()), or copy.deepcopy({other}).",
+            verdict=f"`{one}` and `{other}` are the same network: the target moves with every step",
+            what="a loss uses its results, which are computed without gradients",
+            why="Assigning a module gives it a second name. The target network then changes with "
+            "every step instead of staying fixed.",
+            fix=f"Copy the weights: {one}.load_state_dict({other}.state_dict()), or "
+            f"copy.deepcopy({other}).",
             patch=_weights_copied(site.filename, given),
         )
     return None
 
 
 def _weights_copied(filename: str, given: NameGiven) -> str | None:
-    """`self.target = self.online` to a copy of the weights, where a network of its own is there; else to a network of its own."""
+    """Copy the weights into the target network if it has its own, else create a deep copy."""
     if not given.was_another or not isinstance(given.statement, ast.Assign):
         return deep_copied(Spot.of_node(filename, given.value))
     target = text_of(filename, given.statement.targets[0])
@@ -330,7 +348,7 @@ def _weights_copied(filename: str, given: NameGiven) -> str | None:
 
 
 def _data_assignment(audit: Audit, scope: Scope) -> Spot | None:
-    """The line that gives tensors the memory of others, in the files that run the network: `a.data = b.data`."""
+    """The line that shares memory, `a.data = b.data`, in files that run the network."""
     files = [
         *(each.filename for each in scope.called_from),
         *(frame.f_code.co_filename for frame in audit.frames),

@@ -1,4 +1,4 @@
-"""Where an optimizer is built, stepped and given its weights: the edits of several rules."""
+"""Edits of lines that build and step optimizers, shared by several rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEQUENCES = frozenset({"parameters", "chain", "list"})
 
 
 def built_once(site: Site) -> str | None:
-    """An optimizer that is built in a loop, built before it: as far out as what it is built from is the same."""
+    """Move an optimizer that is built in a loop out of it, as far as its inputs stay the same."""
     made = target_of(site)
     if made is None:
         return None
@@ -47,7 +47,7 @@ def built_once(site: Site) -> str | None:
 
 
 def built_after(entry: OptimizerEntry, replacing: Stack) -> str | None:
-    """The optimizer built behind the line that leads to the replacement, where nobody asks for it in between."""
+    """Build the optimizer after the replacement, if nothing uses it in between."""
     site = entry.stack[0] if entry.stack else None
     made = target_of(site) if site is not None else None
     here = next(
@@ -64,7 +64,7 @@ def built_after(entry: OptimizerEntry, replacing: Stack) -> str | None:
 
 
 def stepped_after(audit: Audit, entry: OptimizerEntry, backward: Site) -> str | None:
-    """`optimizer.step()` behind backward, by the name that it is built or cleared with there."""
+    """Insert `optimizer.step()` after backward, by the name used where it is built or cleared."""
     statement = backward.statement()
     if not isinstance(statement, ast.Expr):
         return None
@@ -75,7 +75,7 @@ def stepped_after(audit: Audit, entry: OptimizerEntry, backward: Site) -> str | 
 
 
 def names_of(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[tuple[str, ast.stmt]]:
-    """What an optimizer is called where, in a file."""
+    """The names of an optimizer in a file, and the statements where they are valid."""
     made = (
         target_of(entry.stack[0]) if entry.stack and entry.stack[0].filename == filename else None
     )
@@ -101,7 +101,7 @@ def names_of(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[tup
 
 
 def moved_behind(site: Site | None, other: Site | None) -> str | None:
-    """A statement put behind another one of the same block."""
+    """Move a statement after another one of the same block."""
     one, then = (each.statement() if each is not None else None for each in (site, other))
     if site is None or not isinstance(one, ast.Expr) or then is None or then not in block_of(one):
         return None
@@ -111,7 +111,7 @@ def moved_behind(site: Site | None, other: Site | None) -> str | None:
 def given_as_well(
     audit: Audit, entry: OptimizerEntry, lost: Iterable[torch.Tensor | None]
 ) -> str | None:
-    """The optimizer given all that it lacks: the whole model and not a part of it, or the other model beside the one that it has."""
+    """Pass all missing weights to the optimizer: the whole model, or the other model too."""
     wanted = {id(each) for each in lost}
     site = entry.stack[0] if entry.stack else None
     node = site.node() if site is not None else None
@@ -122,7 +122,7 @@ def given_as_well(
 
 
 def _the_whole(audit: Audit, entry: OptimizerEntry, given: ast.expr, lost: set[int]) -> str | None:
-    """`model.head.parameters()` to `model.parameters()`."""
+    """`model.head.parameters()` becomes `model.parameters()`."""
     match given:
         case ast.Call(
             func=ast.Attribute(
@@ -152,7 +152,7 @@ def _the_whole(audit: Audit, entry: OptimizerEntry, given: ast.expr, lost: set[i
 
 
 def _the_other(audit: Audit, site: Site, given: ast.expr, lost: set[int]) -> str | None:
-    """`encoder.parameters()` to `[*encoder.parameters(), *decoder.parameters()]`."""
+    """`encoder.parameters()` becomes `[*encoder.parameters(), *decoder.parameters()]`."""
     statement = site.statement()
     is_sequence = isinstance(given, ast.BinOp) or (
         isinstance(given, ast.Call) and last_name(given.func) in SEQUENCES

@@ -1,4 +1,4 @@
-"""An optimizer that a function builds at each of its calls, built once by its caller or its object's constructor: the edits of optimizer/recreated."""
+"""The edits of optimizer/recreated: build once what a function builds at each call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from whence.source.text import enclosing, parent_of, statement_of, text_of
 
 
 def built_by_the_caller(stack: Stack) -> str | None:
-    """Where the function is called at one place only, in a loop of the same file, with what the loop leaves as it is."""
+    """Build it in the caller, if there is only one, in a loop of the same file."""
     depth = _where_it_gets_its_name(stack)
     made = target_of(stack[depth]) if depth is not None else None
     if depth is None or made is None or depth + 1 >= len(stack):
@@ -53,12 +53,12 @@ def built_by_the_caller(stack: Stack) -> str | None:
         or not _is_its_own(name, statement, function)
     ):
         return None
-    value = _in_words_of_the_caller(statement, function, call)
+    value = _in_terms_of_the_caller(statement, function, call)
     loop = _loop_around(caller, names_in(value)) if value is not None else None
     if value is None or loop is None or name in _names_at(call):
         return None
     own = getattr(statement, "value", None)
-    # As it is written, where nothing of it changes.
+    # Keep the original text if nothing in it changes.
     text = (
         text_of(site.filename, own)
         if own is not None and ast.dump(own) == ast.dump(value)
@@ -73,7 +73,7 @@ def built_by_the_caller(stack: Stack) -> str | None:
 
 
 def built_by_the_constructor(stack: Stack) -> str | None:
-    """`self.opt = Adam(self.model.parameters())` of a method put at the end of __init__, where all that it is made of is there then, for good."""
+    """Move `self.opt = Adam(...)` to the end of __init__, if its inputs are fixed by then."""
     depth = kept_at(stack)
     made = target_of(stack[depth]) if depth is not None else None
     if depth is None or made is None:
@@ -114,20 +114,20 @@ def built_by_the_constructor(stack: Stack) -> str | None:
 
 
 def kept_at(stack: Stack) -> int | None:
-    """Where an object gets what is built as one of its own: the place in the way to it."""
+    """The depth in the stack where the optimizer becomes an attribute of an object."""
     depth = _where_it_gets_its_name(stack)
     made = target_of(stack[depth]) if depth is not None else None
     return depth if made is not None and "." in made[0] else None
 
 
 def _is_set_for_good(name: str, init: ast.FunctionDef) -> bool:
-    """An attribute that the constructor sets, under no condition, and no other line of the class."""
+    """Whether only the constructor sets an attribute, unconditionally."""
     written = _written(name, init)
     return bool(written) and all(statement_of(each) in init.body for each in written)
 
 
 def _is_nothing_yet(statement: ast.stmt, init: ast.FunctionDef) -> bool:
-    """`self.opt = None` of a constructor."""
+    """Whether it is `self.opt = None` in a constructor."""
     value = getattr(statement, "value", None)
     return statement in init.body and isinstance(value, ast.Constant) and value.value is None
 
@@ -143,7 +143,7 @@ def _written(name: str, init: ast.FunctionDef) -> list[ast.AST]:
 
 
 def _where_it_gets_its_name(stack: Stack) -> int | None:
-    """Past functions that only build it and give it back."""
+    """Skip functions that only build and return it."""
     for depth, site in enumerate(stack):
         if target_of(site) is not None:
             return depth
@@ -153,7 +153,7 @@ def _where_it_gets_its_name(stack: Stack) -> int | None:
 
 
 def _is_its_own(name: str, statement: ast.stmt, function: ast.FunctionDef) -> bool:
-    """Set by this statement alone, whenever the function runs."""
+    """Whether only this statement sets the name, and always."""
     others = [each for each in function.body if each is not statement]
     return (
         parent_of(statement) is function
@@ -162,10 +162,10 @@ def _is_its_own(name: str, statement: ast.stmt, function: ast.FunctionDef) -> bo
     )
 
 
-def _in_words_of_the_caller(
+def _in_terms_of_the_caller(
     statement: ast.stmt, function: ast.FunctionDef, call: ast.Call
 ) -> ast.expr | None:
-    """What is assigned, with the call's arguments for the function's parameters; None if it is made of anything else of the function's."""
+    """The assigned expression in the caller's names; None if it uses the function's variables."""
     value = getattr(statement, "value", None)
     if not isinstance(value, ast.expr):
         return None
@@ -179,7 +179,7 @@ def _in_words_of_the_caller(
         if argument is not None:
             given[each] = argument
         elif each in _names_at(call) - _names_of_file(call):
-            # The caller calls something else by this name.
+            # This name means something else in the caller.
             return None
     renamed = _Renaming(given).visit(copy.deepcopy(value))
     return renamed if isinstance(renamed, ast.expr) else None
@@ -194,7 +194,7 @@ class _Renaming(ast.NodeTransformer):
 
 
 def _names_at(call: ast.Call) -> set[str]:
-    """The variables of the function that a call is made in."""
+    """The variables of the function around a call."""
     scope = enclosing(call, *SCOPES)
     parameters = all_parameter_names(scope) if isinstance(scope, ast.FunctionDef) else []
     return {*parameters, *(bindings_in(scope) if scope is not None else ())}
@@ -210,7 +210,7 @@ def _names_of_file(call: ast.Call) -> set[str]:
 
 
 def _loop_around(caller: Site, used: set[str]) -> ast.stmt | None:
-    """The outermost loop around a call that gives none of these names another value."""
+    """The outermost loop around a call that does not rebind any of these names."""
     statement = caller.statement()
     found: ast.stmt | None = None
     for each in reversed(statements_around(statement) if statement is not None else []):

@@ -1,22 +1,26 @@
 """Training in eval mode, or evaluating in train mode.
 
 What happened
-    eval() was called for a validation and train() was not called afterwards; or a model with dropout or batch normalisation is
-    evaluated in training mode, as model.eval is named and not called, maybe; or F.dropout is called without training=, which drops in both modes.
+    eval() was called for a validation and train() was not called afterwards; or a model with
+    dropout or batch normalisation is evaluated in training mode, for example because `model.eval`
+    lacks its parentheses; or F.dropout is called without training=, so it drops in both modes.
 Why it matters
-    In eval mode nothing is dropped and running statistics stand still, so that the model trains as something else than it was
-    designed to be. In training mode an evaluation is random, depends on the other samples of the batch, and changes the running statistics.
+    In eval mode nothing is dropped and running statistics are not updated, so the model trains
+    differently from its design. In training mode an evaluation is random, depends on the other
+    samples of the batch, and changes the running statistics.
 How it is detected
-    The mode of the outermost module and of what runs in it, in recorded passes: an update while all of the model is in eval
-    mode; a pass without gradients, whose results are only read, in which dropout drops or statistics are written.
+    The mode of the outermost module and its layers in recorded passes: an update while the whole
+    model is in eval mode; a pass without gradients, whose results are only read, in which dropout
+    drops or statistics are updated.
 How to fix it
-    model.train() before training, model.eval() before evaluating; training=self.training for F.dropout.
+    Call model.train() before training, model.eval() before evaluating; pass training=self.training
+    to F.dropout.
 When it stays silent
-    Models without dropout and batch normalisation, parts frozen in eval mode, several runs on one input (Monte Carlo
-    dropout), a training metric of the batch that is trained on, passes that recompute statistics, results that a loss uses
-    (pseudo labels, momentum teachers).
+    For models without dropout and batch normalisation, parts frozen in eval mode, several runs on
+    one input (Monte Carlo dropout), a training metric of the current batch, passes that recompute
+    statistics, and results that a loss uses (pseudo labels, momentum teachers).
 Cost
-    A look at a few recorded passes.
+    A check of a few recorded passes.
 """
 
 from __future__ import annotations
@@ -88,7 +92,7 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             continue
         after_training = switched.step > 0
         if not after_training and study.loop.last(Kind.LOAD, model) is not None:
-            # Fine-tuning with everything as it was learnt may be meant.
+            # Fine-tuning with everything fixed as loaded may be intended.
             continue
         kinds = ", ".join(sorted({type(each).__name__ for each in effective})[:3])
         unmade = uncalled_beside(study.stack[0] if study.stack else None, "train")
@@ -102,16 +106,13 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             phase="forward",
             severity=Severity.ERROR if after_training else Severity.WARNING,
             confidence=Confidence.PROVEN if after_training else Confidence.LIKELY,
-            verdict=f"the model trains in eval mode since step {switched.step}: {kinds} do nothing or stand still",
+            verdict=f"the model trains in eval mode since step {switched.step}: {kinds} inactive "
+            "or frozen",
             what=f"step {study.step} updates weights of a model in eval mode",
-            why="eval() holds until train() is called. "
-            + (
-                f"The first {switched.step} steps were made in training mode."
-                if after_training
-                else ""
-            )
+            why="eval() stays in effect until train() is called."
+            + (f" The first {switched.step} steps ran in training mode." if after_training else "")
             + (UNMADE if unmade is not None else ""),
-            fix="Call model.train() before training goes on: at the start of each epoch.",
+            fix="Call model.train() before training continues: at the start of each epoch.",
             patch=called(unmade) or back_to_training(study, model, scope),
         )
     return None
@@ -155,7 +156,7 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
         if call.number in used_by_loss
         for value in call.operands
     }
-    # Of the passes that are kept some have lost the one that trained on the same batch.
+    # For some recorded passes, the training pass on the same batch is no longer recorded.
     metrics = {scopes[key].called_from for key in random if given[key] in trained}
     for key, calls in random.items():
         last = calls[-1]
@@ -166,7 +167,7 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
             or scopes[key].called_from in metrics
         ):
             continue
-        # Without gradients a loss is a number to read, whoever adds it up and prints it.
+        # Without gradients a loss is only a metric.
         if any(call.number in used_by_loss for call in calls) or not _comes_to(
             last, audit, NUMBERS
         ):
@@ -194,10 +195,11 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
             + (
                 "drops at random"
                 if effect.name in DROPOUTS
-                else "uses and changes the statistics of this batch"
+                else "uses and updates the statistics of this batch"
             ),
-            what="results of a pass without gradients, read as a metric",
-            why="Without model.eval() dropout is on and batch normalisation uses the batch at hand: the numbers are not those of the trained model.",
+            what="a pass without gradients whose results are read as a metric",
+            why="Without model.eval(), dropout is active and batch normalisation uses the "
+            "current batch. The metric is not that of the trained model.",
             fix="Call model.eval() before the evaluation and model.train() after it.",
             patch=into_evaluation(audit, scopes[key]),
         )
@@ -205,7 +207,7 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
 
 
 def _eval_is_only_named(audit: Audit) -> Finding | None:
-    """`model.eval` as a statement: what is run after it need not be looked at."""
+    """Report `model.eval` as a statement, without a call: this needs no recorded pass."""
     has_models = any(has_modes(part) for each in audit.modules.roots() for part in parts_of(each))
     spots = (
         uncalled_in_program("eval", files_of(audit))
@@ -224,16 +226,17 @@ def _eval_is_only_named(audit: Audit) -> Finding | None:
         phase="forward",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"{spots[0].code} is not called: what follows is run in training mode",
-        what="the statement does nothing",
-        why=f"In training mode dropout drops and batch normalisation uses the batch at hand.{UNMADE}",
-        fix="Call it: model.eval().",
+        verdict=f"`{spots[0].code}` is not called: the code after it runs in training mode",
+        what="the statement has no effect",
+        why="In training mode dropout is active and batch normalisation uses the current "
+        f"batch.{UNMADE}",
+        fix="Add the parentheses: model.eval().",
         patch=called(spots[0]),
     )
 
 
 def _given_to(calls: list[Call], root: Scope) -> int | None:
-    """The first thing that a pass was given: neither the model's own nor made in the pass."""
+    """The first input of a pass: neither a weight of the model nor computed in the pass."""
     model = root.module
     own = (
         {id(each) for each in (*weights_within(model), *buffers_within(model))}
@@ -263,7 +266,7 @@ def _depends_on_mode(call: Call) -> bool:
 
 
 def is_read(last: Call, audit: Audit) -> bool:
-    """Whether the program makes numbers of what a pass gave."""
+    """Whether the program reads values from the result of a pass."""
     return _comes_to(last, audit, OUT_OF_TORCH | COMPARES)
 
 
@@ -293,7 +296,8 @@ def dropout_in_eval_mode(call: Call) -> Finding | None:
         call,
         "optimizer/wrong-mode",
         verdict=verdict,
-        why="The function does not know the module's mode; its default is training=True, so that evaluations are random.",
+        why="The function does not know the module's mode. Its default is training=True, so "
+        "evaluations are random.",
         fix="Pass training=self.training, or use an nn.Dropout layer.",
         patch=_with_mode(call),
         what=f"{call.module.kind} is in eval mode",
@@ -301,7 +305,7 @@ def dropout_in_eval_mode(call: Call) -> Finding | None:
 
 
 def _with_mode(call: Call) -> str | None:
-    """`training=self.training`, in a method of the very module that runs."""
+    """Add `training=self.training`, in a method of the module that runs."""
     node = call.site.node() if call.site is not None else None
     module = call.module.module if isinstance(call.module, Scope) else None
     around = enclosing(node, *FUNCTIONS) if node is not None else None
@@ -320,7 +324,7 @@ def _with_mode(call: Call) -> str | None:
 
 
 def _says_when(call: Call) -> bool:
-    """Whether the program itself says training=: then it is meant, as in Monte Carlo dropout."""
+    """Whether the program passes training= itself, as for Monte Carlo dropout."""
     node = call.site.node() if call.site is not None else None
     if not isinstance(node, ast.Call):
         return True

@@ -1,4 +1,4 @@
-"""Where a scheduler's step belongs, and what it is to count: the edits of optimizer/schedule."""
+"""The edits of optimizer/schedule: where a scheduler's step belongs, and what it should count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HORIZONS = {"steps_per_epoch": 4, "total_steps": 2}
 
 
 def behind_the_batches(story: Schedule) -> str | None:
-    """The step put behind the loop over batches that it stands in."""
+    """Move the step after the loop over batches that contains it."""
     site = story.stepped[0] if story.stepped else None
     name, step = _plain_step(site) if site is not None else (None, None)
     if site is None or name is None or step is None or not _is_over_batches(story):
@@ -42,7 +42,7 @@ def behind_the_batches(story: Schedule) -> str | None:
 
 
 def behind_each_update(audit: Audit, story: Schedule, planned: int) -> str | None:
-    """The step put into the loop over batches, behind the optimizer's."""
+    """Move the step into the loop over batches, after the optimizer's."""
     site = story.stepped[0] if story.stepped else None
     name, step = _plain_step(site) if site is not None else (None, None)
     ways = {each.stack for each in audit.loop.of(Kind.STEP)}
@@ -55,7 +55,7 @@ def behind_each_update(audit: Audit, story: Schedule, planned: int) -> str | Non
     ):
         return None
     if planned < story.updates:
-        # It would refuse the last ones.
+        # The scheduler would raise at the last ones.
         return None
     update = way[0].statement()
     loop = (
@@ -77,7 +77,7 @@ def behind_each_update(audit: Audit, story: Schedule, planned: int) -> str | Non
 
 
 def update_behind(story: Schedule, way: tuple[Site, ...]) -> ast.stmt | None:
-    """The statement that makes the optimizer's step, or leads to it, behind the scheduler's in the same turn of a loop."""
+    """The statement with the optimizer's step that follows the scheduler's in one iteration."""
     site = story.stepped[0] if story.stepped else None
     step = site.statement() if site is not None else None
     there = next(
@@ -101,7 +101,7 @@ def put_behind(story: Schedule, other: ast.stmt) -> str | None:
 
 
 def counted_in_batches(story: Schedule) -> str | None:
-    """`len(dataset)` to `len(loader)` where the scheduler is built, with the loader that the loop around its step goes over."""
+    """`len(dataset)` becomes `len(loader)`, with the loader of the loop around the step."""
     call = story.built[0].node() if story.built else None
     step = story.stepped[0].statement() if story.stepped else None
     loop = (
@@ -134,7 +134,7 @@ def counted_in_batches(story: Schedule) -> str | None:
 
 
 def _plain_step(site: Site) -> tuple[str | None, ast.stmt | None]:
-    """`scheduler.step()`, with nothing given to it and nothing made of what it returns."""
+    """`scheduler.step()` as a statement without arguments."""
     statement = site.statement()
     match statement:
         case ast.Expr(
@@ -145,7 +145,7 @@ def _plain_step(site: Site) -> tuple[str | None, ast.stmt | None]:
 
 
 def _is_over_batches(story: Schedule) -> bool:
-    """Whether the loop around the step is run through once an epoch."""
+    """Whether the loop around the step runs once per epoch."""
     if len(story.rounds.loops) < 2:
         return False
     outer, inner = story.rounds.loops[-2:]
@@ -153,7 +153,7 @@ def _is_over_batches(story: Schedule) -> bool:
 
 
 def _with_its_condition(step: ast.stmt, loop: ast.stmt) -> ast.stmt:
-    """`if scheduler is not None:` goes with the step, where it is about nothing else and does not hang on the batch."""
+    """Move `if scheduler is not None:` with the step, if it guards nothing else."""
     above = parent_of(step)
     while isinstance(above, ast.If) and above.body == [step] and not above.orelse:
         if {each.id for each in ast.walk(above.test) if isinstance(each, ast.Name)} & bound_by(
@@ -165,7 +165,7 @@ def _with_its_condition(step: ast.stmt, loop: ast.stmt) -> ast.stmt:
 
 
 def _is_known(name: str, site: Site, way: tuple[Site, ...]) -> bool:
-    """Whether the scheduler has the same name where the update is made: in the same function, or in a method of the same object."""
+    """Whether the scheduler has the same name where the update happens."""
     depth = next((number for number, each in enumerate(way) if each.f_code is site.f_code), None)
     if depth is None or depth == 0:
         return depth == 0
@@ -177,7 +177,7 @@ def _is_known(name: str, site: Site, way: tuple[Site, ...]) -> bool:
 
 
 def _argument_of(node: ast.AST, call: ast.Call) -> str:
-    """The name of the argument of a call that an expression is part of."""
+    """The name of the call's argument that contains an expression."""
     walker: ast.AST | None = node
     while walker is not None and parent_of(walker) is not call:
         walker = parent_of(walker)
