@@ -1,4 +1,4 @@
-"""Small edits of the line that loads a state."""
+"""Edits of the line that loads a state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from whence.tape.failed import FailedCall
 
 
 def appended(failed: FailedCall, text: str) -> str | None:
-    """`load_state_dict(checkpoint)` to `load_state_dict(checkpoint['model'])`."""
+    """`load_state_dict(checkpoint)` becomes `load_state_dict(checkpoint['model'])`."""
     call = call_of(failed, "load_state_dict")
     if call is None or not call.args or failed.site is None:
         return None
@@ -42,7 +42,7 @@ def appended(failed: FailedCall, text: str) -> str | None:
 
 
 def into_part(failed: FailedCall, path: str) -> str | None:
-    """`model.load_state_dict(...)` to `model.encoder.load_state_dict(...)`."""
+    """`model.load_state_dict(...)` becomes `model.encoder.load_state_dict(...)`."""
     call = call_of(failed, "load_state_dict")
     receiver = (
         call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
@@ -64,7 +64,7 @@ def _rewritten(failed: FailedCall, key: str, condition: str = "") -> str | None:
 
 
 def stripped(failed: FailedCall, found: Surplus, others: bool) -> str | None:
-    """The names without the piece that they have too much, and without the others."""
+    """Remove the extra piece from the keys, and drop the other keys."""
     piece = found.piece
     if not found.leads:
         return _rewritten(failed, f"k.replace({'.' + piece!r}, '.')")
@@ -74,7 +74,7 @@ def stripped(failed: FailedCall, found: Surplus, others: bool) -> str | None:
 
 
 def new_name(failed: FailedCall, old: str, new: str) -> str | None:
-    """A layer's old name changed to its new one."""
+    """Rename a layer in the state."""
     start = f"{old}."
     return _rewritten(
         failed, f"{new + '.'!r} + k.removeprefix({start!r}) if k.startswith({start!r}) else k"
@@ -83,7 +83,7 @@ def new_name(failed: FailedCall, old: str, new: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
-    """A part of a checkpoint, what it belongs to by the program's name, and the statement that makes that, where it is known."""
+    """A part of a checkpoint, the variable it belongs to, and the statement that creates that."""
 
     key: str
     name: str
@@ -91,9 +91,9 @@ class Unloaded:
 
 
 def loaded_as_well(read: Stack, loaded: Stack, parts: Sequence[Unloaded]) -> str | None:
-    """More parts of a checkpoint loaded: behind the part that is, or where what they belong to is built later.
+    """Load more parts of a checkpoint: after the first load, or after their owner is built.
 
-    The two lines are those that read the file and load the other part.
+    `read` is the line that reads the file, `loaded` the line that loads the other part.
     """
     if not read or not loaded or not parts:
         return None
@@ -101,7 +101,7 @@ def loaded_as_well(read: Stack, loaded: Stack, parts: Sequence[Unloaded]) -> str
 
 
 def _loaded_by_the_helper(read: Site, way: Stack, parts: Sequence[Unloaded]) -> str | None:
-    """Where a function reads and loads, and has not what the parts belong to: its caller gives it that as well."""
+    """Pass the owners of the parts to a function that reads and loads."""
     loaded, caller = way[0], way[1] if len(way) > 1 else None
     statement, call = loaded.statement(), caller.node() if caller is not None else None
     function = enclosing(statement, *SCOPES) if statement is not None else None
@@ -154,7 +154,7 @@ def _loaded_here(read: Site, loaded: Site, parts: Sequence[Unloaded]) -> str | N
 
 
 def _place(part: Unloaded, first: ast.stmt) -> ast.stmt | None:
-    """Behind the part that is loaded, or behind the line that makes what this part belongs to."""
+    """The statement to insert after: the load, or the line that creates the part's owner."""
     if part.made is None:
         return first if is_known_before(part.name, first) else None
     return (

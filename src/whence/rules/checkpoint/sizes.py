@@ -1,4 +1,4 @@
-"""Weights of another size than the model's, and where the model got its own."""
+"""Weights whose size differs from the model's, and where the model got its size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whence.source.spots import Spot
 from whence.source.text import last_name
 from whence.tape.scene import Scene
 
-# Which argument of a layer's constructor decides an axis of its weight: position and name, by axis.
+# The constructor argument that decides each axis of a layer's weight: position and name, by axis.
 ARGUMENTS: tuple[tuple[tuple[type[nn.Module], ...], tuple[tuple[int, str], ...]], ...] = (
     ((nn.Linear,), ((1, "out_features"), (0, "in_features"))),
     ((nn.Bilinear,), ((2, "out_features"), (0, "in1_features"), (1, "in2_features"))),
@@ -49,7 +49,7 @@ ARGUMENTS: tuple[tuple[tuple[type[nn.Module], ...], tuple[tuple[int, str], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """Where a weight's size was given, and in which words; what the checkpoint would need, where that is sure."""
+    """Where a weight's size was set, as an argument, and the argument that the checkpoint needs."""
 
     spot: Spot | None = None
     what: str = ""
@@ -57,7 +57,7 @@ class Sized:
 
 
 def differing(given: Shapes, wanted: Shapes) -> list[str]:
-    """Names that both have, with another shape. A single number may have an axis or none."""
+    """Names that both have with different shapes, except for scalars of shape () and (1,)."""
     return [
         name
         for name, shape in wanted.items()
@@ -75,8 +75,8 @@ def where_sized(
     if layer is None:
         return Sized()
     stack = scene.modules.built_at(layer)
-    is_torchs = type(layer).__module__.startswith("torch.nn")
-    axes = next((axes for kinds, axes in ARGUMENTS if is_torchs and isinstance(layer, kinds)), ())
+    is_builtin = type(layer).__module__.startswith("torch.nn")
+    axes = next((axes for kinds, axes in ARGUMENTS if is_builtin and isinstance(layer, kinds)), ())
     axis = next(
         (
             axis
@@ -91,7 +91,7 @@ def where_sized(
         return Sized(where_built(layer, last, scene))
     node = stack[0].node()
     if not isinstance(node, ast.Call) or last_name(node.func) != type(layer).__name__:
-        # A larger layer of torch's built it, from arguments of its own.
+        # A larger PyTorch layer built it from its own arguments.
         return Sized(Spot.of_site(stack[0]))
     position, argument = axes[axis]
     plain = getattr(layer, argument, None) == wanted[axis]
