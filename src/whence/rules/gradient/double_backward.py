@@ -91,8 +91,8 @@ def double_backward(failed: FailedCall) -> Finding | None:
         "was computed from it afterwards."
         if carried is not None
         else f"backward already ran over this loss{where}.",
-        fix="Call detach() on it before it is used again (h = h.detach()), or compute it again "
-        "there. retain_graph=True would only keep the graph of every step in memory."
+        fix="Detach the carried tensor before it is used again (h = h.detach()), or compute it "
+        "again there. retain_graph=True would only keep the graph of every step in memory."
         if carried is not None
         else "Call backward once for each loss.",
         operands=(Operand("carried", describe(carried.thing)),)

@@ -113,8 +113,8 @@ def _why(cut: Call) -> str:
         )
     result = "starts a new graph" if any(each.requires_grad for each in cut.outputs) else "does not"
     return (
-        f"The input of {cut_text(cut)} requires grad, its result {result}. To everything after "
-        "it, the earlier weights are constants."
+        f"The input of {cut_text(cut)} requires grad, its result {result}. For everything "
+        "computed from the result, the earlier weights are constants."
     )
 
 

@@ -107,7 +107,7 @@ def _report(study: Study, shift: Shift, step: int) -> Finding | None:
         else masked(leak)
         if _serves_only_the_decoder(study, shift, leak)
         else None,
-        chain=(Spot.of_site(leak.site).hop("this call sees later positions because of it"),)
+        chain=(Spot.of_site(leak.site).hop("this call then sees later positions"),)
         if blamed is not None and blamed is not leak and leak is not None and leak.site is not None
         else (),
         replay="bit-identical",

@@ -88,8 +88,8 @@ def stepped_early(failed: FailedCall) -> Finding | None:
         verdict=f"the optimizer changed {name} between forward and backward",
         spot=Spot.of_site(step.site),
         chain=_forward_hop(made) if made is not None else (),
-        why=f"The loss was computed with the weights from before this step ({saved_by}). Its "
-        "backward needs those values, and they were overwritten.",
+        why=f"{saved_by} saved the weights of the forward pass for its backward. This step "
+        "overwrote them before that backward ran.",
         fix="Compute this loss after the step, from a new forward pass, or run both backwards "
         "before either step. Detaching would silence the error and drop the gradient.",
         operands=(Operand("parameter", describe(weight)),),

@@ -262,7 +262,7 @@ def _report(study: Study, call: Call, func: CustomFunction, found: Difference) -
     returned = "None" if found.is_none else number_text(found.given)
     ratio = found.true / found.given if found.given else None
     factor = (
-        f" ({number_text(ratio)} times as much)" if ratio is not None and abs(ratio) < 1e6 else ""
+        f", {number_text(ratio)} times as much" if ratio is not None and abs(ratio) < 1e6 else ""
     )
     return tell_silent(
         study,
@@ -276,8 +276,8 @@ def _report(study: Study, call: Call, func: CustomFunction, found: Difference) -
         + (f" and {len(found.others)} more" if found.others else ""),
         what=f"along a random direction backward gives {returned}, finite differences give "
         f"{number_text(found.true)}",
-        why="Finite differences of the forward on this step's inputs give "
-        f"{number_text(found.true)}{factor}; backward gives {returned}.",
+        why=f"Along a random direction, backward gives {returned}. Finite differences of the "
+        f"forward on this step's inputs give {number_text(found.true)}{factor}.",
         fix="Fix the expression that only the wrong gradients share. Each gradient must be the "
         "derivative of the forward times the incoming gradient; torch.autograd.gradcheck tests "
         "this."

@@ -110,13 +110,13 @@ def broadcast(study: Study) -> Finding | None:
                 else "computed from it"
             ),
             symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
-            why=f"PyTorch aligns shapes from the right, so the {narrow.shape[0]} samples of one "
-            "tensor are on another axis than those of the other. "
+            why=f"PyTorch aligns shapes from the right, so {shape_text(wide.shape)} with "
+            f"{shape_text(narrow.shape)} gives a {shape_text(grown)} table of all pairs of "
+            "samples. "
             + (
                 "The loss is smallest when every prediction equals the mean of all targets."
                 if compares
-                else "The result is a table of all pairs; only its diagonal combines a sample "
-                "with itself."
+                else "Only its diagonal combines a sample with itself."
             ),
             fix=_fix(meetings[call]),
             confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
@@ -190,13 +190,12 @@ def _report_table(
         + f": {shape_text(odd.shape)} and {shape_text(right.shape)} broadcast to {grown}",
         what="the loss is computed from it",
         symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
-        why=f"PyTorch aligns shapes from the right, so the {odd.shape[0]} samples of one tensor "
-        "are on another axis than those of the other, and the "
+        why=f"PyTorch aligns shapes from the right, so {shape_text(odd.shape)} with "
+        f"{shape_text(right.shape)} gives a {grown} table of all pairs of samples. "
         + (
-            "target is a table. The loss is smallest when every prediction equals the mean over "
-            "all samples."
+            "The loss is smallest when every prediction equals the mean over all samples."
             if compared
-            else "result is a table: the value of one sample is applied to all of them."
+            else "The value of each sample is applied to all others."
         ),
         fix=f"Give both the shape of the prediction, {shape_text(right.shape)}: call {way[-1]} on "
         f"the {shape_text(odd.shape)} tensor.",

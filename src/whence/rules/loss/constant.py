@@ -119,7 +119,7 @@ def _text(alike: Alike | None, audit: Audit) -> _Text:
         "the product is 0.",
         "Invert the comparison that computes the mask.",
         _inverted(Spot.of_site(compared)),
-        (place.hop(f"{name} sets all of it to 0"),) if place is not None else (),
+        (place.hop(f"{name} gives 0 everywhere"),) if place is not None else (),
     )
 
 

@@ -433,7 +433,8 @@ def _story(trip: Trip, found: Derivative, op: str, where: str) -> _Story:
     if found.incoming == 0 and birth.trouble == "nan":
         why += " The incoming gradient is 0 there, and 0 times Inf is NaN."
     what = "divisor" if op in DIVISIONS and found.element == 0 else f"operand of {op}"
-    fix = f"Keep the {what} off that value before the call: add an epsilon to it, or clamp it."
+    point = number_text(found.element) if found.element is not None else "that value"
+    fix = f"Keep the {what} away from {point} before the call: add an epsilon to it, or clamp it."
     return _Story(
         verdict, why, FINITE_MASK if found.element == -math.inf and "logsumexp" in op else fix
     )

@@ -338,7 +338,9 @@ def tell_forward(
     helped = cure(scenario) or _uncorrected(scenario) or _spared(scenario)
     many = int((~torch.isfinite(scenario.output)).sum())
     share = (
-        f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
+        f" Not finite: {many} of {scenario.output.numel()} elements."
+        if scenario.output.numel() > 1
+        else ""
     )
     return tell_trip(
         trip,

@@ -154,7 +154,8 @@ def _plain_number(facts: Facts) -> Reason | None:
     if number is None:
         return None
     return Reason(
-        verdict=f"{facts.call.name} with the Python number {number_text(number)} gave {facts.gave}",
+        verdict=f"{facts.call.name} receives a Python number that is {number_text(number)} and "
+        f"gives {facts.gave}",
         why="The number is a Python float, not a tensor. The tensor operands of "
         f"{facts.call.name} are finite.",
         fix="Check the formula of this number for a division by zero, or a logarithm or power "
@@ -215,8 +216,8 @@ def _too_long_for_ctc(facts: Facts) -> Reason | None:
     sample, labels, pairs, steps = found
     repeated = f" plus {pairs} blanks between equal neighbours" if pairs else ""
     return Reason(
-        verdict=f"ctc_loss gave {facts.gave}: sample {sample} of the batch has {labels} labels "
-        f"but only {steps} input steps",
+        verdict=f"ctc_loss gave {facts.gave}: sample {sample} of the batch needs {labels + pairs} "
+        f"input steps for its {labels} labels, but has {steps}",
         why="Each label takes one input step, and equal neighbours need a blank between them: "
         f"{labels} labels{repeated} need {labels + pairs} steps. No alignment fits into {steps}.",
         fix="Drop such samples, or make the input longer (less downsampling). zero_infinity=True "
