@@ -26,7 +26,7 @@ class Misfit:
     is_certain: bool = True
 
 
-def nothing_arrived(audit: Audit) -> Finding | None:
+def not_arrived(audit: Audit) -> Finding | None:
     """Report a load right after a file was read that loaded the module's own state, or nothing."""
     events = list(audit.loop.of(Kind.READ, Kind.LOAD, Kind.BEGUN, Kind.STATE))
     for number, read in enumerate(events):

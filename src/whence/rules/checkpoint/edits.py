@@ -90,7 +90,7 @@ class Unloaded:
     made: ast.stmt | None
 
 
-def loaded_as_well(read: Stack, loaded: Stack, parts: Sequence[Unloaded]) -> str | None:
+def also_loaded(read: Stack, loaded: Stack, parts: Sequence[Unloaded]) -> str | None:
     """Load more parts of a checkpoint: after the first load, or after their owner is built.
 
     `read` is the line that reads the file, `loaded` the line that loads the other part.

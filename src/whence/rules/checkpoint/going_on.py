@@ -26,7 +26,7 @@ BOUNDING = PASSING | {"range", "trange", "count", "islice", "int", "max", "min"}
 """Calls whose arguments decide the number of iterations of a loop."""
 
 
-def is_gone_on_from(keys: Sequence[str], read: Stack, steps: Sequence[Stack]) -> bool:
+def continues_from(keys: Sequence[str], read: Stack, steps: Sequence[Stack]) -> bool:
     """Whether one of these keys certainly bounds a loop that makes some of these steps."""
     number, name = _kept_at(read)
     if not name:
@@ -42,7 +42,7 @@ def is_gone_on_from(keys: Sequence[str], read: Stack, steps: Sequence[Stack]) ->
         for each in statements_around(statement)
         if isinstance(each, LOOPS)
     }
-    asked = [each for key in keys for each in _asked_for(name, key, function_node(read[number]))]
+    asked = [each for key in keys for each in _reads_of(name, key, function_node(read[number]))]
     return any(_bounds(each, loops, read[number:], set()) for each in asked)
 
 
@@ -56,7 +56,7 @@ def _kept_at(way: Stack) -> tuple[int, str]:
     return 0, ""
 
 
-def _asked_for(name: str, key: str, scope: ast.AST | None) -> Iterator[ast.expr]:
+def _reads_of(name: str, key: str, scope: ast.AST | None) -> Iterator[ast.expr]:
     """Find `checkpoint["epoch"]` and `checkpoint.get("epoch", 0)`."""
     for node in own_nodes(scope) if scope is not None else ():
         match node:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from whence.finding import Confidence, Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
-from whence.rules.checkpoint.arriving import nothing_arrived
+from whence.rules.checkpoint.arriving import not_arrived
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
 from whence.source.blocks import block_of, dotted
@@ -52,10 +52,10 @@ def not_loaded(audit: Audit) -> Finding | None:
         A check of the result of each load_state_dict, and of a few values of each tensor in a file
         that is read.
     """
-    return _keys_ignored(audit) or _thrown_away(audit) or nothing_arrived(audit)
+    return _keys_ignored(audit) or _rebuilt_after_load(audit) or not_arrived(audit)
 
 
-def _thrown_away(audit: Audit) -> Finding | None:
+def _rebuilt_after_load(audit: Audit) -> Finding | None:
     """Report a model that is rebuilt under the same name after its weights were loaded."""
     for event in audit.loop.of(Kind.LOAD):
         is_gone = event.subject is not None and event.subject() is None

@@ -14,8 +14,8 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.facts import chosen_rate, plan_in
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.ledgers.schedules import Schedule
-from whence.rules.checkpoint.edits import Unloaded, loaded_as_well
-from whence.rules.checkpoint.going_on import is_gone_on_from
+from whence.rules.checkpoint.edits import Unloaded, also_loaded
+from whence.rules.checkpoint.going_on import continues_from
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
 from whence.source.blocks import Stack, target_of
@@ -78,7 +78,7 @@ def incomplete_resume(audit: Audit) -> Finding | None:
         later = events[number + 1 :]
         restored = [each for each in later if each.kind is Kind.RESTORE and each.site is not None]
         own = next((each for each in restored if issubclass(each.detail["by"], Optimizer)), None)
-        if own is not None and (found := _restored_in_vain(audit, own)) is not None:
+        if own is not None and (found := _replaced_after_restore(audit, own)) is not None:
             return found
         load = own or _weights_loaded(read, later)
         if load is None:
@@ -95,7 +95,7 @@ def incomplete_resume(audit: Audit) -> Finding | None:
     return None
 
 
-def _restored_in_vain(audit: Audit, own: Event) -> Finding | None:
+def _replaced_after_restore(audit: Audit, own: Event) -> Finding | None:
     """Report a state loaded into an optimizer that another one over the same weights replaces."""
     number, given = next(
         ((n, each) for n, each in enumerate(audit.built) if each.ref is own.subject), (0, None)
@@ -160,7 +160,7 @@ def _report(audit: Audit, read: Event, load: Event, lost: Sequence[Lost]) -> Fin
         + ", ".join(f"{each.owner}.load_state_dict(checkpoint[{each.key!r}])" for each in states)
         + "".join(f"; and continue from checkpoint[{each.key!r}]" for each in counts)
         + ".",
-        patch=loaded_as_well(
+        patch=also_loaded(
             read.stack,
             load.stack,
             [Unloaded(each.key, each.name, each.made) for each in states if each.name],
@@ -197,7 +197,7 @@ def _optimizers(audit: Audit, read: Event, load: Event) -> Iterator[Lost]:
         if each.kind is Kind.STEP and each.detail["entry"] in stepping
     ]
     has_rate = any(_has_rate(each, read.detail["rate"]) for each in stepping)
-    if not has_rate and not is_gone_on_from(read.detail["progress"], read.stack, steps):
+    if not has_rate and not continues_from(read.detail["progress"], read.stack, steps):
         # Another learning rate: a new training that only starts from these weights.
         return
     sites = {each.stack[0] for each in stepping if each.stack}

@@ -12,7 +12,7 @@ from whence.ledgers.weights import WeightEntry
 from whence.lineage.switches import switch_around
 from whence.rules.gradient.no_graph import cut_text, is_copied
 from whence.rules.gradient.numbers import TO_NUMBERS, number_in_loss
-from whence.rules.gradient.sampled import drawn_without_way
+from whence.rules.gradient.sampled import blocked_by_sample
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
@@ -243,7 +243,7 @@ def without_gradient(audit: Audit) -> list[WeightEntry]:
 
 @study_rule("gradient/detached", Rank.CALL)
 def detached_in_a_step(study: Study) -> Finding | None:
-    return _no_gradients(study) or drawn_without_way(study)
+    return _no_gradients(study) or blocked_by_sample(study)
 
 
 def _no_gradients(study: Study) -> Finding | None:

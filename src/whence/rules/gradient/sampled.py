@@ -17,7 +17,7 @@ CHOICES = frozenset({"bernoulli", "multinomial", "poisson", "binomial"})
 """Draws without a derivative, however they are made."""
 
 
-def drawn_without_way(study: Study) -> Finding | None:
+def blocked_by_sample(study: Study) -> Finding | None:
     """Report a draw without gradients, from a learned distribution, that feeds the network.
 
     A policy draws in this way too, but then the log probability of the draw is part of the loss.

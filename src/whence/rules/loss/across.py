@@ -23,7 +23,7 @@ from whence.tape.tape import Call, Value, map_leaves
 MEETING = ELEMENTWISE | COMPARISONS | SAME_SHAPE_LOSSES
 
 
-def along_another_axis(study: Study) -> Finding | None:
+def misaligned_axis(study: Study) -> Finding | None:
     """(16, 1) with (16, 16, 16): a sample's value is applied to one row of every sample."""
     for loss, call in study.loss_calls():
         if ("along", call.stack) in study.asked:

@@ -36,7 +36,7 @@ class Product:
         return bool({*self.made} - {*self.right}) and bool({*self.made} - {*self.left})
 
 
-def summed_instead(study: Study, softmax: Call, axis: int) -> int | None:
+def summed_axis(study: Study, softmax: Call, axis: int) -> int | None:
     """The axis of attention scores that is summed over, if the softmax runs over a shared axis.
 
     A shared axis is one that queries and keys both have, such as heads. In routing and in cluster

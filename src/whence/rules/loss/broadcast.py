@@ -40,7 +40,7 @@ from whence.finding import Confidence, Finding
 from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.footprints import is_of_data
-from whence.rules.loss.across import along_another_axis
+from whence.rules.loss.across import misaligned_axis
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import (
     COMPARISONS,
@@ -130,7 +130,7 @@ def broadcast(study: Study) -> Finding | None:
             else None,
         )
     metrics = map(_report_metric, filter(_may_be_of_the_loss, study.calls))
-    return _table_as_target(study) or along_another_axis(study) or next(filter(None, metrics), None)
+    return _table_as_target(study) or misaligned_axis(study) or next(filter(None, metrics), None)
 
 
 def _table_as_target(study: Study) -> Finding | None:

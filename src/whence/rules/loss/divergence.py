@@ -37,7 +37,7 @@ LINEAR = DIFFERENCES | {
 }
 
 
-def divergence_raised(study: Study) -> Finding | None:
+def divergence_maximised(study: Study) -> Finding | None:
     """Find a term that equals the divergence, or its negative, and is driven up by the loss."""
     for loss in study.losses:
         for exact in _divergences(study, loss):
@@ -48,7 +48,7 @@ def divergence_raised(study: Study) -> Finding | None:
             if push is None or float(push) * sign >= 0:
                 continue
             if sign > 0:
-                taken = _taken_away(study, loss, call)
+                taken = _subtraction(study, loss, call)
                 return _report_subtracted(study, loss, call, taken) if taken is not None else None
             if not _only_linear(study, loss, call):
                 continue
@@ -155,7 +155,7 @@ def _only_linear(study: Study, loss: Loss, made: Call) -> bool:
     return True
 
 
-def _taken_away(study: Study, loss: Loss, made: Call) -> Call | None:
+def _subtraction(study: Study, loss: Loss, made: Call) -> Call | None:
     """The subtraction that removes it from the loss; `abs(kl - capacity)` does not count."""
     reached, found = {*made.outputs}, None
     for call in study.path(loss.value):

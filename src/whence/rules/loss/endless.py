@@ -34,7 +34,7 @@ WHY = (
 FIX = "Minimise the negative of the objective, if it is a likelihood, a reward or a score."
 
 
-def fell_without_end(trip: Trip) -> Finding | None:
+def fell_without_bound(trip: Trip) -> Finding | None:
     """Explain an overflow by losses that were negative, ever larger, and smallest at the end."""
     known = _fall(trip.losses, BOTTOMLESS, SUDDENLY)
     at = trip.stack[0] if trip.stack else None
@@ -55,7 +55,7 @@ def fell_without_end(trip: Trip) -> Finding | None:
 
 
 @audit_rule(ID, Rank.GENERAL)
-def falls_without_end(audit: Audit) -> Finding | None:
+def falls_without_bound(audit: Audit) -> Finding | None:
     """The same while the loss is finite."""
     known = _fall(audit.losses, ABSURDLY, FEWEST) if audit.final else None
     backwards = [each for each in audit.loop.of(Kind.BACKWARD) if each.stack]

@@ -45,7 +45,7 @@ class Score:
     earned: Value | float
 
 
-def earnings_lowered(study: Study) -> Finding | None:
+def returns_minimised(study: Study) -> Finding | None:
     """Report a loss that lowers the log-probability of actions with high returns."""
     if not any(map(_is_own_draw, study.calls)):
         return None

@@ -26,7 +26,7 @@ EVEN, UNEVEN = 3.0, 6.0
 """Deviations of row counts from uniform sampling: at most EVEN if random, above UNEVEN if not."""
 
 
-def ranked_wrongly(study: Study) -> Finding | None:
+def random_ranked_first(study: Study) -> Finding | None:
     """Report a difference of scores that pushes random items above observed ones."""
     for loss, call in study.loss_calls():
         pair = _scores(call)

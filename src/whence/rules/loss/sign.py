@@ -31,9 +31,9 @@ import torch
 
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
-from whence.rules.loss.divergence import divergence_raised
-from whence.rules.loss.policy import earnings_lowered
-from whence.rules.loss.ranking import ranked_wrongly
+from whence.rules.loss.divergence import divergence_maximised
+from whence.rules.loss.policy import returns_minimised
+from whence.rules.loss.ranking import random_ranked_first
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, study_rule
@@ -62,7 +62,7 @@ def sign(study: Study) -> Finding | None:
         or any(each.get("maximize") for each in study.optimizer.param_groups)
     ):
         return None
-    known = earnings_lowered(study) or ranked_wrongly(study) or divergence_raised(study)
+    known = returns_minimised(study) or random_ranked_first(study) or divergence_maximised(study)
     if known is not None:
         return known
     for loss, call, (prediction, target) in _pairs(study):

@@ -35,7 +35,7 @@ import torch
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
 from whence.lineage.dependence import by_element, one_to_one, part_at, reach
-from whence.rules.loss.attending import summed_instead
+from whence.rules.loss.attending import summed_axis
 from whence.rules.operations import LOSSES, RESHAPES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.shape.samples import first_is_batch
@@ -81,7 +81,7 @@ def softmax_axis(study: Study) -> Finding | None:
                     else "one with more than one element."
                 ),
             )
-        if (meant := summed_instead(study, call, axis)) is not None:
+        if (meant := summed_axis(study, call, axis)) is not None:
             return tell_silent(
                 study,
                 "loss/softmax-axis",

@@ -9,8 +9,8 @@ from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
-from whence.rules.nonfinite.guards import heeded
-from whence.rules.nonfinite.remedies import kept_off_zero
+from whence.rules.nonfinite.guards import guarded_update
+from whence.rules.nonfinite.remedies import nonzero_divisor
 from whence.rules.nonfinite.telling import number_text, place_text, tell_trip, what_of
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
@@ -121,9 +121,9 @@ def _divided(trip: Trip, call: Call, spot: Spot) -> str | None:
     """Return a diff if the program divides a gradient by 0: an empty count, or a zero norm."""
     divisor = call.args[1] if "div" in call.name and len(call.args) > 1 else None
     if isinstance(divisor, int | float):
-        return kept_off_zero(spot, counts=isinstance(divisor, int)) if divisor == 0 else None
+        return nonzero_divisor(spot, counts=isinstance(divisor, int)) if divisor == 0 else None
     tensor = Contents(trip.tape, trip.run).of(divisor) if isinstance(divisor, Value) else None
-    return kept_off_zero(spot) if tensor is not None and bool((tensor == 0).any()) else None
+    return nonzero_divisor(spot) if tensor is not None and bool((tensor == 0).any()) else None
 
 
 @trip_rule("nonfinite/gradient-applied", Rank.GENERAL)
@@ -175,7 +175,7 @@ def gradient_applied(trip: Trip) -> Finding | None:
         spot, op, hops = trail.spot, trail.op, trail.hops
     elif (inside := _in_a_hook(trip)) is not None:
         op, spot, phase = inside.op, inside.spot, "backward"
-        patch = kept_off_zero(spot) if inside.by_zero else None
+        patch = nonzero_divisor(spot) if inside.by_zero else None
     names = ", ".join(trip.weights[:3]) + (
         f" and {len(trip.weights) - 3} more" if len(trip.weights) > 3 else ""
     )
@@ -204,7 +204,7 @@ def gradient_applied(trip: Trip) -> Finding | None:
         phase=phase if known else "optimizer",
         chain=hops,
         operands=operands,
-        patch=patch if known else heeded(trip),
+        patch=patch if known else guarded_update(trip),
         confidence=Confidence.PROVEN if known else Confidence.LIKELY,
         replayed=False,
     )

@@ -15,10 +15,10 @@ from whence.lineage.gradients import GradientWatch, line_inside
 from whence.lineage.properties import HALVES, NotFinite
 from whence.lineage.rows import blamed_rows
 from whence.lineage.trail import trace
-from whence.rules.loss.endless import fell_without_end
+from whence.rules.loss.endless import fell_without_bound
 from whence.rules.nonfinite.naming import operand_name
 from whence.rules.nonfinite.reasons import DIVISIONS, FINITE_MASK, Facts, Reason, reason_of
-from whence.rules.nonfinite.remedies import is_same_line, kept_off_zero, remedy_for
+from whence.rules.nonfinite.remedies import is_same_line, nonzero_divisor, remedy_for
 from whence.rules.nonfinite.telling import (
     at,
     module_path,
@@ -339,7 +339,7 @@ def backward(trip: Trip) -> Finding | None:
     if found.birth.gradient.dtype in HALVES and not isinstance(trip.evidence, ScaleFall):
         # Scaled losses overflow in half precision. The error is then to take the step.
         return None
-    if (fallen := fell_without_end(trip)) is not None:
+    if (fallen := fell_without_bound(trip)) is not None:
         return fallen
     if (made := _made_before(found)) is not None:
         return _report_made_before(trip, *made)
@@ -388,7 +388,7 @@ def backward(trip: Trip) -> Finding | None:
         operands=operands,
         patch=_patched(found)
         if inside is None
-        else kept_off_zero(spot)
+        else nonzero_divisor(spot)
         if inside.by_zero
         else None,
         counterfactual=counterfactual,

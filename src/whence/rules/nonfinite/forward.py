@@ -16,9 +16,14 @@ from whence.lineage.gradients import line_inside
 from whence.lineage.properties import HALVES, HasDtype
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome, only_sample
 from whence.lineage.trail import trace
-from whence.rules.loss.endless import fell_without_end
+from whence.rules.loss.endless import fell_without_bound
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.numbers import counted_from_one, fix_of_zero, made_not_finite, made_zero
+from whence.rules.nonfinite.numbers import (
+    count_at_least_one,
+    fix_of_zero,
+    nonfinite_origin,
+    zero_origin,
+)
 from whence.rules.nonfinite.reasons import (
     Facts,
     Reason,
@@ -239,7 +244,7 @@ def _in_float32(thing: Any) -> Any:
     return thing.float() if isinstance(thing, torch.Tensor) and thing.dtype in HALVES else thing
 
 
-def _spared(scenario: Scenario) -> Cure | None:
+def _zeroed(scenario: Scenario) -> Cure | None:
     """Replay the step with 0 in place of the call's non-finite results."""
     trip, call = scenario.trip, scenario.call
     if trip.plan is None or call not in trip.plan.calls or trip.target in call.outputs:
@@ -325,7 +330,7 @@ def tell_forward(
     rows = _rows(scenario)
     inside = line_inside(trip, call)
     op, spot = inside[:2] if inside is not None else (call.name, scenario.spot)
-    number_at = made_not_finite(trip, call)
+    number_at = nonfinite_origin(trip, call)
     received = (
         (spot.hop(f"{call.name} receives it"),)
         if number_at is not None and spot is not None
@@ -335,7 +340,7 @@ def tell_forward(
     if inside is not None:
         what = number_text(float(scenario.output.detach()[scenario.index].item()))
         reason = replace(reason, verdict=f"{op} gave {what} inside {call.name}")
-    helped = cure(scenario) or _uncorrected(scenario) or _spared(scenario)
+    helped = cure(scenario) or _uncorrected(scenario) or _zeroed(scenario)
     many = int((~torch.isfinite(scenario.output)).sum())
     share = (
         f" Not finite: {many} of {scenario.output.numel()} elements."
@@ -356,12 +361,12 @@ def tell_forward(
         chain=(
             *_mask_hops(scenario),
             *_earlier(scenario),
-            *made_zero(trip, call),
+            *zero_origin(trip, call),
             *received,
             *operand_hops(scenario.born.path, spot),
         ),
         operands=_operands(scenario) if bad_number(call) is None else (),
-        patch=(helped.patch if helped is not None else None) or counted_from_one(call)
+        patch=(helped.patch if helped is not None else None) or count_at_least_one(call)
         if inside is None
         else None,
         counterfactual=_counterfactual(rows, helped),
@@ -469,4 +474,4 @@ def forward(trip: Trip) -> Finding | None:
     scenario = scenario_of(trip)
     if scenario is None:
         return None
-    return fell_without_end(trip) or tell_forward("nonfinite/forward", scenario)
+    return fell_without_bound(trip) or tell_forward("nonfinite/forward", scenario)

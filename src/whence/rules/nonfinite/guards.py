@@ -18,7 +18,7 @@ from whence.tape.trip import Trip
 CHECKS = frozenset({"isfinite", "isnan", "isinf"})
 
 
-def heeded(trip: Trip) -> str | None:
+def guarded_update(trip: Trip) -> str | None:
     """Put the update under the program's own check, if exactly one precedes it in its block.
 
     The variable holds the answer for a bad step, so its value gives the direction of the `if`.

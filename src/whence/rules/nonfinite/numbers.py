@@ -15,13 +15,13 @@ from whence.lineage.grounds import Ground, ground_of, look_at
 from whence.lineage.looking import Unknown
 from whence.lineage.properties import IsNumber, NotFinite
 from whence.rules.nonfinite.reasons import bad_number
-from whence.rules.nonfinite.remedies import kept_off_zero
+from whence.rules.nonfinite.remedies import nonzero_divisor
 from whence.source.spots import Spot
 from whence.tape.tape import Call
 from whence.tape.trip import Trip
 
 
-def made_zero(trip: Trip, call: Call) -> tuple[Hop, ...]:
+def zero_origin(trip: Trip, call: Call) -> tuple[Hop, ...]:
     """The line that computes the number that a tensor is divided by, if that number is 0."""
     divisor, spot = _zero_divisor(call), _formula_of(trip, call)
     if divisor is None or spot is None or call.site is None:
@@ -56,11 +56,11 @@ def fix_of_zero(trip: Trip, call: Call) -> str | None:
     )
 
 
-def counted_from_one(call: Call) -> str | None:
+def count_at_least_one(call: Call) -> str | None:
     """A diff for a division by a count that is 0."""
     is_count = _zero_divisor(call) is not None and type(call.args[1]) is int
     return (
-        kept_off_zero(Spot.of_site(call.site), counts=True)
+        nonzero_divisor(Spot.of_site(call.site), counts=True)
         if is_count and call.site is not None
         else None
     )
@@ -90,7 +90,7 @@ def _formula_of(trip: Trip, call: Call) -> Spot | None:
     )
 
 
-def made_not_finite(trip: Trip, call: Call) -> Spot | None:
+def nonfinite_origin(trip: Trip, call: Call) -> Spot | None:
     """Where a plain number became NaN or Inf."""
     node = call.site.node() if call.site is not None else None
     ground = ground_of(call.stack, trip.frames)

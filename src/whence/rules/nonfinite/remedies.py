@@ -103,7 +103,7 @@ def in_float32(call: Call) -> str | None:
     )
 
 
-def kept_off_zero(spot: Spot | None, *, counts: bool = False) -> str | None:
+def nonzero_divisor(spot: Spot | None, *, counts: bool = False) -> str | None:
     """A diff that adds an epsilon to the divisor of a line, or keeps a count at 1 or more."""
     match spot.node() if spot is not None else None:
         case (

@@ -10,7 +10,7 @@ from whence.finding import Confidence, Finding, Hop, Sample
 from whence.lineage.births import Contents
 from whence.lineage.rows import blamed_rows, is_finite_outcome
 from whence.rules.data.nonfinite import operation_of, source_of
-from whence.rules.loss.endless import fell_without_end
+from whence.rules.loss.endless import fell_without_bound
 from whence.rules.nonfinite.forward import clamped, scenario_of
 from whence.rules.nonfinite.telling import module_path, tell_trip
 from whence.rules.rule import Rank, trip_rule
@@ -46,7 +46,7 @@ def state(trip: Trip) -> Finding | None:
         return None
     names = ", ".join(trip.evidence.names)
     if trip.optimizer is not None:
-        return fell_without_end(trip) or tell_trip(
+        return fell_without_bound(trip) or tell_trip(
             trip,
             "nonfinite/state",
             spot=Spot.of_site(trip.stack[0]) if trip.stack else None,

@@ -16,7 +16,7 @@ from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.lineage.updating import Remade
 from whence.rules.nonfinite.forward import scenario_of, tell_forward
-from whence.rules.nonfinite.remedies import kept_off_zero
+from whence.rules.nonfinite.remedies import nonzero_divisor
 from whence.rules.nonfinite.telling import number_text, tell_trip, trouble_text
 from whence.rules.optimizer.rates import set_at
 from whence.rules.rule import Rank, trip_rule
@@ -63,7 +63,7 @@ def update(trip: Trip) -> Finding | None:
             scenario.reason, verdict=f"{scenario.reason.verdict} in the weight update"
         )
         return tell_forward("nonfinite/update", scenario, phase="optimizer")
-    return _found_later(trip)
+    return _found_in_weights(trip)
 
 
 OFF_ZERO = (
@@ -131,7 +131,7 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
         trip,
         "nonfinite/update",
         spot=remade.spot,
-        patch=kept_off_zero(remade.spot)
+        patch=nonzero_divisor(remade.spot)
         if divides and remade.of_zero and not remade.is_plain
         else None,
         verdict=f"{remade.op}{of} in {whose} made {names} {trouble_text(remade.trouble)}; the "
@@ -146,13 +146,13 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
         op=remade.op,
         phase="optimizer",
         chain=(remade.made_by,) if remade.made_by is not None else (),
-        counterfactual=_how(bad, remade),
+        counterfactual=_evidence(bad, remade),
         confidence=Confidence.PROVEN if bad.optimizer or remade.is_exact else Confidence.LIKELY,
         replayed=False,
     )
 
 
-def _how(bad: BadUpdate, remade: Remade) -> str:
+def _evidence(bad: BadUpdate, remade: Remade) -> str:
     if bad.optimizer:
         return "repeating the step with finite weights gives the same result at this call"
     if remade.is_exact:
@@ -167,11 +167,11 @@ def _how(bad: BadUpdate, remade: Remade) -> str:
     return "running the same lines again with finite weights gives the same result at this call"
 
 
-def _found_later(trip: Trip) -> Finding | None:
+def _found_in_weights(trip: Trip) -> Finding | None:
     """The forward pass started with weights that were not finite."""
     born = trip.born
     if born is None and trip.notice is Notice.INPUT and trip.consequence is Consequence.APPLIED:
-        return _by_hand(trip)
+        return _manual_update(trip)
     if born is None and trip.notice is Notice.LOSS and trip.observed is not None and trip.step:
         return _lost_before(trip, trip.observed)
     if (
@@ -277,7 +277,7 @@ def _bad_rate(trip: Trip, name: str) -> Finding | None:
     )
 
 
-def _by_hand(trip: Trip) -> Finding | None:
+def _manual_update(trip: Trip) -> Finding | None:
     """Report weights that the program computes itself from `torch.func` gradients."""
     name = trip.weights[0] if trip.weights else "the argument of the gradient function"
     return tell_trip(

@@ -7,7 +7,7 @@ import ast
 from whence.finding import Confidence, Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
-from whence.rules.optimizer.champions import champion_is_the_model, is_the_better
+from whence.rules.optimizer.champions import best_is_the_model, is_if_better
 from whence.rules.optimizer.copying import NameGiven, deep_copied, definition_of, name_given
 from whence.rules.optimizer.itself import average_of_itself, mixed_with_itself, restored_from_itself
 from whence.rules.optimizer.targets import (
@@ -77,12 +77,12 @@ def aliased_weights(audit: Audit) -> Finding | None:
         if found is not None:
             return found
     return (
-        _target_that_moves(audit)
+        _moving_target(audit)
         or _shallow_copy(audit)
         or _two_names(audit)
-        or _states_of_one_memory(audit)
+        or _states_share_memory(audit)
         or _saved_too_late(audit)
-        or champion_is_the_model(audit)
+        or best_is_the_model(audit)
         or average_of_itself(audit)
         or restored_from_itself(audit)
         or mixed_with_itself(audit)
@@ -143,7 +143,7 @@ def _kept_alias(audit: Audit, event: Event) -> Finding | None:
     )
 
 
-def _states_of_one_memory(audit: Audit) -> Finding | None:
+def _states_share_memory(audit: Audit) -> Finding | None:
     """Report states taken after different updates that all exist at once, to average or compare."""
     for events in audit.loop.states_kept():
         first, last = events[0], events[-1]
@@ -202,7 +202,7 @@ def _saved_too_late(audit: Audit) -> Finding | None:
 
 def _is_taken_if_better(site: Site) -> bool:
     statement = site.statement()
-    return statement is not None and is_the_better(statement)
+    return statement is not None and is_if_better(statement)
 
 
 def _is_copied(site: Site) -> bool:
@@ -219,7 +219,7 @@ def _is_copied(site: Site) -> bool:
     return False
 
 
-def _target_that_moves(audit: Audit) -> Finding | None:
+def _moving_target(audit: Audit) -> Finding | None:
     """Report a target network that shares memory with the trained one."""
     trained = trained_memory(audit)
     for scope, module, numbers in run_without_gradients(audit):

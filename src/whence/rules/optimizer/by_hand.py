@@ -29,7 +29,7 @@ def files_of(audit: Audit) -> list[str]:
     return program_files({site.filename for stack in stacks for site in stack})
 
 
-def rate_set_in_vain(audit: Audit) -> Finding | None:
+def unread_rate(audit: Audit) -> Finding | None:
     """Report `optimizer.lr = rate`: an attribute that nothing reads."""
     for entry in audit.built:
         optimizer = entry.optimizer
@@ -99,7 +99,7 @@ def _set_in_its_group(spot: Spot) -> str | None:
     return None
 
 
-def rate_gone(audit: Audit) -> Finding | None:
+def rate_decayed_per_step(audit: Audit) -> Finding | None:
     """Report a per-epoch decay that is applied in every step: most steps change almost nothing."""
     for entry in audit.built:
         if not audit.final or entry.steps < LONG_ENOUGH or not entry.stack:
@@ -110,11 +110,11 @@ def rate_gone(audit: Audit) -> Finding | None:
         plan = audit.schedules.of(entry.ref)
         spot = _where_set(audit) if plan is None or not plan.steps else None
         if spot is not None:
-            return _report_gone(audit, entry, spot)
+            return _report_decayed(audit, entry, spot)
     return None
 
 
-def _report_gone(audit: Audit, entry: OptimizerEntry, spot: Spot) -> Finding | None:
+def _report_decayed(audit: Audit, entry: OptimizerEntry, spot: Spot) -> Finding | None:
     first, last = entry.rates[-1], entry.climb.rate
     return tell_silent(
         audit,

@@ -24,7 +24,7 @@ from whence.tape.scopes import weights_within
 ORDERS = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)
 
 
-def champion_is_the_model(audit: Audit) -> Finding | None:
+def best_is_the_model(audit: Audit) -> Finding | None:
     for frame in audit.frames:
         for target, value in _kept(frame):
             model, champion = _module(_original(value), frame), _module(target, frame)
@@ -52,7 +52,7 @@ def champion_is_the_model(audit: Audit) -> Finding | None:
     return None
 
 
-def is_the_better(statement: ast.AST) -> bool:
+def is_if_better(statement: ast.AST) -> bool:
     """Whether a line runs only if one value is above or below another."""
     tests = [each.test for each in statements_around(statement) if isinstance(each, ast.If)]
     return any(
@@ -91,7 +91,7 @@ def _kept(frame: FrameType) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Names assigned where a score is better, to an object that the loop does not rebuild."""
     scope = function_node(Site.of(frame))
     for node in own_nodes(scope) if scope is not None else ():
-        if not isinstance(node, ast.Assign) or not is_the_better(node) or not _keeps_the_best(node):
+        if not isinstance(node, ast.Assign) or not is_if_better(node) or not _keeps_the_best(node):
             continue
         loop = next(
             (each for each in reversed(statements_around(node)) if isinstance(each, LOOPS)), None

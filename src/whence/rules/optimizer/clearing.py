@@ -73,9 +73,9 @@ def missing_zero_grad(study: Study) -> Finding | None:
         return None
     step = story[steps[-1]]
     if step.detail.get("within") and step.site is not None:
-        return _left_by_hook(study, step.site, backward.site, share)
+        return _not_cleared_by_hook(study, step.site, backward.site, share)
     partial = _clears_others(study, backwards[0])
-    mistaken = _clears_in_vain(study, backward) if partial is None else None
+    mistaken = _clears_unreached(study, backward) if partial is None else None
     unmade = uncalled_beside(backward.site, "zero_grad") if partial is None else None
     whose = (
         f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
@@ -91,8 +91,8 @@ def missing_zero_grad(study: Study) -> Finding | None:
         verdict=f"gradients{whose} are not cleared between steps: each update uses the sum of all "
         "gradients so far"
         if partial is None
-        else f"only part of the gradients is cleared: {_left_out(study, partial)} uses the sum of "
-        "all gradients so far",
+        else f"only part of the gradients is cleared: {_not_cleared(study, partial)} uses the sum "
+        "of all gradients so far",
         what=f"gradients left from earlier steps are {share:.2g} times the size of this step's own"
         if share is not None
         else "each backward adds to gradients that an update has already used",
@@ -124,7 +124,9 @@ def missing_zero_grad(study: Study) -> Finding | None:
     )
 
 
-def _left_by_hook(study: Study, step: Site, backward: Site, share: float | None) -> Finding | None:
+def _not_cleared_by_hook(
+    study: Study, step: Site, backward: Site, share: float | None
+) -> Finding | None:
     """Report a hook that steps inside backward: clearing before backward would be too early."""
     match step.statement():
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="step"))) as statement:
@@ -158,7 +160,7 @@ def _left_by_hook(study: Study, step: Site, backward: Site, share: float | None)
 
 
 @audit_rule("optimizer/missing-zero-grad", Rank.CAUSE)
-def closure_that_adds_up(audit: Audit) -> Finding | None:
+def closure_accumulates(audit: Audit) -> Finding | None:
     for entry in audit.built:
         if not entry.evaluates or entry.optimizer is None:
             continue
@@ -258,7 +260,7 @@ def _clears_others(study: Study, backward: Event) -> Event | None:
     return None
 
 
-def _clears_in_vain(study: Study, backward: Event) -> Site | None:
+def _clears_unreached(study: Study, backward: Event) -> Site | None:
     """The line before a backward that clears only gradients that the backward does not reach."""
     events = list(study.loop.of(Kind.BACKWARD, Kind.CLEAR))
     for event in reversed(events[: events.index(backward)]):
@@ -273,7 +275,7 @@ def _clears_in_vain(study: Study, backward: Event) -> Site | None:
     return None
 
 
-def _left_out(study: Study, clear: Event) -> str:
+def _not_cleared(study: Study, clear: Event) -> str:
     return "the rest of the model" if clear.written & study.entry.weights else study.entry.kind
 
 

@@ -141,7 +141,7 @@ def _exhausted(audit: Audit) -> Finding | None:
         ),
         fix="Keep the parameters in a list if they are iterated more than once, or call "
         "parameters() each time.",
-        chain=found.was_used_up,
+        chain=found.consumed_hop,
         patch=found.patch,
     )
 

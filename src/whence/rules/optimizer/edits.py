@@ -100,7 +100,7 @@ def names_of(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[tup
             yield name, statement
 
 
-def moved_behind(site: Site | None, other: Site | None) -> str | None:
+def moved_after(site: Site | None, other: Site | None) -> str | None:
     """Move a statement after another one of the same block."""
     one, then = (each.statement() if each is not None else None for each in (site, other))
     if site is None or not isinstance(one, ast.Expr) or then is None or then not in block_of(one):
@@ -108,7 +108,7 @@ def moved_behind(site: Site | None, other: Site | None) -> str | None:
     return diff_of(*move_after(site.filename, one, then))
 
 
-def given_as_well(
+def missing_weights_added(
     audit: Audit, entry: OptimizerEntry, lost: Iterable[torch.Tensor | None]
 ) -> str | None:
     """Pass all missing weights to the optimizer: the whole model, or the other model too."""

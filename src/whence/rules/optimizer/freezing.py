@@ -14,7 +14,7 @@ from whence.source.text import enclosing, last_name
 OVER_WEIGHTS = frozenset({"parameters", "named_parameters"})
 
 
-def gradient_taken_away(site: Site, weights: Sequence[str]) -> str | None:
+def gradient_cleared(site: Site, weights: Sequence[str]) -> str | None:
     """Add `weight.grad = None`, or `module.zero_grad()`, after the line that freezes it.
 
     An optimizer skips weights without a gradient. The weights' names decide between the two.

@@ -11,7 +11,7 @@ import torch
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
-from whence.rules.optimizer.edits import moved_behind, stepped_after
+from whence.rules.optimizer.edits import moved_after, stepped_after
 from whence.rules.optimizer.rates import spot_of_formula
 from whence.rules.optimizer.tails import tail_dropped
 from whence.rules.optimizer.unreached import step_not_reached
@@ -241,7 +241,7 @@ def no_update(audit: Audit) -> Finding | None:
             if any(each.weights & entry.weights for each in others) or backwards[-1].site is None:
                 continue
             if _any_changed(audit, entry):
-                found = _passed_over(audit, entry, backwards[-1].site)
+                found = _bypassed(audit, entry, backwards[-1].site)
                 if found is not None:
                     return found
                 continue
@@ -293,7 +293,7 @@ def no_update(audit: Audit) -> Finding | None:
                 why="Gradients exist between backward and zero_grad. This step is called at "
                 "another time.",
                 fix="Call step after backward and before zero_grad.",
-                patch=moved_behind(steps[-1].site, backwards[-1].site),
+                patch=moved_after(steps[-1].site, backwards[-1].site),
             )
     return None
 
@@ -322,7 +322,7 @@ def _report_no_backward(audit: Audit, steps: list[Event]) -> Finding | None:
     )
 
 
-def _passed_over(audit: Audit, entry: OptimizerEntry, backward: Site) -> Finding | None:
+def _bypassed(audit: Audit, entry: OptimizerEntry, backward: Site) -> Finding | None:
     """Report a manual update next to an optimizer whose settings or scheduler are then unused."""
     plan = audit.schedules.of(entry.ref)
     is_scheduled = plan is not None and plan.steps > 0

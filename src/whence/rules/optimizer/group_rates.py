@@ -19,7 +19,7 @@ MOVES = 1e-3
 """How far weights have moved from their start, relative to their size."""
 
 
-def groups_that_stand_still(audit: Audit) -> Finding | None:
+def unmoved_groups(audit: Audit) -> Finding | None:
     """Report learning rates that are far apart; only at the end, as groups may start later."""
     if not audit.final:
         return None

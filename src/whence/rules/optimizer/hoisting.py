@@ -103,10 +103,10 @@ def built_by_the_constructor(stack: Stack) -> str | None:
     if (
         strange
         or not name.startswith(f"{own}.")
-        or not all(_is_nothing_yet(each, init) for each in others)
+        or not all(_is_none_yet(each, init) for each in others)
     ):
         return None
-    if not all(_is_set_for_good(each, init) for each in used):
+    if not all(_is_set_once(each, init) for each in used):
         return None
     if is_used_between(name, others[-1] if others else init.body[0], init.body[-1]):
         return None
@@ -120,13 +120,13 @@ def kept_at(stack: Stack) -> int | None:
     return depth if made is not None and "." in made[0] else None
 
 
-def _is_set_for_good(name: str, init: ast.FunctionDef) -> bool:
+def _is_set_once(name: str, init: ast.FunctionDef) -> bool:
     """Whether only the constructor sets an attribute, unconditionally."""
     written = _written(name, init)
     return bool(written) and all(statement_of(each) in init.body for each in written)
 
 
-def _is_nothing_yet(statement: ast.stmt, init: ast.FunctionDef) -> bool:
+def _is_none_yet(statement: ast.stmt, init: ast.FunctionDef) -> bool:
     """Whether it is `self.opt = None` in a constructor."""
     value = getattr(statement, "value", None)
     return statement in init.body and isinstance(value, ast.Constant) and value.value is None

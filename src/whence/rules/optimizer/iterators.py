@@ -33,11 +33,11 @@ class Iterated:
         )
 
     @property
-    def was_made(self) -> tuple[Hop, ...]:
+    def created_hop(self) -> tuple[Hop, ...]:
         return (self.made.hop("the iterator is created here"),) if self.made is not None else ()
 
     @property
-    def was_used_up(self) -> tuple[Hop, ...]:
+    def consumed_hop(self) -> tuple[Hop, ...]:
         return (self.line.hop("the iterator is consumed here"),) if self.line is not None else ()
 
 

@@ -86,7 +86,7 @@ def restored_from_itself(audit: Audit) -> Finding | None:
             # Writing through such an alias is intended for the weights.
             made = (
                 kept.call
-                if kept.call is not None and kept.call.name in ALIASES and _says_copy(call)
+                if kept.call is not None and kept.call.name in ALIASES and _is_explicit_copy(call)
                 else None
             )
             # Overwritten by the program or by an update.
@@ -106,7 +106,7 @@ def restored_from_itself(audit: Audit) -> Finding | None:
     return None
 
 
-def _says_copy(call: Call) -> bool:
+def _is_explicit_copy(call: Call) -> bool:
     """Whether the program itself writes `weight.copy_(kept)`, rather than load_state_dict."""
     node = call.site.node() if call.site is not None else None
     return (

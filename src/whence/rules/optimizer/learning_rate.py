@@ -13,7 +13,7 @@ from whence.lineage.grounds import ground_of
 from whence.lineage.properties import IsNumber
 from whence.lineage.written import written_number, written_setting
 from whence.rules.nonfinite.telling import number_text, tell_trip
-from whence.rules.optimizer.group_rates import groups_that_stand_still
+from whence.rules.optimizer.group_rates import unmoved_groups
 from whence.rules.optimizer.rates import capped, set_at
 from whence.rules.rule import Rank, audit_rule, trip_rule
 from whence.rules.telling import tell_silent
@@ -84,8 +84,8 @@ def learning_rate_high(trip: Trip) -> Finding | None:
         fix=f"Start with a learning rate of {rate:g} or less.",
         op=type(trip.optimizer).__name__,
         phase="optimizer",
-        counterfactual=f"with {rate:g} the loss of the same batch goes from "
-        f"{number_text(trial.before)} to {number_text(trial.smaller)}, with {trial.rate:g} to "
+        counterfactual=f"with lr={rate:g}, the loss of the same batch goes from "
+        f"{number_text(trial.before)} to {number_text(trial.smaller)}; with lr={trial.rate:g}, to "
         f"{after}",
         confidence=Confidence.PROVEN,
         severity=Severity.ERROR,
@@ -121,8 +121,8 @@ def _raised(trip: Trip, trial: RateTrial, rate: float) -> Finding | None:
         "learning rate.",
         op=type(trip.optimizer).__name__,
         phase="optimizer",
-        counterfactual=f"with {rate:g} the loss of the same batch goes from "
-        f"{number_text(trial.before)} to {number_text(trial.smaller)}, with {trial.rate:g} to "
+        counterfactual=f"with lr={rate:g}, the loss of the same batch goes from "
+        f"{number_text(trial.before)} to {number_text(trial.smaller)}; with lr={trial.rate:g}, to "
         f"{after}",
         confidence=Confidence.PROVEN,
         severity=Severity.ERROR,
@@ -144,15 +144,15 @@ def _by_hand(trip: Trip, trial: RateTrial) -> Finding | None:
         fix=f"Multiply the learning rate by {trial.factor:g} or less. Scale features of very "
         "different magnitude first.",
         phase="optimizer",
-        counterfactual=f"with {trial.factor:g} times the update the loss of the same batch goes "
-        f"from {before} to {smaller}, with the full update to {after}",
+        counterfactual=f"with {trial.factor:g} times the update, the loss of the same batch goes "
+        f"from {before} to {smaller}; with the full update, to {after}",
         confidence=Confidence.PROVEN,
         severity=Severity.ERROR,
     )
 
 
 @audit_rule("optimizer/learning-rate-high", Rank.GENERAL)
-def thrown_out(audit: Audit) -> Finding | None:
+def never_recovered(audit: Audit) -> Finding | None:
     """Report an early update that raised the loss, which has not recovered since."""
     for entry in audit.built:
         trial, losses = (
@@ -193,8 +193,8 @@ def thrown_out(audit: Audit) -> Finding | None:
             "rate per step, however small its gradient: the first steps moved the weights to a "
             "region where training makes no progress.",
             fix=f"Start with a learning rate of {rate:g} or less.",
-            counterfactual=f"with {rate:g} the loss of the same batch goes from {before} to "
-            f"{number_text(trial.smaller)}, with {trial.rate:g} to {after}",
+            counterfactual=f"with lr={rate:g}, the loss of the same batch goes from {before} to "
+            f"{number_text(trial.smaller)}; with lr={trial.rate:g}, to {after}",
             patch=_patch(written, rate),
         )
     return None
@@ -274,7 +274,7 @@ def learning_rate_low(audit: Audit) -> Finding | None:
     Cost
         A few hundred elements of each weight are kept.
     """
-    return groups_that_stand_still(audit) or _nothing_moves(audit)
+    return unmoved_groups(audit) or _nothing_moves(audit)
 
 
 def _nothing_moves(audit: Audit) -> Finding | None:

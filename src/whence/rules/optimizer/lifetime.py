@@ -8,7 +8,7 @@ from whence.finding import Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.rules.optimizer.edits import built_once
-from whence.rules.optimizer.freezing import gradient_taken_away
+from whence.rules.optimizer.freezing import gradient_cleared
 from whence.rules.optimizer.hoisting import built_by_the_caller, built_by_the_constructor, kept_at
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import tell_silent
@@ -125,7 +125,7 @@ def frozen_moves(audit: Audit) -> Finding | None:
         "move every weight that has a gradient.",
         fix="Set their .grad to None after freezing (zero_grad() does so by default), or remove "
         "them from the optimizer.",
-        patch=gradient_taken_away(moved.site, names) if moved.site is not None else None,
+        patch=gradient_cleared(moved.site, names) if moved.site is not None else None,
     )
 
 

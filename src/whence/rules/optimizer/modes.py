@@ -125,7 +125,7 @@ def _trained(model: nn.Module, study: Study) -> Iterator[bool]:
 
 @audit_rule("optimizer/wrong-mode", Rank.CALL)
 def evaluating_in_training_mode(audit: Audit) -> Finding | None:
-    return _eval_is_only_named(audit) or _evaluated_in_training_mode(audit)
+    return _eval_not_called(audit) or _evaluated_in_training_mode(audit)
 
 
 def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
@@ -206,7 +206,7 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
     return None
 
 
-def _eval_is_only_named(audit: Audit) -> Finding | None:
+def _eval_not_called(audit: Audit) -> Finding | None:
     """Report `model.eval` as a statement, without a call: this needs no recorded pass."""
     has_models = any(has_modes(part) for each in audit.modules.roots() for part in parts_of(each))
     spots = (
@@ -289,7 +289,7 @@ def dropout_in_eval_mode(call: Call) -> Finding | None:
         or call.site is None
     ):
         return None
-    if not _depends_on_mode(call) or _says_when(call):
+    if not _depends_on_mode(call) or _sets_training(call):
         return None
     verdict = f"F.{call.name} drops in eval mode: it is called without training="
     return tell_call(
@@ -323,7 +323,7 @@ def _with_mode(call: Call) -> str | None:
     )
 
 
-def _says_when(call: Call) -> bool:
+def _sets_training(call: Call) -> bool:
     """Whether the program passes training= itself, as for Monte Carlo dropout."""
     node = call.site.node() if call.site is not None else None
     if not isinstance(node, ast.Call):

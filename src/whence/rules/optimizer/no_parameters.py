@@ -120,7 +120,7 @@ def empty_group(audit: Audit) -> Finding | None:
                 "optimizer received it.",
                 fix="Keep the parameters in a list if they are iterated more than once, or call "
                 "parameters() each time.",
-                chain=found.was_used_up,
+                chain=found.consumed_hop,
                 patch=found.patch,
             )
     return None
@@ -176,8 +176,8 @@ def _used_up(failed: FailedCall) -> tuple[Spot, tuple[Hop, ...], str | None] | N
     if found is None:
         return None
     if found.line is not None and (found.is_local or found.made is None):
-        return found.line, found.was_made, found.patch
-    return (found.made, found.was_used_up, found.patch) if found.made is not None else None
+        return found.line, found.created_hop, found.patch
+    return (found.made, found.consumed_hop, found.patch) if found.made is not None else None
 
 
 def _received_nothing(failed: FailedCall) -> bool:

@@ -16,7 +16,7 @@ from whence.ledgers.loop import OptimizerEntry
 from whence.ledgers.weights import WeightEntry
 from whence.lineage.placing import put_in_place
 from whence.lineage.trail import where_built
-from whence.rules.optimizer.edits import built_after, given_as_well
+from whence.rules.optimizer.edits import built_after, missing_weights_added
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import shape_text, spot_at, tell_silent
 from whence.source.definitions import name_in, own_nodes
@@ -119,7 +119,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
         "step changes them.",
         fix="Pass them to the optimizer. If they should stay fixed, freeze them with "
         "requires_grad_(False).",
-        patch=given_as_well(audit, stepping, [each.weight for each in lost])
+        patch=missing_weights_added(audit, stepping, [each.weight for each in lost])
         if left_out == built
         else None,
     )

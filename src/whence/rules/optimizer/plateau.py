@@ -22,7 +22,7 @@ GROWN, FALLEN = 1.1, 0.75
 """The last metrics relative to the first."""
 
 
-def goes_the_other_way(audit: Audit, story: Schedule) -> str:
+def correct_mode(audit: Audit, story: Schedule) -> str:
     """The correct mode, if the metric moved against the current one while training succeeded."""
     metrics = list(story.metrics)
     if story.mode not in ("min", "max") or len(metrics) < FEWEST or story.last >= story.first:

@@ -9,14 +9,14 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.schedules import Schedule
-from whence.rules.optimizer.by_hand import files_of, rate_gone, rate_set_in_vain
-from whence.rules.optimizer.plateau import goes_the_other_way, other_mode
+from whence.rules.optimizer.by_hand import files_of, rate_decayed_per_step, unread_rate
+from whence.rules.optimizer.plateau import correct_mode, other_mode
 from whence.rules.optimizer.stepping import (
-    behind_each_update,
-    behind_the_batches,
+    after_each_update,
+    after_the_batches,
     counted_in_batches,
-    put_behind,
-    update_behind,
+    put_after,
+    update_after,
 )
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
@@ -79,22 +79,22 @@ def schedule(audit: Audit) -> Finding | None:
     Cost
         One value for each scheduler step.
     """
-    if (found := rate_set_in_vain(audit) or rate_gone(audit)) is not None or not audit.final:
+    if (found := unread_rate(audit) or rate_decayed_per_step(audit)) is not None or not audit.final:
         return found
     for story in audit.schedules.known:
         if not story.steps:
             found = _never_stepped(audit, story)
         elif story.steps >= ENOUGH and _is_stepped_for_updates(story):
             found = (
-                _gone(audit, story)
+                _negligible(audit, story)
                 or _for_epochs(audit, story)
-                or _swinging(audit, story)
-                or _for_parts_of_updates(audit, story)
-                or _long(audit, story)
+                or _oscillating(audit, story)
+                or _stepped_per_backward(audit, story)
+                or _counted_in_samples(audit, story)
             )
         else:
-            found = _once_an_epoch(audit, story)
-        found = found or _ahead(audit, story) or _the_other_way(audit, story)
+            found = _stepped_per_epoch(audit, story)
+        found = found or _stepped_first(audit, story) or _wrong_mode(audit, story)
         if found is not None:
             return found
     return None
@@ -109,7 +109,7 @@ def _falls(story: Schedule) -> bool:
     return story.first == story.highest > 0
 
 
-def _gone(audit: Audit, story: Schedule) -> Finding | None:
+def _negligible(audit: Audit, story: Schedule) -> Finding | None:
     """Report that most steps have a negligible learning rate."""
     if not _falls(story) or story.gone <= 0.5 * story.steps:
         return None
@@ -121,7 +121,7 @@ def _gone(audit: Audit, story: Schedule) -> Finding | None:
         what=f"the learning rate fell from {story.first:g} to {story.last:g}",
         why=f"{story.kind} counts its own steps. Called after every update, each of its epochs is "
         "a batch.",
-        patch=behind_the_batches(story),
+        patch=after_the_batches(story),
     )
 
 
@@ -153,11 +153,11 @@ def _for_epochs(audit: Audit, story: Schedule) -> Finding | None:
         f"the {epochs} epochs it would have ended at {at_end:g}",
         why=f"{story.kind} counts its own steps. Called after every update, each of its epochs is "
         "a batch.",
-        patch=behind_the_batches(story),
+        patch=after_the_batches(story),
     )
 
 
-def _swinging(audit: Audit, story: Schedule) -> Finding | None:
+def _oscillating(audit: Audit, story: Schedule) -> Finding | None:
     """Report a half cosine as long as the number of epochs that is run through repeatedly."""
     epochs = _epochs(story)
     if epochs is None or not story.swings or story.planned != epochs:
@@ -169,14 +169,14 @@ def _swinging(audit: Audit, story: Schedule) -> Finding | None:
         audit,
         story,
         verdict=f"the learning rate falls or rises {_runs(story)} times: {story.kind} was built "
-        f"for {epochs} steps, got {story.steps}",
+        f"for {epochs} steps but is stepped {story.steps} times",
         what=f"its length is the number of epochs, {epochs}, but it is stepped for every batch",
         why="After its end, T_max, the cosine rises back to its start.",
-        patch=behind_the_batches(story),
+        patch=after_the_batches(story),
     )
 
 
-def _for_parts_of_updates(audit: Audit, story: Schedule) -> Finding | None:
+def _stepped_per_backward(audit: Audit, story: Schedule) -> Finding | None:
     """Report a schedule for updates that is stepped for every backward of an accumulation."""
     planned, updates = story.planned, story.updates
     if (
@@ -222,7 +222,7 @@ def _epochs(story: Schedule) -> int | None:
     return epochs
 
 
-def _long(audit: Audit, story: Schedule) -> Finding | None:
+def _counted_in_samples(audit: Audit, story: Schedule) -> Finding | None:
     """Report a schedule that is longer than the run by a factor of the batch size."""
     made = story.steps
     known = {story.planned} if story.planned is not None else story.numbers
@@ -268,7 +268,7 @@ def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
     ):
         return None
     unmade = uncalled_in_program("step", files_of(audit))
-    is_sure = bool(unmade) or not _may_come(audit, story)
+    is_sure = bool(unmade) or not _has_unreached_step(audit, story)
     return _report(
         audit,
         story,
@@ -285,7 +285,7 @@ def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
     )
 
 
-def _may_come(audit: Audit, story: Schedule) -> bool:
+def _has_unreached_step(audit: Audit, story: Schedule) -> bool:
     """Whether the program contains a step that did not run: behind a condition, in a short run."""
     made = target_of(story.built[0]) if story.built else None
     if made is None:
@@ -303,7 +303,7 @@ def _may_come(audit: Audit, story: Schedule) -> bool:
     )
 
 
-def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
+def _stepped_per_epoch(audit: Audit, story: Schedule) -> Finding | None:
     """Report a schedule as long as the number of updates that is stepped far less often."""
     made, updates = story.steps, story.updates
     if made < FEWEST_EPOCHS or updates < FEWEST_BATCHES * made:
@@ -326,22 +326,22 @@ def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
         "scheduler steps.",
         fix="Call scheduler.step() after every update, in the loop over batches; or build the "
         "schedule for the number of epochs.",
-        patch=behind_each_update(audit, story, planned),
+        patch=after_each_update(audit, story, planned),
     )
 
 
-def _the_other_way(audit: Audit, story: Schedule) -> Finding | None:
+def _wrong_mode(audit: Audit, story: Schedule) -> Finding | None:
     """Report a learning rate that is reduced because a metric improves."""
-    mode = goes_the_other_way(audit, story)
+    mode = correct_mode(audit, story)
     if not mode:
         return None
     first, last = story.metrics[0], story.metrics[-1]
     return _report(
         audit,
         story,
-        verdict=f"{story.kind} reduced the learning rate from {story.first:g} to {story.last:g} "
-        f"because the metric {'rises' if story.mode == 'min' else 'falls'}, from {first:.3g} to "
-        f'{last:.3g}: mode="{story.mode}" should be "{mode}"',
+        verdict=f'{story.kind} with mode="{story.mode}" cut the learning rate from '
+        f"{story.first:g} to {story.last:g} while the metric "
+        f"{'rose' if story.mode == 'min' else 'fell'} from {first:.3g} to {last:.3g}",
         what=f"{'a share of correct answers that grows' if mode == 'max' else 'a loss that falls'} "
         "is no plateau",
         why=f'With mode="{story.mode}" a metric that '
@@ -353,7 +353,7 @@ def _the_other_way(audit: Audit, story: Schedule) -> Finding | None:
     )
 
 
-def _ahead(audit: Audit, story: Schedule) -> Finding | None:
+def _stepped_first(audit: Audit, story: Schedule) -> Finding | None:
     """Report a scheduler that is stepped before the optimizer in every iteration."""
     if (
         not story.is_ahead
@@ -365,7 +365,7 @@ def _ahead(audit: Audit, story: Schedule) -> Finding | None:
     ways = {
         each.stack for each in audit.loop.of(Kind.STEP) if each.detail["entry"].ref is story.steered
     }
-    behind = update_behind(story, next(iter(ways))) if len(ways) == 1 else None
+    behind = update_after(story, next(iter(ways))) if len(ways) == 1 else None
     if behind is None:
         return None
     is_for_updates = _is_stepped_for_updates(story)
@@ -378,7 +378,7 @@ def _ahead(audit: Audit, story: Schedule) -> Finding | None:
         why="A scheduler step sets the learning rate for the updates after it. The first "
         "learning rate is set when the scheduler is built.",
         fix="Call scheduler.step() after optimizer.step().",
-        patch=put_behind(story, behind),
+        patch=put_after(story, behind),
         severity=Severity.INFO if is_for_updates else Severity.WARNING,
     )
 

@@ -27,7 +27,7 @@ from whence.source.text import last_name, parent_of, statement_of
 HORIZONS = {"steps_per_epoch": 4, "total_steps": 2}
 
 
-def behind_the_batches(story: Schedule) -> str | None:
+def after_the_batches(story: Schedule) -> str | None:
     """Move the step after the loop over batches that contains it."""
     site = story.stepped[0] if story.stepped else None
     name, step = _plain_step(site) if site is not None else (None, None)
@@ -41,7 +41,7 @@ def behind_the_batches(story: Schedule) -> str | None:
     return diff_of(*move_after(site.filename, _with_its_condition(step, loop), loop))
 
 
-def behind_each_update(audit: Audit, story: Schedule, planned: int) -> str | None:
+def after_each_update(audit: Audit, story: Schedule, planned: int) -> str | None:
     """Move the step into the loop over batches, after the optimizer's."""
     site = story.stepped[0] if story.stepped else None
     name, step = _plain_step(site) if site is not None else (None, None)
@@ -76,7 +76,7 @@ def behind_each_update(audit: Audit, story: Schedule, planned: int) -> str | Non
     return diff_of(*move_after(site.filename, step, update))
 
 
-def update_behind(story: Schedule, way: tuple[Site, ...]) -> ast.stmt | None:
+def update_after(story: Schedule, way: tuple[Site, ...]) -> ast.stmt | None:
     """The statement with the optimizer's step that follows the scheduler's in one iteration."""
     site = story.stepped[0] if story.stepped else None
     step = site.statement() if site is not None else None
@@ -92,7 +92,7 @@ def update_behind(story: Schedule, way: tuple[Site, ...]) -> ast.stmt | None:
     return behind
 
 
-def put_behind(story: Schedule, other: ast.stmt) -> str | None:
+def put_after(story: Schedule, other: ast.stmt) -> str | None:
     site = story.stepped[0]
     name, step = _plain_step(site)
     if name is None or step is None or binds(other, name):
