@@ -237,7 +237,7 @@ def _begun(story: Schedule, since: int) -> dict[str, int | float]:
 
 def _restarted(key: str, had: int | float, fresh: Schedule) -> Lost:
     name, made = (target_of(fresh.built[0]) if fresh.built else None) or ("", None)
-    what = f"{fresh.kind} counts from 0 again; it was at {had}"
+    what = f"{fresh.kind} counts from 0 again (it was at {had})"
     return Lost(key, "scheduler", "its schedule", what, name, made, fresh.stepped)
 
 
@@ -262,7 +262,7 @@ def _scalers(read: Event, later: list[Event], restored: list[Event]) -> Iterator
                 key,
                 "scaler",
                 "its loss scale",
-                f"the scale is {begun.detail['scale']:g}; it was {scale:g}",
+                f"the scale is {begun.detail['scale']:g} (it was {scale:g})",
                 name,
                 made,
             )

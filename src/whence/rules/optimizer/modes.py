@@ -106,8 +106,8 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             phase="forward",
             severity=Severity.ERROR if after_training else Severity.WARNING,
             confidence=Confidence.PROVEN if after_training else Confidence.LIKELY,
-            verdict=f"the model trains in eval mode since step {switched.step}: {kinds} inactive "
-            "or frozen",
+            verdict=f"the model trains in eval mode since step {switched.step}: {kinds} layers "
+            "are inactive or frozen",
             what=f"step {study.step} updates weights of a model in eval mode",
             why="eval() stays in effect until train() is called."
             + (f" The first {switched.step} steps ran in training mode." if after_training else "")
