@@ -73,7 +73,7 @@ def test_the_sample_of_a_replayed_step_is_that_steps_own(tmp_path: Path, monkeyp
     monkeypatch.setattr(whence.watching.pacing.Pace, "_is_dear", lambda pace: pace.tape.count > 0)
     (finding,) = run(tmp_path, LATE).loud
     assert finding["origin"]["sample"]["dataset_index"] == 137
-    assert "without sample 137 the loss is" in finding["proof"]["counterfactual"]
+    assert "without sample 137, the loss is" in finding["proof"]["counterfactual"]
 
 
 def test_stop_on_error_stops_before_the_weights_are_touched(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_mask_that_hides_everything_is_led_back_to_where_it_was_made(tmp_path:
     (finding,) = run(tmp_path, MASKED).loud
     assert (finding["rule"], finding["origin"]["op"]) == ("nonfinite/forward", "softmax")
     assert [(each["line"], each["what"]) for each in finding["chain"]][:2] == [
-        (11, "the mask is made here"),
+        (11, "the mask is created here"),
         (18, "masked_fill writes the -inf"),
     ]
 

@@ -27,25 +27,25 @@ STATES = {
     "a part on several devices": (
         "net.body = nn.DataParallel(net.body)\nNet().load_state_dict(net.state_dict())",
         2,
-        "have 'module.'",
+        "contain 'module.'",
         "k.replace('.module.', '.')",
     ),
     "into a wrapped model": (
         "wrapped = nn.DataParallel(Net())\nwrapped.load_state_dict(state)",
         2,
-        "the model's begin with 'module.'",
+        "the model's keys start with 'module.'",
         "+wrapped.module.load_state_dict(state)",
     ),
     "into a part of a container": (
         "both = nn.Sequential(Net(), nn.Linear(3, 1))\nboth.load_state_dict(state)",
         2,
-        "the model's begin with '0.'",
+        "the model's keys start with '0.'",
         "+both[0].load_state_dict(state)",
     ),
     "one of two alike": (
         "pair = nn.ModuleDict({'student': Net(), 'teacher': Net()})\nnet.load_state_dict(pair.state_dict())",
         2,
-        "begin with 'student.'",
+        "start with 'student.'",
         None,
     ),
     "a whole module": ("Net().load_state_dict(net)", 1, "a whole module", "+Net().load_state_dict(net.state_dict())"),
@@ -67,22 +67,22 @@ STATES = {
         "an optimizer's state",
         None,
     ),
-    "a file's name": ("net.load_state_dict('net.pt')", 1, "given a str", None),
+    "a file's name": ("net.load_state_dict('net.pt')", 1, "got a str", None),
     "another width": ("wide = Net(width=8)\nwide.load_state_dict(state)", 1, "body.0.weight is (4, 5)", None),
     "another width within a layer of torch's": (
         "def block(d):\n    return nn.TransformerEncoderLayer(8, 2, d)\nblock(16).load_state_dict(block(32).state_dict())",
         2,
-        "linear1.weight is (32, 8) in the checkpoint and (16, 8)",
+        "linear1.weight is (32, 8) in the checkpoint but (16, 8)",
         None,
     ),
     "another depth": (
         "deep = nn.Sequential(*(nn.Linear(4, 4) for _ in range(3)))\n"
         "nn.Sequential(*(nn.Linear(4, 4) for _ in range(2))).load_state_dict(deep.state_dict())",
         2,
-        "has 2.weight, 2.bias too much",
+        "has extra 2.weight, 2.bias",
         None,
     ),
-    "another model": ("nn.LSTM(5, 4).load_state_dict(state)", 1, "not of this model", None),
+    "another model": ("nn.LSTM(5, 4).load_state_dict(state)", 1, "does not match the model", None),
 }
 
 
@@ -258,7 +258,7 @@ for epoch in range(3):
     (finding,) = [each for each in ran.loud if each["rule"] == "optimizer/schedule"]
     assert finding["origin"]["line"] == (NET + LOOP).count("\n") + 2
     assert "the loop makes 6" in finding["verdict"]
-    assert "The rest at the end of each epoch" in finding["why"]
+    assert "The incomplete window at the end of each epoch" in finding["why"]
 
 
 LOSSES = {

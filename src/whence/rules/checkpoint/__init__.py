@@ -1,1 +1,1 @@
-"""What is saved, and what comes back."""
+"""Saving and loading checkpoints."""

@@ -1,4 +1,4 @@
-"""How the names and shapes of a state fit those of a module."""
+"""How the keys and shapes of a state match those of a module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEEPEST = 2
 
 
 def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
-    """What a module wants to load, by name."""
+    """The tensors that a module loads, by name."""
     return {name: tuple(each.shape) for name, each in tensors_of(module).items()}
 
 
@@ -34,17 +34,17 @@ def shapes_in(state: Mapping[Any, Any]) -> dict[str, tuple[int, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Surplus:
-    """A piece that names on one side have too much: `module.`. Without it this many fit, name and shape."""
+    """An extra piece in the keys of one side, `module.`, and how many keys match without it."""
 
     piece: str
     leads: bool
-    """They begin with it."""
+    """Whether the keys start with it."""
     fitting: int
     is_only_one: bool
-    """No other piece does as well."""
+    """Whether no other piece matches as many."""
 
     def pairs(self, longer: Iterable[str], shorter: Container[str]) -> Iterator[tuple[str, str]]:
-        """The names that fit without the piece, as they are and as they should be."""
+        """The keys that match without the piece, with and without it."""
         for name in longer:
             for piece, leads, rest in _shortened(name):
                 if (piece, leads) == (self.piece, self.leads) and rest in shorter:
@@ -52,7 +52,7 @@ class Surplus:
 
 
 def surplus(longer: Shapes, shorter: Shapes) -> Surplus | None:
-    """The piece to take out of the longer names so that at least half of the shorter ones are met."""
+    """The piece to remove from the longer keys so that at least half of the shorter ones match."""
     if len(longer) > MOST_NAMES or not shorter:
         return None
     counts: Counter[tuple[str, bool]] = Counter()
@@ -75,18 +75,24 @@ def _shortened(name: str) -> Iterator[tuple[str, bool, str]]:
     parts = name.split(".")
     for start in range(len(parts)):
         for end in range(start + 1, len(parts)):
-            yield ".".join(parts[start:end]) + ".", start == 0, ".".join((*parts[:start], *parts[end:]))
+            yield (
+                ".".join(parts[start:end]) + ".",
+                start == 0,
+                ".".join((*parts[:start], *parts[end:])),
+            )
 
 
 def fits(state: Mapping[Any, Any], wanted: Shapes) -> bool:
-    """Whether a state is meant for these names, give or take a piece of them."""
+    """Whether a state is meant for these keys, apart from an extra piece."""
     given = shapes_in(state)
     exact = sum(given.get(name) == shape for name, shape in wanted.items())
     return exact >= max(HALF * len(wanted), 1) or surplus(given, wanted) is not None
 
 
-def weights_in(state: Mapping[Any, Any], wanted: Shapes, depth: int = 0) -> tuple[str, Shapes] | None:
-    """The part of a checkpoint that fits, and how to get at it as it is written: `['model']`, `['net'].state_dict()`."""
+def weights_in(
+    state: Mapping[Any, Any], wanted: Shapes, depth: int = 0
+) -> tuple[str, Shapes] | None:
+    """The part of a checkpoint that fits, and the code to get it: `['net'].state_dict()`."""
     for key, part in state.items():
         if isinstance(part, nn.Module) and fits(dict(nn.Module.named_parameters(part)), wanted):
             return f"[{key!r}].state_dict()", shapes_of(part)
@@ -100,12 +106,12 @@ def weights_in(state: Mapping[Any, Any], wanted: Shapes, depth: int = 0) -> tupl
 
 
 def renamed(given: Shapes, wanted: Shapes) -> list[tuple[str, str]]:
-    """The layers that have another name in the state, old and new, if that is all that is wrong with it."""
+    """Layers with another name in the state, old and new, if nothing else differs."""
     old = _layers({name: shape for name, shape in given.items() if name not in wanted})
     new = _layers({name: shape for name, shape in wanted.items() if name not in given})
     if not new or len(old) != len(new) or list(old.values()) != list(new.values()):
         return []
-    return list(dict.fromkeys(_apart(*pair) for pair in zip(old, new, strict=True)))
+    return list(dict.fromkeys(_without_common_end(*pair) for pair in zip(old, new, strict=True)))
 
 
 def _layers(names: Shapes) -> dict[str, dict[str, tuple[int, ...]]]:
@@ -116,8 +122,8 @@ def _layers(names: Shapes) -> dict[str, dict[str, tuple[int, ...]]]:
     return found
 
 
-def _apart(old: str, new: str) -> tuple[str, str]:
-    """Two names without the end that they share: `body.0` and `encoder.0` differ in `body` and `encoder`."""
+def _without_common_end(old: str, new: str) -> tuple[str, str]:
+    """Remove the common end: `body.0` and `encoder.0` become `body` and `encoder`."""
     one, other = old.split("."), new.split(".")
     while len(one) > 1 and len(other) > 1 and one[-1] == other[-1]:
         one.pop()

@@ -1,31 +1,53 @@
-"""Whether a count that a checkpoint has, an epoch or a step, decides where the training goes on."""
+"""Whether a checkpoint's count, an epoch or a step, decides where training continues."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from whence.source.blocks import LOOPS, PASSING, SCOPES, Stack, self_of, statements_around, target_of
-from whence.source.definitions import attribute_definitions, class_of_method, find_definition, own_nodes
+from whence.source.blocks import (
+    LOOPS,
+    PASSING,
+    SCOPES,
+    Stack,
+    self_of,
+    statements_around,
+    target_of,
+)
+from whence.source.definitions import (
+    attribute_definitions,
+    class_of_method,
+    find_definition,
+    own_nodes,
+)
 from whence.source.text import enclosing, function_node, last_name, parent_of
 
 BOUNDING = PASSING | {"range", "trange", "count", "islice", "int", "max", "min"}
-"""Calls whose numbers decide how often a loop turns."""
+"""Calls whose arguments decide the number of iterations of a loop."""
 
 
-def is_gone_on_from(keys: Sequence[str], read: Stack, steps: Sequence[Stack]) -> bool:
-    """Whether one of these parts of what is read certainly bounds a loop that makes some of these steps."""
+def continues_from(keys: Sequence[str], read: Stack, steps: Sequence[Stack]) -> bool:
+    """Whether one of these keys certainly bounds a loop that makes some of these steps."""
     number, name = _kept_at(read)
     if not name:
         return False
-    made = [statement for site in {site for each in steps for site in each} if (statement := site.statement())]
-    loops = {each for statement in made for each in statements_around(statement) if isinstance(each, LOOPS)}
-    asked = [each for key in keys for each in _asked_for(name, key, function_node(read[number]))]
+    made = [
+        statement
+        for site in {site for each in steps for site in each}
+        if (statement := site.statement())
+    ]
+    loops = {
+        each
+        for statement in made
+        for each in statements_around(statement)
+        if isinstance(each, LOOPS)
+    }
+    asked = [each for key in keys for each in _reads_of(name, key, function_node(read[number]))]
     return any(_bounds(each, loops, read[number:], set()) for each in asked)
 
 
 def _kept_at(way: Stack) -> tuple[int, str]:
-    """Which function of those that lead there keeps the result of a call, and by which name; those below hand it on."""
+    """The function on the stack that stores the result of a call, and the name it uses."""
     for number, site in enumerate(way):
         node = site.node()
         if node is None or not isinstance(parent_of(node), ast.Return):
@@ -34,13 +56,15 @@ def _kept_at(way: Stack) -> tuple[int, str]:
     return 0, ""
 
 
-def _asked_for(name: str, key: str, scope: ast.AST | None) -> Iterator[ast.expr]:
-    """`checkpoint["epoch"]`, `checkpoint.get("epoch", 0)`."""
+def _reads_of(name: str, key: str, scope: ast.AST | None) -> Iterator[ast.expr]:
+    """Find `checkpoint["epoch"]` and `checkpoint.get("epoch", 0)`."""
     for node in own_nodes(scope) if scope is not None else ():
         match node:
             case ast.Subscript(value=owner, slice=ast.Constant(value=part), ctx=ast.Load()):
                 pass
-            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=part), *_]):
+            case ast.Call(
+                func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=part), *_]
+            ):
                 pass
             case _:
                 continue
@@ -49,8 +73,8 @@ def _asked_for(name: str, key: str, scope: ast.AST | None) -> Iterator[ast.expr]
 
 
 def _bounds(node: ast.AST, loops: Collection[ast.AST], way: Stack, seen: set[ast.AST]) -> bool:
-    """Whether a number gets into the head of a loop: as it is, by a name, or as the result of the function."""
-    whole = _reckoned_from(node)
+    """Whether a number reaches the head of a loop: directly, by name, or as a function's result."""
+    whole = _expression_of(node)
     above = parent_of(whole)
     if above is None or above in seen:
         return False
@@ -66,20 +90,24 @@ def _bounds(node: ast.AST, loops: Collection[ast.AST], way: Stack, seen: set[ast
     return False
 
 
-def _reckoned_from(node: ast.AST) -> ast.AST:
-    """The whole of an expression that comes to another number with this one: `range(epoch + 1, 10)` of `epoch`."""
+def _expression_of(node: ast.AST) -> ast.AST:
+    """The whole expression computed from a number: `range(epoch + 1, 10)` for `epoch`."""
     above = parent_of(node)
-    while isinstance(above, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.Call):
+    while isinstance(
+        above, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.Call
+    ):
         if isinstance(above, ast.IfExp) and above.test is node:
             break
-        if isinstance(above, ast.Call) and (above.func is node or last_name(above.func) not in BOUNDING):
+        if isinstance(above, ast.Call) and (
+            above.func is node or last_name(above.func) not in BOUNDING
+        ):
             break
         node, above = above, parent_of(above)
     return node
 
 
 def _uses(target: ast.Name | ast.Attribute, made: ast.Assign) -> Iterator[ast.AST]:
-    """Where a name, `start` or `self.start`, has what a statement gives it: in the function, or in other methods of the object."""
+    """Where a name, `start` or `self.start`, has the value that a statement assigns to it."""
     name, home = ast.unparse(target), enclosing(made, *SCOPES)
     if home is None:
         return
@@ -93,11 +121,13 @@ def _uses(target: ast.Name | ast.Attribute, made: ast.Assign) -> Iterator[ast.AS
 
 
 def _last_set(name: str, scope: ast.AST, use: ast.AST) -> ast.AST | None:
-    """The statement of a function above a line that last gives a name its value."""
+    """The last statement of a function above a line that assigns a name."""
     if "." not in name:
         known = find_definition(name, scope, use)
         return known.node if known is not None else None
-    above = [each.node for each in attribute_definitions(name, scope) if _line(each.node) < _line(use)]
+    above = [
+        each.node for each in attribute_definitions(name, scope) if _line(each.node) < _line(use)
+    ]
     return above[-1] if above else None
 
 

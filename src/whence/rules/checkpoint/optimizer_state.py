@@ -1,4 +1,4 @@
-"""An optimizer's state that another optimizer refuses."""
+"""An optimizer's state that another optimizer rejects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ID = "checkpoint/incomplete-resume"
 
 @rule(ID, Rank.CAUSE)
 def refused(failed: FailedCall) -> Finding | None:
-    """The loud form: Optimizer.load_state_dict raises."""
+    """The form that raises: Optimizer.load_state_dict."""
     names = refusing(failed, Optimizer, "load_state_dict")
     state = names.get("state_dict") if names is not None else None
     if names is None or not isinstance(state, Mapping):
@@ -53,24 +53,31 @@ def _no_state(failed: FailedCall, state: Mapping[Any, Any]) -> Finding | None:
     return tell(
         failed,
         ID,
-        verdict="the optimizer was given "
-        + (f"a whole checkpoint; its state is in {part}" if parts else "something that is no optimizer's state"),
-        why="An optimizer's state has 'state' and 'param_groups'; this has "
+        verdict="the optimizer expects its own state, got "
+        + (f"a whole checkpoint; the state is in {part}" if parts else "something else"),
+        why="An optimizer's state has the keys 'state' and 'param_groups'; this has "
         + ", ".join(map(repr, list(state)[:4]))
         + ".",
         fix=f"Load that part: load_state_dict(checkpoint{part})."
         if parts
-        else "Give what optimizer.state_dict() gave.",
+        else "Pass the result of optimizer.state_dict().",
         patch=appended(failed, part) if len(parts) == 1 else None,
         severity=_if_not_expected(failed),
     )
 
 
 def _anothers(failed: FailedCall, optimizer: Optimizer, state: Mapping[Any, Any]) -> Finding | None:
-    """Moments have the shapes of their weights: of one and the same model one side has all shapes of the other."""
+    """Compare shapes: for one model, the moments of one side include those of the other."""
     own = Counter(tuple(each.shape) for group in optimizer.param_groups for each in group["params"])
     moments = [
-        next((tuple(each.shape) for each in entry.values() if isinstance(each, torch.Tensor) and each.dim()), None)
+        next(
+            (
+                tuple(each.shape)
+                for each in entry.values()
+                if isinstance(each, torch.Tensor) and each.dim()
+            ),
+            None,
+        )
         for entry in state["state"].values()
         if isinstance(entry, Mapping)
     ]
@@ -81,10 +88,9 @@ def _anothers(failed: FailedCall, optimizer: Optimizer, state: Mapping[Any, Any]
     return tell(
         failed,
         ID,
-        verdict="the state is that of another model's optimizer",
-        why=f"It has moments for a weight {shape_text(strange)}; this optimizer's weights are "
-        + ", ".join(map(shape_text, list(own)[:4]))
-        + ".",
+        verdict="the state belongs to another model's optimizer",
+        why=f"The state has moments for a weight of shape {shape_text(strange)}; this optimizer's "
+        "weights have the shapes " + ", ".join(map(shape_text, list(own)[:4])) + ".",
         fix="Load the state that was saved from this optimizer.",
         severity=_if_not_expected(failed),
     )
@@ -99,26 +105,35 @@ def _other_groups(
     return tell(
         failed,
         ID,
-        verdict=f"the optimizer is built otherwise than the one in the checkpoint: {_told(own)}, not {_told(saved)}",
+        verdict="the optimizer's parameter groups differ from the checkpoint's: expected "
+        f"{_groups_text(saved)}, got {_groups_text(own)}",
         spot=Spot.of_site(site) if site is not None else None,
-        chain=(Spot.of_site(first.stack[0]).hop(f"the saved one was built here, with {_told(saved)}"),)
+        chain=(
+            Spot.of_site(first.stack[0]).hop(
+                f"the saved optimizer was built here, with {_groups_text(saved)}"
+            ),
+        )
         if first is not None and first.stack
         else (),
-        why="The state of a weight is found by its place in the groups: their number and sizes must be those of the run that is resumed.",
-        fix="Build the optimizer with the same groups as in the run that was saved, then load; or, if another one is meant, "
-        "begin with a new state and do not load.",
+        why="The state of a weight is identified by its position in the groups, so their number "
+        "and sizes must match the saved run.",
+        fix="Build the optimizer with the same groups as in the saved run, then load the state; "
+        "or, if the new groups are intended, start with a new state and do not load.",
         severity=_if_not_expected(failed),
     )
 
 
-def _told(sizes: tuple[int, ...]) -> str:
-    return f"{len(sizes)} group{'s' if len(sizes) != 1 else ''} of {', '.join(map(str, sizes))} weights"
+def _groups_text(sizes: tuple[int, ...]) -> str:
+    return (
+        f"{len(sizes)} group{'s' if len(sizes) != 1 else ''} of {', '.join(map(str, sizes))} "
+        "weights"
+    )
 
 
 def _parting(first: Build | None, second: Build | None) -> Site | None:
-    """Where the building of the second goes another way than that of the first.
+    """The line where the second build departs from the first.
 
-    Where both were built in one function the difference lies with its callers.
+    If both were built in one function, the difference is in its callers.
     """
     if second is None or not second.stack:
         return None
@@ -132,5 +147,5 @@ def _parting(first: Build | None, second: Build | None) -> Site | None:
 
 
 def _if_not_expected(failed: FailedCall) -> Severity:
-    """Who catches it knows that the state may be another one's, and goes on with a new one."""
+    """A program that catches the error expects that, and continues with a new state."""
     return Severity.INFO if failed.fate is Fate.CAUGHT else Severity.ERROR

@@ -1,4 +1,4 @@
-"""A state that a module refuses: which names and sizes do not fit, and why."""
+"""A state that load_state_dict rejects: which keys and sizes do not match, and why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from torch import nn
 
 from whence.finding import Confidence, Finding, Operand, Severity
 from whence.rules.checkpoint.edits import appended, into_part, new_name, stripped
-from whence.rules.checkpoint.fitting import Shapes, Surplus, fits, renamed, shapes_in, shapes_of, surplus, weights_in
+from whence.rules.checkpoint.fitting import (
+    Shapes,
+    Surplus,
+    fits,
+    renamed,
+    shapes_in,
+    shapes_of,
+    surplus,
+    weights_in,
+)
 from whence.rules.checkpoint.sizes import differing, where_sized
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
@@ -22,7 +31,7 @@ ID = "checkpoint/not-loaded"
 
 @rule(ID, Rank.CAUSE)
 def refused(failed: FailedCall) -> Finding | None:
-    """The loud form: load_state_dict raises."""
+    """The form that raises: load_state_dict."""
     names = refusing(failed, nn.Module, "load_state_dict")
     if names is None or "state_dict" not in names:
         return None
@@ -48,26 +57,32 @@ def _no_state(failed: FailedCall, module: nn.Module, given: Any) -> Finding | No
     return tell(
         failed,
         ID,
-        verdict=f"load_state_dict was given {'a whole module' if whole else f'a {type(given).__name__}'}, not a state",
-        why="A state is a dict of names and tensors, as state_dict() gives it."
+        verdict="load_state_dict expects a state dict, got "
+        f"{'a whole module' if whole else f'a {type(given).__name__}'}",
+        why="A state is a dict of names and tensors, as state_dict() returns it."
         + (" torch.save(model, ...) saves the module itself." if whole else ""),
-        fix="Give its state: .state_dict(); or save only that." if whole else "Give what torch.load(path) returns.",
+        fix="Pass its .state_dict(); or save only the state."
+        if whole
+        else "Pass the result of torch.load(path).",
         patch=appended(failed, ".state_dict()")
-        if isinstance(given, nn.Module) and fits(dict(nn.Module.named_parameters(given)), shapes_of(module))
+        if isinstance(given, nn.Module)
+        and fits(dict(nn.Module.named_parameters(given)), shapes_of(module))
         else None,
     )
 
 
-def _part_of_a_checkpoint(failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]) -> Finding | None:
+def _part_of_a_checkpoint(
+    failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]
+) -> Finding | None:
     wanted = shapes_of(module)
     found = None if fits(state, wanted) else weights_in(state, wanted)
     if found is None and {"state", "param_groups"} <= state.keys():
         return tell(
             failed,
             ID,
-            verdict="the model was given an optimizer's state",
-            why="It has moments and groups in it, and no weights.",
-            fix="Load the model's own state; this one is for optimizer.load_state_dict.",
+            verdict="the model expects its weights, got an optimizer's state",
+            why="The state contains moments and parameter groups, but no weights.",
+            fix="Load the model's own state; pass this one to optimizer.load_state_dict.",
         )
     if found is None:
         return None
@@ -75,14 +90,17 @@ def _part_of_a_checkpoint(failed: FailedCall, module: nn.Module, state: Mapping[
     return tell(
         failed,
         ID,
-        verdict=f"the whole checkpoint was given to load_state_dict; the weights are in {part}",
-        why=f"The checkpoint is a dict of {_some(list(map(str, state)))}; what the model wants is one part of it.",
+        verdict=f"load_state_dict received the whole checkpoint; the weights are in {part}",
+        why=f"The checkpoint is a dict with the keys {_some(list(map(str, state)))}. The model's "
+        "weights are one part of it.",
         fix=f"Load that part: load_state_dict(checkpoint{part}).",
         patch=appended(failed, part) if dict(shapes) == wanted else None,
     )
 
 
-def _too_long(failed: FailedCall, module: nn.Module, found: Surplus | None, given: Shapes) -> Finding | None:
+def _too_long(
+    failed: FailedCall, module: nn.Module, found: Surplus | None, given: Shapes
+) -> Finding | None:
     if found is None:
         return None
     wanted = shapes_of(module)
@@ -92,13 +110,14 @@ def _too_long(failed: FailedCall, module: nn.Module, found: Surplus | None, give
     return tell(
         failed,
         ID,
-        verdict=f"the names do not fit: {'all' if found.fitting == len(given) else found.fitting} in the checkpoint "
-        f"{'begin with' if found.leads else 'have'} {piece!r}, the model's do not",
-        why=f"{_maker(piece)} Without it {found.fitting + as_they_are} of the model's {len(wanted)} weights are met by name and shape"
+        verdict=f"{'all' if found.fitting == len(given) else found.fitting} checkpoint keys "
+        f"{'start with' if found.leads else 'contain'} {piece!r}, the model's do not",
+        why=f"{_maker(piece)} Without it, {found.fitting + as_they_are} of the model's "
+        f"{len(wanted)} weights match by name and shape"
         + (f"; the other {others} in the checkpoint belong to something else." if others else "."),
-        fix="Take it off the names before loading"
-        + (", and leave the others out." if others and found.leads else ".")
-        + " Or save the state of the part that is loaded again.",
+        fix=f"Remove {piece!r} from the keys before loading"
+        + (", and drop the other keys." if others and found.leads else ".")
+        + " Or save the state of the inner module.",
         patch=stripped(failed, found, bool(others))
         if found.fitting + as_they_are == len(wanted)
         and found.is_only_one
@@ -110,10 +129,12 @@ def _too_long(failed: FailedCall, module: nn.Module, found: Surplus | None, give
 
 def _maker(piece: str) -> str:
     known = {
-        "module.": "DataParallel and DistributedDataParallel put it in front.",
-        "_orig_mod.": "torch.compile puts it in front.",
+        "module.": "DataParallel and DistributedDataParallel add this prefix.",
+        "_orig_mod.": "torch.compile adds this prefix.",
     }
-    return known.get(piece, f"It was saved from a module that has this one as {piece.rstrip('.')!r}.")
+    return known.get(
+        piece, f"The state was saved from a module that contains this one as {piece.rstrip('.')!r}."
+    )
 
 
 def _too_short(
@@ -133,10 +154,13 @@ def _too_short(
     return tell(
         failed,
         ID,
-        verdict=f"the names do not fit: the model's {'begin with' if found.leads else 'have'} {piece!r}, "
-        "those in the checkpoint do not",
-        why=f"The checkpoint is that of a part of this model. With {piece!r} {found.fitting} of its {len(given)} names fit.",
-        fix=f"Load it into that part: model{path}.load_state_dict(...)." if found.leads else "Put it into the names.",
+        verdict=f"the model's keys {'start with' if found.leads else 'contain'} {piece!r}, "
+        "the checkpoint's do not",
+        why=f"The checkpoint is from a part of this model. With {piece!r}, {found.fitting} of its "
+        f"{len(given)} keys match.",
+        fix=f"Load it into that part: model{path}.load_state_dict(...)."
+        if found.leads
+        else f"Add {piece!r} to the keys.",
         patch=into_part(failed, path) if whole else None,
     )
 
@@ -152,12 +176,19 @@ def _other_sizes(failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]
     return tell(
         failed,
         ID,
-        verdict=f"{name} is {shape_text(given[name])} in the checkpoint and {shape_text(wanted[name])} in the model",
+        verdict=f"{name} is {shape_text(given[name])} in the checkpoint but "
+        f"{shape_text(wanted[name])} in the model",
         spot=sized.spot,
-        why=f"{len(names)} of the model's {len(wanted)} weights have another size than those in the checkpoint ({_some(names)}); "
-        f"{fitting} fit." + (f" The model was built with {sized.what}." if sized.what else ""),
-        fix=(f"Build it with {sized.wanted}" if sized.wanted else "Build it with the sizes of the checkpoint")
-        + "; or, if the new size is meant, leave those weights out of the state and load the rest with strict=False.",
+        why=f"{len(names)} of the model's {len(wanted)} weights differ in size from the "
+        f"checkpoint ({_some(names)}); {fitting} match."
+        + (f" The model was built with {sized.what}." if sized.what else ""),
+        fix=(
+            f"Build the model with {sized.wanted}"
+            if sized.wanted
+            else "Build the model with the sizes of the checkpoint"
+        )
+        + "; or, if the new size is intended, drop those weights from the state and load the "
+        "rest with strict=False.",
         severity=_if_not_expected(failed),
     )
 
@@ -165,13 +196,13 @@ def _other_sizes(failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]
 def _renamed(failed: FailedCall, module: nn.Module, pairs: list[tuple[str, str]]) -> Finding | None:
     if not pairs or not all(one and other for one, other in pairs):
         return None
-    told = ", ".join(f"{old} is now {new}" for old, new in pairs[:3])
+    changes = ", ".join(f"{old} is now {new}" for old, new in pairs[:3])
     return tell(
         failed,
         ID,
-        verdict=f"layers have another name in the checkpoint: {told}",
-        why="The weights that are missing and those that nobody wants have the same shapes, in the same order.",
-        fix="Rename them in the state before loading, or keep the old names in the model.",
+        verdict=f"layers have other names in the checkpoint: {changes}",
+        why="The missing and the unexpected weights have the same shapes, in the same order.",
+        fix="Rename the keys in the state before loading, or keep the old names in the model.",
         patch=new_name(failed, *pairs[0]) if len(pairs) == 1 else None,
         confidence=Confidence.LIKELY,
         operands=(Operand("model", type(module).__name__),),
@@ -179,7 +210,9 @@ def _renamed(failed: FailedCall, module: nn.Module, pairs: list[tuple[str, str]]
     )
 
 
-def _other_architecture(failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]) -> Finding | None:
+def _other_architecture(
+    failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]
+) -> Finding | None:
     given, wanted = shapes_in(state), shapes_of(module)
     missing = [name for name in wanted if name not in state]
     unexpected = [str(name) for name in state if name not in wanted]
@@ -187,19 +220,21 @@ def _other_architecture(failed: FailedCall, module: nn.Module, state: Mapping[An
     if not missing and not unexpected:
         return None
     sides = [f"lacks {_some(missing)}"] if missing else []
-    sides += [f"has {_some(unexpected)} too much"] if unexpected else []
+    sides += [f"has extra {_some(unexpected)}"] if unexpected else []
     return tell(
         failed,
         ID,
-        verdict=f"the checkpoint is not of this model: it {' and '.join(sides)}",
-        why=f"{fitting} of the model's {len(wanted)} weights are in it by name and shape.",
-        fix="Build the model as the one that was saved was built; or, if only the common part is meant, load it with strict=False.",
+        verdict=f"the checkpoint does not match the model: it {' and '.join(sides)}",
+        why=f"{fitting} of the model's {len(wanted)} weights are in the checkpoint, by name and "
+        "shape.",
+        fix="Build the model like the saved one; or, if only the common part is needed, load it "
+        "with strict=False.",
         severity=_if_not_expected(failed),
     )
 
 
 def _if_not_expected(failed: FailedCall) -> Severity:
-    """Who catches it knows that a checkpoint may be of another model. A prefix nobody wants."""
+    """A program that catches the error expects that. A prefix is never intended."""
     return Severity.INFO if failed.fate is Fate.CAUGHT else Severity.ERROR
 
 

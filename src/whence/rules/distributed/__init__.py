@@ -1,1 +1,1 @@
-"""Several processes, and samplers made for them."""
+"""Training in several processes, and distributed samplers."""

@@ -1,20 +1,23 @@
 """Every epoch has the same order.
 
 What happened
-    A sampler, or a stream, shuffles by its seed and its epoch, and was never told the epoch: set_epoch was not called, or whatever takes its
-    place. Or it seeds itself alike each time, or the numbers that it draws are set back at the start of each epoch.
+    A sampler, or a stream, shuffles by its seed and its epoch, but never learns the epoch:
+    set_epoch, or its equivalent, was not called. Or it uses the same seed each time, or its random
+    generator is reset at the start of each epoch.
 Why it matters
-    Every epoch has the same batches in the same order; the shuffling is done once.
+    Every epoch has the same batches in the same order; the data is shuffled only once.
 How it is detected
-    The first batches of the first epochs are the same, in the same order, while one optimizer goes on. What decides on the order is asked
-    again in a child process: it gives another one when it is told another epoch, or when it is asked a second time.
+    The first batches of the first epochs are the same, in the same order, while one optimizer
+    continues. The sampler or dataset is run again in a child process: with another epoch, or a
+    second time, to see whether the order changes.
 How to fix it
-    sampler.set_epoch(epoch) at the start of each epoch; a generator that is seeded once and moves on.
+    Call sampler.set_epoch(epoch) at the start of each epoch; use a generator that is seeded once.
 When it stays silent
-    Orders that do not depend on any epoch or random number: sequential, sorted, fixed lists of batches. Several models that are trained
-    one after the other on the same order. Loaders that are only evaluated.
+    For orders that depend on no epoch or random number: sequential, sorted, fixed lists of batches.
+    For several models that are trained one after the other on the same order. For loaders that are
+    only evaluated.
 Cost
-    A hash of the indices of the first batches. Once, if two epochs are alike, a child process.
+    A hash of the indices of the first batches. One child process, if two epochs are the same.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from whence.source.sites import Site
 from whence.source.spots import Spot
 
 PLACES = {"dataset": 0, "sampler": 3, "batch_sampler": 4}
-"""Where torch's loader takes them."""
+"""Their positions among the arguments of DataLoader."""
 ENOUGH_EPOCHS = 3
 
 
@@ -45,33 +48,35 @@ ENOUGH_EPOCHS = 3
 def sampler_epoch(audit: Audit) -> Finding | None:
     for entry in audit.batches.trained():
         epochs = alike(audit.batches, entry) if entry.standing is not None else []
-        # An epoch that is told after the loop over it is told one too late, and that is all.
+        # set_epoch after the loop is only one epoch late.
         if entry.standing is None or len(epochs) < (2 if audit.final else ENOUGH_EPOCHS):
             continue
-        told = _told(entry, entry.standing, epochs, audit)
-        if told is None:
+        text = _text(entry, entry.standing, epochs, audit)
+        if text is None:
             continue
         return tell_silent(
             audit,
             "distributed/sampler-epoch",
-            spot=told.spot or entry.info.built,
+            spot=text.spot or entry.info.built,
             symptom=entry.info.built,
             step=audit.step,
             phase="data",
             severity=Severity.WARNING,
-            confidence=Confidence.LIKELY if entry.standing.cause is Cause.SEED else Confidence.PROVEN,
-            verdict=f"every epoch has the same order: {told.verdict}",
+            confidence=Confidence.LIKELY
+            if entry.standing.cause is Cause.SEED
+            else Confidence.PROVEN,
+            verdict=f"every epoch has the same order: {text.verdict}",
             what=f"{len(epochs)} epochs have the same samples in the same order",
-            why=told.why,
-            fix=told.fix,
+            why=text.why,
+            fix=text.fix,
             patch=_patch(entry.standing, epochs, audit),
-            counterfactual=told.tried,
+            counterfactual=text.tried,
         )
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Text:
     spot: Spot | None
     verdict: str
     why: str
@@ -79,58 +84,68 @@ class Told:
     tried: str
 
 
-def _told(entry: LoaderEntry, standing: Standing, epochs: list[Epoch], audit: Audit) -> Told | None:
+def _text(entry: LoaderEntry, standing: Standing, epochs: list[Epoch], audit: Audit) -> Text | None:
     thing = "the dataset" if standing.part == "dataset" else "the sampler"
-    alike_told = epoch_told(epochs[-1].stack, standing.part, audit.frames) if standing.cause is Cause.NUMBER else None
-    if alike_told is not None and not standing.is_out_of_reach:
-        return Told(
-            alike_told,
-            f"{thing} is told the same epoch each time",
-            f"{standing.kind} draws by its seed and its epoch, and what this tells it does not change.",
-            "Tell it the number of the epoch that is about to begin.",
-            "told of another epoch, in a child process, it gives another order",
+    same_epoch = (
+        epoch_told(epochs[-1].stack, standing.part, audit.frames)
+        if standing.cause is Cause.NUMBER
+        else None
+    )
+    if same_epoch is not None and not standing.is_out_of_reach:
+        return Text(
+            same_epoch,
+            f"{thing} gets the same epoch each time",
+            f"{standing.kind} shuffles by its seed and its epoch, and this line always sets the "
+            "same epoch.",
+            "Pass the number of the epoch that is about to begin.",
+            "with another epoch, in a child process, the order differs",
         )
     if standing.cause in (Cause.NUMBER, Cause.SIGNAL):
-        return Told(
+        return Text(
             made_at(entry.info.stack, standing),
-            f"{thing} is never told the epoch",
+            f"{thing} never learns the epoch",
             why_it_stays(standing),
             way_to_tell(standing),
-            "told of another epoch, in a child process, it gives another order",
+            "with another epoch, in a child process, the order differs",
         )
     if standing.cause is Cause.SEED:
-        return Told(
+        return Text(
             standing.spot,
-            f"{thing} seeds itself alike each time",
-            f"{standing.kind} begins with the same seed whenever it is gone through.",
-            "Make the seed from the number of the epoch as well, or keep one generator that moves on.",
-            "asked twice in a row, in a child process, it gives one order",
+            f"{thing} uses the same seed each time",
+            f"{standing.kind} starts with the same seed for every iteration over it.",
+            "Include the epoch number in the seed, or keep one generator for all epochs.",
+            "two iterations in a row, in a child process, have the same order",
         )
     if standing.cause is Cause.COPY:
-        return Told(
+        return Text(
             standing.spot,
-            "the workers of each epoch begin with the same copy of its generator",
-            "A worker is a copy of the program as it was when the epoch began: what it draws from a generator of the dataset's does not come back.",
-            "Draw from torch's stream, which is seeded anew for each worker and epoch, or seed the generator by torch.initial_seed() in __iter__.",
-            "asked twice in a row, in a child process, it gives two orders",
+            "the workers of each epoch start with the same copy of the dataset's generator",
+            "A worker gets a copy of the dataset when the epoch begins. The state of its "
+            "generator does not return to the main process.",
+            "Use PyTorch's global generator, which is seeded for each worker and epoch, or seed "
+            "the generator with torch.initial_seed() in __iter__.",
+            "two iterations in a row, in a child process, have different orders",
         )
     is_rebuilt = len(entry.epochs) < len(epochs)
     seeding = seeding_before(entry.info.stack, makers=True) if is_rebuilt else None
     seeding = seeding or seeding_before(epochs[-1].stack, makers=True)
     if seeding is None or "data/repeated-randomness" in audit.told:
-        # Whoever sets a stream back without a seed may well want to have the same again.
+        # A program that resets a generator without a seed may want the same order.
         return None
-    return Told(
+    return Text(
         seeding,
-        "the random numbers of its shuffling are set back each time",
-        "A generator that is seeded alike begins alike: what looks random is the same in each epoch.",
+        "the random generator is seeded again for each epoch",
+        "A generator with the same seed gives the same values, so the shuffled order is the same "
+        "in each epoch.",
         "Seed once, before the first epoch.",
-        "asked twice in a row, in a child process, it gives two orders",
+        "two iterations in a row, in a child process, have different orders",
     )
 
 
 def _patch(standing: Standing, epochs: list[Epoch], audit: Audit) -> str | None:
-    is_plain = standing.told_by == "set_epoch" and not standing.depth and not standing.is_out_of_reach
+    is_plain = (
+        standing.told_by == "set_epoch" and not standing.depth and not standing.is_out_of_reach
+    )
     if standing.cause is not Cause.NUMBER or not is_plain or not epochs[-1].stack:
         return None
     return told_the_epoch(epochs[-1].stack[0], standing.part, audit.frames)
@@ -138,26 +153,43 @@ def _patch(standing: Standing, epochs: list[Epoch], audit: Audit) -> str | None:
 
 def why_it_stays(standing: Standing) -> str:
     if standing.is_out_of_reach:
-        return "Workers that stay on have a copy of the dataset, made before the first epoch: what it is told later does not reach them."
+        return (
+            "Persistent workers have a copy of the dataset from before the first epoch. Later "
+            "calls do not reach them."
+        )
     if standing.cause is Cause.SIGNAL:
-        return f"{standing.kind} mixes anew when {standing.told_by} is called, and nobody calls it."
-    stays = f"stays {standing.number}" if standing.number is not None else "stays what it is"
-    until = "set_epoch is called" if standing.told_by == "set_epoch" else f"{standing.told_by} is set"
-    return f"{standing.kind} draws by its seed and its epoch, and the epoch {stays} until {until}."
+        return (
+            f"{standing.kind} shuffles again only when {standing.told_by} is called, and nothing "
+            "calls it."
+        )
+    stays = f"stays {standing.number}" if standing.number is not None else "does not change"
+    until = (
+        "set_epoch is called" if standing.told_by == "set_epoch" else f"{standing.told_by} is set"
+    )
+    return (
+        f"{standing.kind} shuffles by its seed and its epoch, and the epoch {stays} until {until}."
+    )
 
 
 def way_to_tell(standing: Standing) -> str:
     name = "dataset" if standing.part == "dataset" else "sampler"
     if standing.is_out_of_reach:
-        return "Leave persistent_workers out, or keep the epoch where workers see it (multiprocessing.Value)."
+        return (
+            "Drop persistent_workers, or keep the epoch where workers can read it "
+            "(multiprocessing.Value)."
+        )
     if standing.cause is Cause.SIGNAL:
         return f"Call {name}.{standing.told_by}() after each epoch."
-    way = f"Call {name}.set_epoch(epoch)" if standing.told_by == "set_epoch" else f"Set {name}.{standing.told_by}"
+    way = (
+        f"Call {name}.set_epoch(epoch)"
+        if standing.told_by == "set_epoch"
+        else f"Set {name}.{standing.told_by}"
+    )
     return f"{way} at the start of each epoch."
 
 
 def made_at(stack: tuple[Site, ...], standing: Standing) -> Spot | None:
-    """Where the part of a loader is made that could be told."""
+    """Where the part of a loader that needs the epoch is created."""
     node, site = argument_given(stack, PLACES[standing.part], standing.part)
     spot = _maker(node, site)
     for _ in range(standing.depth):
@@ -170,7 +202,11 @@ def made_at(stack: tuple[Site, ...], standing: Standing) -> Spot | None:
 def _maker(node: ast.expr | None, site: Site | None) -> Spot | None:
     if node is None or site is None:
         return None
-    return Spot.of_node(site.filename, node) if isinstance(node, ast.Call) else definition_of(node, site)
+    return (
+        Spot.of_node(site.filename, node)
+        if isinstance(node, ast.Call)
+        else definition_of(node, site)
+    )
 
 
 def _first_argument(call: ast.Call) -> ast.expr | None:

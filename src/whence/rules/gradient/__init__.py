@@ -1,1 +1,1 @@
-"""How error flows back."""
+"""Backward passes, graphs and gradients."""

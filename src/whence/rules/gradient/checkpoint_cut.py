@@ -22,18 +22,19 @@ def checkpoint_cut(audit: Audit) -> Finding | None:
     """Activation checkpointing drops gradients.
 
     What happened
-        Reentrant checkpointing runs its part without a graph, and runs it again in backward only if one of its inputs requires grad.
-        None did, so that the weights inside get no gradient.
+        Reentrant checkpointing runs its region without a graph, and recomputes it in backward only
+        if one of its inputs requires grad. None did, so the weights inside receive no gradient.
     Why it matters
-        torch prints one warning; the loss looks normal, and the checkpointed layers never learn.
+        PyTorch prints one warning. The loss looks normal, and the checkpointed layers never learn.
     How it is detected
-        A checkpointed call on the tape whose result has no gradient, with trainable weights inside.
+        A checkpointed call on the tape has trainable weights inside and a result that does not
+        require grad.
     How to fix it
-        use_reentrant=False.
+        Pass `use_reentrant=False`.
     When it stays silent
-        If an input requires grad, if all weights inside are frozen, under no_grad.
+        If an input requires grad, if all weights inside are frozen, or under `no_grad`.
     Cost
-        A look at the tape after some steps.
+        A pass over the tape after some steps.
     """
     calls = list(audit.tape.calls)
     cut: dict[Site, tuple[Call, set[int]]] = {}
@@ -63,10 +64,12 @@ def checkpoint_cut(audit: Audit) -> Finding | None:
                 step=call.step,
                 call=call,
                 op="checkpoint",
-                verdict=f"checkpointing gives {len(lost)} weights no gradient: none of its inputs requires grad",
-                what="the result of checkpoint has no graph",
-                why="Reentrant checkpointing runs without a graph, and runs again in backward only if an input requires grad.",
-                fix="Pass use_reentrant=False.",
+                verdict=f"checkpointing gives {len(lost)} weights no gradient: none of its inputs "
+                "requires grad",
+                what="the result of checkpoint does not require grad",
+                why="Reentrant checkpointing runs without a graph, and recomputes the region in "
+                "backward only if an input requires grad.",
+                fix="Pass use_reentrant=False to checkpoint.",
                 patch=_not_reentrant(site),
             )
     return None
@@ -80,6 +83,6 @@ def _not_reentrant(site: Site) -> str | None:
 
 
 def _within(call: Call, calls: list[Call]) -> Iterator[Call]:
-    """The calls that a call consists of: they have ended just before it."""
+    """The calls inside a call: they ended just before it."""
     at = next(number for number, each in enumerate(calls) if each is call)
     return takewhile(lambda each: each.inner, reversed(calls[:at]))

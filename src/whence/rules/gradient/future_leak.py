@@ -1,21 +1,26 @@
 """A prediction depends on inputs it must not see.
 
 What happened
-    A model is trained to give the next token, or the next value of a series, and its prediction for a place depends on later places: a causal mask is missing, a
-    convolution is padded on both sides, a recurrent layer reads in both directions.
+    A model is trained to predict the next token, or the next value of a series, and its prediction
+    at one position depends on later positions: a causal mask is missing, a convolution is padded on
+    both sides, or a recurrent layer is bidirectional.
 Why it matters
-    It copies what it is to predict. The loss is far too good, and at generation time, when the future is not there, the model fails.
+    The model copies the answer from its input. The loss is far too low, and at generation time,
+    without the future tokens, the model fails.
 How it is detected
-    The labels of a loss over a sequence are the model's input shifted by one; in the replayed pass the gradient of one prediction is not zero at later
-    places. The first call whose result leaks is named; where a mask was laid over it that is open some places too far, the call that made
-    the mask; where a convolution's input was padded before, the padding.
+    The labels of a sequence loss are the model's input shifted by one, and in the replayed step the
+    gradient of one prediction is not zero at later positions. The first call whose result leaks is
+    reported; if its mask is open some positions too far, the call that built the mask; if a
+    convolution's input was padded before, the padding.
 How to fix it
-    A causal mask: is_causal=True, or generate_square_subsequent_mask. Padding before the first place only. One direction.
+    Add a causal mask: `is_causal=True` or `generate_square_subsequent_mask`. Pad only before the
+    first position. Use one direction.
 When it stays silent
-    Encoders, taggers, masked language models, bidirectional nets whose labels are not their shifted input; prefixes without labels;
-    statistics of a batch or a window, as normalisation layers take them.
+    For encoders, taggers, masked language models and bidirectional nets whose labels are not their
+    shifted input; for prefixes without labels; for batch or window statistics, as in normalisation
+    layers.
 Cost
-    One backward through a replayed step for language models, some more if they leak.
+    One backward through a replayed step for language models, a few more if they leak.
 """
 
 from __future__ import annotations
@@ -60,21 +65,21 @@ def future_leak(study: Study) -> Finding | None:
         ):
             continue
         if study.run is not None and _counts(study, shift, made, step):
-            return _tell(study, shift, step)
+            return _report(study, shift, step)
     return None
 
 
 def _counts(study: Study, shift: Shift, made: Predictions, step: int) -> bool:
-    """Whether the loss has a use for the prediction at this place: it may be left out by a mask."""
+    """Whether the loss uses the prediction at this position: a mask may exclude it."""
     run = study.again(shift.loss.value, made.value, gradients=True, towards={made.value})
     size = reach(run, shift.loss.value, (), made.value) if run is not None else None
     return size is not None and bool(size[part_at(made.at(step), size.dim())].any())
 
 
-def _tell(study: Study, shift: Shift, step: int) -> Finding | None:
+def _report(study: Study, shift: Shift, step: int) -> Finding | None:
     leak = _first(study, shift, step)
     if shift.made is not None and (leak is None or leak.name not in MIXES):
-        # A mean over a whole window says next to nothing of its single values.
+        # A mean over a whole window reveals next to nothing about single values.
         return None
     if leak is not None and leak.name in RESHAPES and "shape/reshape-as-permute" in study.told:
         return None
@@ -92,73 +97,98 @@ def _tell(study: Study, shift: Shift, step: int) -> Finding | None:
         symptom=here,
         call=leak or shift.call,
         step=study.step,
-        verdict=f"the prediction at place {step} depends on later {things}: {leak.name if leak is not None else 'a call'} looks into the future",
-        what="labels are the input shifted by one, and the model sees them",
+        verdict=f"the prediction at position {step} depends on later {things} through "
+        f"{leak.name if leak is not None else 'an unknown call'}",
+        what="the labels are the input shifted by one, and the model sees them",
         why=why,
         fix=fix,
-        patch=_closed(mask) if mask is not None else masked(leak) if _is_of_its_own(study, shift, leak) else None,
-        chain=(Spot.of_site(leak.site).hop("what sees the future with it"),)
+        patch=_closed(mask)
+        if mask is not None
+        else masked(leak)
+        if _serves_only_the_decoder(study, shift, leak)
+        else None,
+        chain=(Spot.of_site(leak.site).hop("this call then sees later positions"),)
         if blamed is not None and blamed is not leak and leak is not None and leak.site is not None
         else (),
         replay="bit-identical",
-        counterfactual=f"the gradient of prediction {step} at later {things} is not zero",
+        counterfactual=f"the gradient of prediction {step} with respect to later {things} is not "
+        "zero",
     )
 
 
-def _is_of_its_own(study: Study, shift: Shift, leak: Call | None) -> bool:
-    """Whether all that attends in this line attends to what is predicted: an encoder may use the same line, and is to see everything."""
+def _serves_only_the_decoder(study: Study, shift: Shift, leak: Call | None) -> bool:
+    """Whether this line only serves the decoder: an encoder on the same line may see everything."""
     path = study.path(shift.loss.value)
-    here = [each for each in path if leak is not None and each.site == leak.site and each.name == leak.name]
-    return all(any(shift.source in made.operands for made in ancestors(*each.operands)) for each in here)
+    here = [
+        each
+        for each in path
+        if leak is not None and each.site == leak.site and each.name == leak.name
+    ]
+    return all(
+        any(shift.source in made.operands for made in ancestors(*each.operands)) for each in here
+    )
 
 
 def _padding(leak: Call | None) -> Call | None:
-    """The call that laid something round what a convolution gets: it decides which places each window sees."""
-    given = leak.operands[0].call if leak is not None and leak.name in CONVOLUTIONS and leak.operands else None
-    return given if given is not None and given.name == "pad" else None
+    """The `pad` call before a convolution: it decides which positions each window sees."""
+    before = (
+        leak.operands[0].call
+        if leak is not None and leak.name in CONVOLUTIONS and leak.operands
+        else None
+    )
+    return before if before is not None and before.name == "pad" else None
 
 
 def _reason(leak: Call | None, mask: Mask | None) -> tuple[str, str]:
-    """Why the future is seen, and what is to be done about it."""
+    """Why later positions are visible, and how to fix it."""
     name = leak.name if leak is not None else ""
     if mask is not None:
         return _of_mask(mask)
     if name in CONVOLUTIONS:
         return (
-            "Its input is padded at its end, so that the window over a place reaches beyond it, to what it is to predict.",
-            "Pad on the side of the past only: padding=0, and F.pad(x, ((kernel_size - 1) * dilation, 0)) before it.",
+            "The convolution's input is padded at its end, so the window at each position "
+            "includes the one it should predict.",
+            "Pad on the side of the past only: padding=0, and F.pad(x, ((kernel_size - 1) * "
+            "dilation, 0)) before the convolution.",
         )
     if name in RECURRENT:
         return (
-            "It reads the sequence in both directions: the one from the end has seen what is to be predicted.",
-            "Build it with bidirectional=False.",
+            f"{name} reads the sequence in both directions. The backward direction has already "
+            "seen the value to predict.",
+            "Build the layer with bidirectional=False.",
         )
     if name in ATTENDS:
         return (
-            "Without a causal mask every place attends to every other, also to the one that it is to predict.",
-            "Give it a causal mask: is_causal=True, or nn.Transformer.generate_square_subsequent_mask(length).",
+            "Without a causal mask every position attends to every other, including the one it "
+            "should predict.",
+            "Pass a causal mask: is_causal=True, or "
+            "nn.Transformer.generate_square_subsequent_mask(length).",
         )
     return (
-        "Its result for a place is made from other places too, also from the one that it is to predict.",
-        "Let each place use itself and what is before it only.",
+        "The result at one position is computed from other positions too, including the one it "
+        "should predict.",
+        "Compute each position from itself and earlier positions only.",
     )
 
 
 def _of_mask(mask: Mask) -> tuple[str, str]:
     if not mask.by:
         return (
-            "The causal mask is laid the wrong way round here: it closes the past, and leaves the future open.",
-            "Turn it round (~mask): masked_fill and nn.MultiheadAttention close where it is True, scaled_dot_product_attention and where open.",
+            "The causal mask is inverted here: it masks the past and leaves the future visible.",
+            "Invert the mask (~mask): masked_fill and nn.MultiheadAttention mask where it is "
+            "True, scaled_dot_product_attention and where keep where it is True.",
         )
-    places = "one place" if mask.by == 1 else f"{mask.by} places"
+    positions = "one position" if mask.by == 1 else f"{mask.by} positions"
     return (
-        f"The mask is made here, and is open {places} too far: a place sees the one that it is to predict.",
-        "Let each place see itself and what is before it: tril(...) without a diagonal, or triu(..., diagonal=1) for what is closed.",
+        f"The mask built here is open {positions} too far, so a position sees the one it should "
+        "predict.",
+        "Let each position see itself and earlier ones: tril(...) without a diagonal, or "
+        "triu(..., diagonal=1) for the masked part.",
     )
 
 
 def _closed(mask: Mask) -> str | None:
-    """`tril(x, diagonal=1)` and `triu(x, diagonal=2)` with a diagonal that is nearer by as many places as are open."""
+    """`tril(x, diagonal=1)` or `triu(x, diagonal=2)` with the diagonal moved back by the error."""
     site = mask.call.site
     node = site.node() if site is not None else None
     named = (
@@ -167,13 +197,20 @@ def _closed(mask: Mask) -> str | None:
         else None
     )
     match named:
-        case ast.Constant(value=int(diagonal)) if site is not None and mask.call.name in ("tril", "triu"):
-            return diff_of(replace_node(site.filename, named, str(diagonal - mask.by))) if mask.by else None
+        case ast.Constant(value=int(diagonal)) if site is not None and mask.call.name in (
+            "tril",
+            "triu",
+        ):
+            return (
+                diff_of(replace_node(site.filename, named, str(diagonal - mask.by)))
+                if mask.by
+                else None
+            )
     return None
 
 
 def _where(leak: Call, study: Study) -> Spot | None:
-    """A mask is given where attention is called; convolutions and recurrent layers look ahead as they were built."""
+    """Where to fix it: masks where attention is called, other layers where they are built."""
     layer = study.layer_of(leak) if leak.name in CONVOLUTIONS | RECURRENT else None
     built = study.modules.built_at(layer) if layer is not None else ()
     if built:
@@ -184,10 +221,14 @@ def _where(leak: Call, study: Study) -> Spot | None:
 
 
 def _first(study: Study, shift: Shift, step: int) -> Call | None:
-    """The first call whose result at a place depends on later ones."""
-    path = [call for call in study.path(shift.loss.value) if call.number > shift.begins and call.outputs][:MOST_CALLS]
+    """The first call whose result at a position depends on later ones."""
+    path = [
+        call for call in study.path(shift.loss.value) if call.number > shift.begins and call.outputs
+    ][:MOST_CALLS]
     wanted = [call.outputs[0] for call in path]
-    run = study.again(*wanted, shift.source, gradients=True, towards={shift.source}, amend=by_element)
+    run = study.again(
+        *wanted, shift.source, gradients=True, towards={shift.source}, amend=by_element
+    )
     if run is None:
         return None
     for call in path:
@@ -197,12 +238,14 @@ def _first(study: Study, shift: Shift, step: int) -> Call | None:
 
 
 def _mixing(run: Run, shift: Shift, step: int, call: Call) -> Call:
-    """Back from there to the softmax that mixes the places, over results in which time is one of several axes of its size."""
+    """Back from there to the softmax over positions, where time may be one of several axes."""
     while call.name != "softmax":
         before = [
             value.call
             for value in call.operands
-            if value.call is not None and value.call.number > shift.begins and _times(value.call, shift)
+            if value.call is not None
+            and value.call.number > shift.begins
+            and _times(value.call, shift)
         ]
         earlier = next((each for each in before if _looks_ahead(run, shift, step, each)), None)
         if earlier is None:
@@ -212,26 +255,30 @@ def _mixing(run: Run, shift: Shift, step: int, call: Call) -> Call:
 
 
 def _times(call: Call, shift: Shift) -> list[int]:
-    """The axes of a result that may be time."""
+    """The axes of a result that may be the time axis."""
     shape = call.outputs[0].shape if call.outputs else ()
     samples = _samples(shape, shift)
     return (
-        [axis for axis, size in enumerate(shape) if size == shift.width and axis != samples] if len(shape) > 2 else []
+        [axis for axis, size in enumerate(shape) if size == shift.width and axis != samples]
+        if len(shape) > 2
+        else []
     )
 
 
 def _samples(shape: tuple[int, ...], shift: Shift) -> int | None:
-    """The axis of a result on which the samples stand: the first, or the second where layers have put time before it."""
+    """The sample axis of a result: the first, or the second in time-first layouts."""
     return next((axis for axis, size in enumerate(shape[:2]) if size == shift.batch), None)
 
 
 def _looks_ahead(run: Run, shift: Shift, step: int, call: Call) -> bool:
-    """Whether a result depends on later places, whichever of its axes is time."""
+    """Whether a result depends on later positions, whichever of its axes is time."""
     made = call.outputs[0]
     sample = _samples(made.shape, shift)
     if made not in run.contents or sample is None:
         return False
     return all(
-        depends_on_later(run, made, shift.source, index={sample: 0, axis: step}, step=step, time=shift.time)
+        depends_on_later(
+            run, made, shift.source, index={sample: 0, axis: step}, step=step, time=shift.time
+        )
         for axis in _times(call, shift)
     )

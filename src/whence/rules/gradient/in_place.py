@@ -1,4 +1,4 @@
-"""Values that backward needs, overwritten in the meantime."""
+"""Values needed for backward that were overwritten after the forward pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from whence.tape.tape import Call, Value
 
 
 def _overwritten(failed: FailedCall) -> list[Lost]:
-    """What backward needs and somebody wrote to. What an earlier backward has freed is another matter."""
+    """Saved tensors that were written to; tensors that an earlier backward freed do not count."""
     loss = differentiated(failed)
     if loss is None or not loss.requires_grad:
         return []
@@ -29,7 +29,7 @@ def _overwritten(failed: FailedCall) -> list[Lost]:
 
 
 def _step_between(failed: FailedCall) -> tuple[Lost, torch.Tensor, Beat] | None:
-    """What was changed after a node had saved it, if that is a weight, and the step of the optimizer that owns it."""
+    """A saved weight that an optimizer step changed: what was lost, the weight, and the step."""
     for lost in _overwritten(failed):
         beat = failed.beats.step_of(lost.memory, lost.number) if lost.memory is not None else None
         if beat is not None and lost.memory is not None:
@@ -52,17 +52,20 @@ def stepped_early(failed: FailedCall) -> Finding | None:
     """Parameters changed between forward and backward.
 
     What happened
-        An optimizer stepped after the loss was computed and before its backward, so that backward would use other weights
-        than the forward pass did.
+        An optimizer stepped after the loss was computed and before its backward. Backward would use
+        different weights from the forward pass.
     Why it matters
-        The message speaks of an in-place operation on the output of AsStrided; the culprit is optimizer.step().
+        The error message mentions an in-place operation on the output of AsStrided; the cause is
+        `optimizer.step()`.
     How it is detected
-        What backward misses shares its memory with a parameter of an optimizer that has stepped since: autograd's numbers tell,
-        also where nothing was recorded.
+        The saved tensor that backward misses shares memory with a parameter of an optimizer that
+        has stepped since. Autograd's sequence numbers show the order, even where nothing was
+        recorded.
     How to fix it
-        Compute the second loss after the step, or call both backwards before either step; detach a state that is only handed on.
+        Compute the second loss after the step, or call both backwards before either step. Detach a
+        state that is only carried over.
     When it stays silent
-        Steps that come after every backward that needs the old weights.
+        If the steps come after every backward that needs the old weights.
     Cost
         None until a call raises.
     """
@@ -76,44 +79,53 @@ def stepped_early(failed: FailedCall) -> Finding | None:
     loss = differentiated(failed)
     carried = carried_beyond(failed, loss, lost, step.before) if loss is not None else None
     if carried is not None:
-        return _handed_on(failed, carried, step, name=name, steps=_steps_between(failed, lost, step))
+        return _carried_state(
+            failed, carried, step, name=name, steps=_steps_between(failed, lost, step)
+        )
     return tell(
         failed,
         "gradient/stepped-early",
         verdict=f"the optimizer changed {name} between forward and backward",
         spot=Spot.of_site(step.site),
         chain=_forward_hop(made) if made is not None else (),
-        why=f"The loss was computed with the weights from before this step ({saved_by}); its backward needs those, and they are gone.",
-        fix="Compute this loss after the step, from a new forward pass, or run both backwards before either step. "
-        "Detaching would silence it and cut the gradient.",
+        why=f"{saved_by} saved the weights of the forward pass for its backward. This step "
+        "overwrote them before that backward ran.",
+        fix="Compute this loss after the step, from a new forward pass, or run both backwards "
+        "before either step. Detaching would silence the error and drop the gradient.",
         operands=(Operand("parameter", describe(weight)),),
     )
 
 
 def _steps_between(failed: FailedCall, lost: Lost, step: Beat) -> int:
-    """How often the optimizer that stepped first has stepped since something was saved."""
+    """How often the optimizer that stepped first has stepped since the value was saved."""
     return sum(each.optimizer is step.optimizer for each in failed.beats.steps_since(lost.number))
 
 
-def _handed_on(failed: FailedCall, carried: Carried, step: Beat, *, name: str, steps: int) -> Finding | None:
-    """The loss was made after the step, out of something from before it: a state that is handed on, or features shared by two losses."""
+def _carried_state(
+    failed: FailedCall, carried: Carried, step: Beat, *, name: str, steps: int
+) -> Finding | None:
+    """Report a loss computed after the step from a carried state, or from shared features."""
     stepped = Spot.of_site(step.site)
-    # What two losses share is used within one round; what outlives two updates is a state.
+    # Features shared by two losses live within one iteration; a state outlives two updates.
     kept = where_kept(failed, carried) if steps > 1 else None
     use = carried.user.site if carried.user is not None else None
     hops = ((stepped.hop(f"changes {name}"),) if kept is not None else ()) + (
-        (Spot.of_site(use).hop("the loss is made from it"),) if use is not None else ()
+        (Spot.of_site(use).hop("the loss is computed from it"),) if use is not None else ()
     )
     return tell(
         failed,
         "gradient/stepped-early",
-        verdict=f"the loss reaches back beyond {'the last updates' if steps > 1 else 'an update'} of {name}, into a graph made with other weights",
+        verdict="the loss depends on a graph from before "
+        f"{'the last updates' if steps > 1 else 'an update'} of {name}",
         spot=kept or stepped,
         chain=hops,
-        why="The loss was computed after the step, from something that was computed before it; to go back through that, backward needs the weights of that time, and they are gone.",
-        fix="A state that is only handed on: detach() it where it is handed on (h = h.detach()). "
-        "Where its gradient is wanted: compute it anew after the step, or run both backwards before either step.",
-        operands=(Operand("carried", describe(carried.thing)),) if carried.thing is not None else (),
+        why="The loss was computed after the step, from a tensor computed before it. Its "
+        "backward needs the old weights, and they were overwritten.",
+        fix="Call detach() on a state where it is carried over (h = h.detach()). If its gradient "
+        "is needed, compute it again after the step, or run both backwards before either step.",
+        operands=(Operand("carried", describe(carried.thing)),)
+        if carried.thing is not None
+        else (),
     )
 
 
@@ -122,22 +134,25 @@ def in_place(failed: FailedCall) -> Finding | None:
     """A value needed for backward was overwritten.
 
     What happened
-        A tensor that an operation saved for its backward was changed in place afterwards, directly or through a view; or a
-        parameter that requires grad was changed in place while gradients are recorded.
+        A tensor that an operation saved for backward was changed in place afterwards, directly or
+        through a view; or a parameter that requires grad was changed in place while gradients are
+        recorded.
     Why it matters
-        The message names the operation that saved the tensor, not the statement that changed it.
+        The error message names the operation that saved the tensor, not the statement that changed
+        it.
     How it is detected
-        Which node cannot read what it saved, which call that was on the tape, and which later call wrote to the same memory.
+        The node that cannot read its saved tensor is matched with its call on the tape, and with
+        the later call that wrote to the same memory.
     How to fix it
-        Write it out of place (x = x * 2), or update parameters under torch.no_grad().
+        Use the out-of-place form (x = x * 2), or update parameters under `torch.no_grad()`.
     When it stays silent
-        In-place changes of values that no backward needs.
+        For in-place changes of values that no backward needs.
     Cost
         None until a call raises.
     """
     leaf = _leaf_changed(failed)
     if leaf is not None:
-        return _leaf_told(failed, leaf)
+        return _report_leaf(failed, leaf)
     found = _change(failed)
     if found is None or found[1].phase == "optimizer":
         return None
@@ -146,22 +161,27 @@ def in_place(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "gradient/in-place",
-        verdict=f"{change.name} overwrote a value that {made.name} needs for its backward",
+        verdict=f"{change.name} overwrote a value that the backward of {made.name} needs",
         spot=spot,
         chain=_forward_hop(made),
-        why=f"{made.name} kept a {shape_text(value.shape)} tensor for its gradient; this statement wrote into the same memory before backward ran.",
-        fix="Write it out of place, so that a new tensor is made: x = x * y instead of x *= y.",
+        why=f"{made.name} saved a {shape_text(value.shape)} tensor for backward. This statement "
+        "wrote to the same memory before backward ran.",
+        fix="Use the out-of-place form, which creates a new tensor: x = x * y instead of x *= y.",
         patch=_out_of_place(spot),
         operands=(Operand("overwritten", describe(value)),),
     )
 
 
 def _forward_hop(made: Call) -> tuple[Hop, ...]:
-    return (Spot.of_site(made.site).hop(f"{made.name} saves it for backward"),) if made.site is not None else ()
+    return (
+        (Spot.of_site(made.site).hop(f"{made.name} saves it for backward"),)
+        if made.site is not None
+        else ()
+    )
 
 
 def _leaf_changed(failed: FailedCall) -> torch.Tensor | None:
-    """The leaf that a failed in-place call was to change."""
+    """The leaf that a failed in-place call tried to change."""
     name = failed.name
     writes = (
         name == "__setitem__"
@@ -175,15 +195,18 @@ def _leaf_changed(failed: FailedCall) -> torch.Tensor | None:
     return subject if base is not None and base.is_leaf and base.requires_grad else None
 
 
-def _leaf_told(failed: FailedCall, leaf: torch.Tensor) -> Finding | None:
+def _report_leaf(failed: FailedCall, leaf: torch.Tensor) -> Finding | None:
     spot = Spot.of_site(failed.site) if failed.site is not None else None
     return tell(
         failed,
         "gradient/in-place",
-        verdict=f"a parameter of {shape_text(leaf.shape)} is changed in place while gradients are recorded",
+        verdict=f"a parameter of shape {shape_text(leaf.shape)} is changed in place while "
+        "gradients are recorded",
         spot=spot,
-        why="A leaf that requires grad is where gradients arrive; changing it in place would make it a result of itself.",
-        fix="Update it under torch.no_grad(), as optimizers do, or compute a new tensor from it.",
+        why="Autograd accumulates gradients in leaf tensors. An in-place change would make the "
+        "leaf the result of an operation on itself.",
+        fix="Update the parameter under torch.no_grad(), as optimizers do, or compute a new "
+        "tensor from it.",
         patch=_under_no_grad(spot),
         operands=(Operand("parameter", describe(leaf)),),
     )
@@ -200,14 +223,27 @@ def _out_of_place(spot: Spot | None) -> str | None:
         value = f"({value})" if isinstance(statement.value, ast.BinOp | ast.IfExp) else value
         name = statement.target.id
         return (
-            diff_of(replace_node(spot.filename, statement, f"{name} = {name} {operator} {value}")) if operator else None
+            diff_of(replace_node(spot.filename, statement, f"{name} = {name} {operator} {value}"))
+            if operator
+            else None
         )
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr.endswith("_")
+    ):
         return diff_of(replace_node(spot.filename, node.func, f"{ast.unparse(node.func)[:-1]}"))
     return None
 
 
-_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@", ast.Pow: "**"}
+_OPERATORS = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.MatMult: "@",
+    ast.Pow: "**",
+}
 
 
 def _under_no_grad(spot: Spot | None) -> str | None:
@@ -216,5 +252,9 @@ def _under_no_grad(spot: Spot | None) -> str | None:
         return None
     indent = " " * node.col_offset
     return diff_of(
-        replace_node(spot.filename, node, f"with torch.no_grad():\n{indent}    {text_of(spot.filename, node)}")
+        replace_node(
+            spot.filename,
+            node,
+            f"with torch.no_grad():\n{indent}    {text_of(spot.filename, node)}",
+        )
     )

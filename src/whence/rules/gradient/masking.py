@@ -1,4 +1,4 @@
-"""Diffs that give attention the causal mask that it lacks."""
+"""Diffs that add a missing causal mask to attention."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ MASKS: dict[type[nn.Module], tuple[str, int]] = {
     nn.TransformerDecoderLayer: ("tgt_mask", 2),
     nn.MultiheadAttention: ("attn_mask", 5),
 }
-"""What each layer calls the mask over places, and how many arguments stand before it."""
+"""The name of each layer's mask argument, and the number of arguments before it."""
 
 
 def masked(leak: Call | None) -> str | None:
-    """With a causal mask, where a call that attends is given none."""
+    """A diff that adds a causal mask to an attention call without one."""
     node = leak.site.node() if leak is not None and leak.site is not None else None
     if leak is None or not isinstance(node, ast.Call):
         return None
     if leak.name == SDPA and last_name(node.func) == SDPA:
-        return _told_to_be_causal(leak, node)
+        return _made_causal(leak, node)
     return _scores_masked(leak) if leak.name == "softmax" else _layer_masked(leak, node)
 
 
-def _told_to_be_causal(leak: Call, node: ast.Call) -> str | None:
+def _made_causal(leak: Call, node: ast.Call) -> str | None:
     masks = [*node.args[3:4], *(each.value for each in node.keywords if each.arg == "attn_mask")]
     if leak.site is None or len(node.args) > 4 or not all(_is_none(each) for each in masks):
         return None
@@ -47,10 +47,15 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _scores_masked(leak: Call) -> str | None:
-    """Scores of each place with each other, places that look in rows: what is above the diagonal is the future."""
+    """Mask a square score matrix: with queries in rows, the upper triangle is the future."""
     nodes, scores = operand_nodes(leak), leak.operands[0]
     axis = leak.kwargs.get("dim", leak.args[1] if len(leak.args) > 1 else None)
-    if leak.site is None or not nodes or not isinstance(nodes[0], ast.Name) or len(scores.shape) < 2:
+    if (
+        leak.site is None
+        or not nodes
+        or not isinstance(nodes[0], ast.Name)
+        or len(scores.shape) < 2
+    ):
         return None
     if axis not in (-1, len(scores.shape) - 1) or scores.shape[-1] != scores.shape[-2]:
         return None
@@ -63,19 +68,32 @@ def _scores_masked(leak: Call) -> str | None:
 
 
 def _layer_masked(leak: Call, node: ast.Call) -> str | None:
-    """The outermost of torch's own layers that attend around a call: it is what the program calls."""
+    """Mask the outermost attention layer of PyTorch: it is the one that the program calls."""
     scopes = leak.module.lineage() if isinstance(leak.module, Scope) else ()
-    own = takewhile(lambda each: type(each).__module__.startswith("torch.nn"), (scope.module for scope in scopes))
+    own = takewhile(
+        lambda each: type(each).__module__.startswith("torch.nn"),
+        (scope.module for scope in scopes),
+    )
     *_, layer = None, *(each for each in own if isinstance(each, tuple(MASKS)))
-    if layer is None or leak.site is None or not node.args or not isinstance(node.args[0], ast.Name | ast.Attribute):
+    if (
+        layer is None
+        or leak.site is None
+        or not node.args
+        or not isinstance(node.args[0], ast.Name | ast.Attribute)
+    ):
         return None
     name, before = next(found for kind, found in MASKS.items() if isinstance(layer, kind))
-    if len(node.args) > before or any(each.arg in (name, "is_causal", None) for each in node.keywords):
+    if len(node.args) > before or any(
+        each.arg in (name, "is_causal", None) for each in node.keywords
+    ):
         return None
     attention = next(each for each in parts_of(layer) if isinstance(each, nn.MultiheadAttention))
     filename = leak.site.filename
     function, imports = reached(filename, "torch.nn", "Transformer")
-    given = text_of(filename, node.args[0])
+    subject = text_of(filename, node.args[0])
     axis = 1 if attention.batch_first else 0
-    text = f"{function}.generate_square_subsequent_mask({given}.size({axis}), device={given}.device)"
+    text = (
+        f"{function}.generate_square_subsequent_mask({subject}.size({axis}), "
+        f"device={subject}.device)"
+    )
     return diff_of(*imports, give_by_name(filename, node, name, text))

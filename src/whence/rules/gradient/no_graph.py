@@ -1,18 +1,19 @@
 """The loss is not connected to any parameter.
 
 What happened
-    backward was called on a tensor that no parameter has a part in: the way was cut by detach, .data, .item(), no_grad,
-    argmax or a new torch.tensor, or all parameters are frozen. Or torch.autograd.grad was asked for the gradient of a tensor that
-    does not require one.
+    backward was called on a tensor that depends on no parameter: detach, .data, .item(), no_grad,
+    argmax or a new torch.tensor cut the graph, or all parameters are frozen. Or torch.autograd.grad
+    was called for a tensor that does not require grad.
 Why it matters
-    The popular cure, loss.requires_grad = True, silences the message and trains nothing.
+    The popular workaround, loss.requires_grad = True, silences the error and trains nothing.
 How it is detected
-    The tape is walked back from the loss to the nearest call that had an input with gradient and a result without. Where
-    gradients are still switched off, or all weights frozen, by a line that ran long ago, that line is looked for in the source.
+    The tape is followed back from the loss to the nearest call with an input that requires grad and
+    a result that does not. Where an earlier line switched gradients off or froze all weights, that
+    line is searched for in the source.
 How to fix it
-    Take the cut away.
+    Remove the call that cuts the graph.
 When it stays silent
-    If the loss, and what its gradient is wanted for, require grad.
+    If the loss, and the tensors to differentiate with respect to, require grad.
 Cost
     None until a call raises.
 """
@@ -45,7 +46,7 @@ FREEZES = ("requires_grad_", "requires_grad.__set__")
 
 class Kind(Enum):
     CALL = auto()
-    """A call gave something without gradient of something with."""
+    """A call with an input that requires grad gave a result that does not."""
     OFF = auto()
     """Gradients were switched off."""
     FROZEN = auto()
@@ -55,7 +56,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where the way from the parameters to the loss ends."""
+    """Where the path from the parameters to the loss ends."""
 
     kind: Kind
     call: Call | None = None
@@ -66,7 +67,7 @@ class Cut:
 def no_graph(failed: FailedCall) -> Finding | None:
     loss = differentiated(failed)
     if loss is None or loss.requires_grad:
-        return _wanted_for_a_constant(failed) if loss is not None and failed.name == "grad" else None
+        return _report_constant(failed) if loss is not None and failed.name == "grad" else None
     cut = _cut(failed, loss)
     was_seen = failed.value(loss).call is not None or cut.kind is not Kind.UNKNOWN
     return tell(
@@ -83,10 +84,17 @@ def no_graph(failed: FailedCall) -> Finding | None:
     )
 
 
-def _wanted_for_a_constant(failed: FailedCall) -> Finding | None:
-    """`torch.autograd.grad(y, x)`: there is a graph, and x has no part in it."""
+def _report_constant(failed: FailedCall) -> Finding | None:
+    """`torch.autograd.grad(y, x)`: there is a graph, but `x` is not part of it."""
     wanted = failed.argument(1, "inputs")
-    given = next((each for each in flatten(wanted) if isinstance(each, torch.Tensor) and not each.requires_grad), None)
+    given = next(
+        (
+            each
+            for each in flatten(wanted)
+            if isinstance(each, torch.Tensor) and not each.requires_grad
+        ),
+        None,
+    )
     if given is None:
         return None
     made = failed.value(given).call
@@ -95,27 +103,29 @@ def _wanted_for_a_constant(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "gradient/no-graph",
-        verdict="a gradient is wanted for a tensor that does not require grad",
+        verdict="torch.autograd.grad is called for an input that does not require grad",
         spot=spot or SourceTrace(IsConstant(), failed.frames).follow_object(given).spot,
-        why="Autograd follows only what required grad when it was computed with, and nothing has asked for that here."
+        why="Autograd only tracks tensors that require grad when they are used. Nothing set "
+        "requires_grad on this one."
         if cut is None
-        else f"What went into {cut_text(cut)} had a gradient, what came out has none.",
-        fix="Have it require grad before anything is computed from it: requires_grad=True where it is made, or x.requires_grad_()."
+        else f"The input of {cut_text(cut)} requires grad, its result does not.",
+        fix="Set requires_grad before anything is computed from the tensor: requires_grad=True "
+        "where it is created, or x.requires_grad_()."
         if cut is None
-        else f"Take {cut_text(cut)} away, or call requires_grad_() on what it gives before it is used.",
-        operands=(Operand("wanted", describe(given)),),
+        else f"Remove {cut_text(cut)}, or call requires_grad_() on its result before it is used.",
+        operands=(Operand("input", describe(given)),),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class IsConstant(Property):
-    """No gradient is followed through it."""
+    """Does not require grad."""
 
     def holds(self, thing: object) -> bool | None:
         return not thing.requires_grad if isinstance(thing, torch.Tensor) else None
 
     def describe(self) -> str:
-        return "without gradient"
+        return "without a gradient"
 
 
 def _cut(failed: FailedCall, loss: torch.Tensor) -> Cut:
@@ -139,15 +149,17 @@ def _place(call: Call) -> Spot | None:
 
 
 def _cutting(made_from: list[Call]) -> Call | None:
-    """The nearest call that cuts; one that does so by its name only if there is no other."""
+    """The nearest call that cuts the graph; an explicit detach only if there is no other."""
     cuts = [call for call in made_from if _cuts(call)]
     others = [call for call in cuts if call.name not in ("detach", "detach_")]
     return next(iter(others or cuts), None)
 
 
 def _cuts(call: Call) -> bool:
-    """True if the call had something with gradient and gave something without. What is filled in place, as weights are that are
-    initialised, keeps its gradient: it was frozen by another."""
+    """Whether an operand of the call requires grad and its result does not.
+
+    Weights that are filled in place keep requires_grad; if they have none, another line froze them.
+    """
     return (
         not (call.changed and call.name != "detach_")
         and any(each.requires_grad for each in call.operands)
@@ -157,7 +169,7 @@ def _cuts(call: Call) -> bool:
 
 
 def _left_torch(failed: FailedCall, made_from: list[Call]) -> Call | None:
-    """The call that made a Python number or an array of a tensor with gradient, best one on a line that the loss was made by."""
+    """The call that made a Python number or array of a tensor, best on the loss's line."""
     lines = {(site.filename, site.f_lineno) for call in made_from for site in call.stack[:1]}
     left = [
         call
@@ -166,7 +178,11 @@ def _left_torch(failed: FailedCall, made_from: list[Call]) -> Call | None:
         and any(each.requires_grad for each in call.operands)
         and call.step == failed.call.step
     ]
-    near = [call for call in left if call.site is not None and (call.site.filename, call.site.f_lineno) in lines]
+    near = [
+        call
+        for call in left
+        if call.site is not None and (call.site.filename, call.site.f_lineno) in lines
+    ]
     return next(iter(near or left), None)
 
 
@@ -180,7 +196,7 @@ def _all_are_frozen(failed: FailedCall) -> bool:
 
 
 def is_copied(cut: Call) -> bool:
-    """A module is copied there: torch reads the .data of its weights for that."""
+    """Whether a module is deep-copied there, which reads the .data of its weights."""
     node = cut.site.node() if cut.site is not None else None
     return isinstance(node, ast.Call) and last_name(node.func) == "deepcopy"
 
@@ -188,53 +204,69 @@ def is_copied(cut: Call) -> bool:
 def cut_text(cut: Call) -> str:
     if is_copied(cut):
         return "deepcopy"
-    return {"data.__get__": ".data", "item": ".item()", "detach": ".detach()", "numpy": ".numpy()"}.get(
-        cut.name, cut.name
-    )
+    return {
+        "data.__get__": ".data",
+        "item": ".item()",
+        "detach": ".detach()",
+        "numpy": ".numpy()",
+    }.get(cut.name, cut.name)
 
 
 def _verdict(cut: Cut) -> str:
     if cut.kind is Kind.CALL and cut.call is not None:
-        return f"{cut_text(cut.call)} cut it off"
+        return f"{cut_text(cut.call)} detached it"
     return {
         Kind.OFF: "it was computed with gradients switched off",
-        Kind.FROZEN: "every parameter it was made from is frozen",
-    }.get(cut.kind, "nothing it was made from requires grad")
+        Kind.FROZEN: "every parameter in it is frozen",
+    }.get(cut.kind, "none of its inputs requires grad")
 
 
 def _why(cut: Cut) -> str:
     if cut.kind is Kind.CALL and cut.call is not None:
         text = cut_text(cut.call)
-        return f"What went into {text} had a gradient, what came out has none; everything after it is a constant."
+        return (
+            f"The input of {text} requires grad, its result does not. Everything after it is a "
+            "constant."
+        )
     if cut.kind is Kind.OFF:
         what = f"{cut.call.name} ran" if cut.call is not None else "The forward pass ran"
-        return f"{what} under no_grad, so that nothing was recorded for backward."
+        return f"{what} under no_grad, so nothing was recorded for backward."
     if cut.kind is Kind.FROZEN:
-        return "All parameters that take part were set to requires_grad=False."
-    return "Autograd can only go back to tensors that require grad, and none of those in this loss does."
+        return "All parameters that take part have requires_grad=False."
+    return "Autograd only reaches tensors that require grad, and none in this loss does."
 
 
 def _fix(cut: Cut) -> str:
     if cut.kind is Kind.OFF:
         if cut.spot is not None and _is_statement(cut.spot):
-            return "Use it as a context, with torch.no_grad(): ..., which ends by itself, on every way out; a statement holds until somebody switches gradients on again."
-        return "Compute the training loss outside of no_grad; keep it for evaluation."
+            return (
+                "Use it as a context manager, `with torch.no_grad(): ...`, which ends on every "
+                "exit. As a statement it lasts until gradients are switched on again."
+            )
+        return "Compute the training loss outside of no_grad; use no_grad for evaluation."
     if cut.kind is Kind.FROZEN:
-        return "Leave at least the part that is to be trained unfrozen."
+        return "Unfreeze at least the part that should be trained."
     if cut.call is None:
-        return "Compute the loss from the model's output. Setting loss.requires_grad = True would silence the message and train nothing."
+        return (
+            "Compute the loss from the model's output. Setting loss.requires_grad = True would "
+            "silence the error and train nothing."
+        )
     if cut.call.name in OUT_OF_TORCH:
-        return "Add up the tensors themselves, and take .item() only for printing."
-    return f"Keep the tensor itself; take {cut_text(cut.call)} only where no gradient is wanted."
+        return "Add up the tensors themselves, and call .item() only for logging."
+    return f"Use the tensor itself; call {cut_text(cut.call)} only where no gradient is needed."
 
 
 def _leaving(cut: Cut) -> tuple[Hop, ...]:
-    out = way_out(cut.spot) if cut.kind is Kind.OFF and cut.spot is not None and _is_statement(cut.spot) else None
-    return (out.hop("leaves without switching them on again"),) if out is not None else ()
+    out = (
+        way_out(cut.spot)
+        if cut.kind is Kind.OFF and cut.spot is not None and _is_statement(cut.spot)
+        else None
+    )
+    return (out.hop("exits without switching gradients on again"),) if out is not None else ()
 
 
 def _is_statement(spot: Spot) -> bool:
-    """`torch.set_grad_enabled(False)` by itself."""
+    """Whether `torch.set_grad_enabled(False)` is a statement, not a context manager."""
     return isinstance(getattr(spot.node(), "parent", None), ast.Expr | ast.Assign)
 
 
@@ -243,7 +275,11 @@ def _patch(cut: Cut) -> str | None:
     node = spot.node() if spot is not None else None
     if call is None or spot is None or (call.site is not None and call.site.is_indirect):
         return None
-    if call.name in ("item", "detach") and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    if (
+        call.name in ("item", "detach")
+        and isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+    ):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.func.value)))
     if call.name == "data.__get__" and isinstance(node, ast.Attribute):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.value)))

@@ -1,4 +1,4 @@
-"""Terms of a loss that were made plain numbers of: `loss_a + loss_b.item()`."""
+"""Loss terms that were converted to Python numbers: `loss_a + loss_b.item()`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ TO_NUMBERS = frozenset({"item", "__float__", "tolist"})
 
 
 def number_in_loss(tape: Iterable[Call], first: Call, weight: object) -> Call | None:
-    """The call that made a number of what a weight has given, if an expression that has it in it is part of a loss."""
-    calls = [call for call in tape if call.number >= first.number and call.step == first.step and not call.inner]
+    """The conversion to a number of a result that depends on a weight, if a loss includes it."""
+    calls = [
+        call
+        for call in tape
+        if call.number >= first.number and call.step == first.step and not call.inner
+    ]
     lost = [each for each in _made_numbers(calls, first, weight) if each.site is not None]
     part = behind_losses(calls) if lost else set()
     for call in calls:
         node = _expression(call) if call.number in part and _has_number(call) else None
-        written = set(_written_in(node, call.site)) if node is not None and call.site is not None else set()
+        written = (
+            set(_written_in(node, call.site))
+            if node is not None and call.site is not None
+            else set()
+        )
         for each in lost:
             if each.number < call.number and each.site is not None and each.site.node() in written:
                 return each
@@ -29,7 +37,7 @@ def number_in_loss(tape: Iterable[Call], first: Call, weight: object) -> Call | 
 
 
 def _expression(call: Call) -> ast.AST | None:
-    """What is written there; for `scores[i] = ...` with what is assigned."""
+    """The source expression of a call; for `scores[i] = ...` the whole statement."""
     node = call.site.node() if call.site is not None else None
     return statement_of(node) if node is not None and call.name == "__setitem__" else node
 
@@ -37,7 +45,9 @@ def _expression(call: Call) -> ast.AST | None:
 def _made_numbers(calls: list[Call], first: Call, weight: object) -> Iterator[Call]:
     reached = {id(value) for value in first.operands if value.tensor is weight}
     for call in calls:
-        if call.phase in ("optimizer", "data", "backward") or not any(id(value) in reached for value in call.operands):
+        if call.phase in ("optimizer", "data", "backward") or not any(
+            id(value) in reached for value in call.operands
+        ):
             continue
         if call.name in TO_NUMBERS:
             yield call
@@ -45,16 +55,22 @@ def _made_numbers(calls: list[Call], first: Call, weight: object) -> Iterator[Ca
 
 
 def _has_number(call: Call) -> bool:
-    given = (*call.args, *call.kwargs.values())
+    arguments = (*call.args, *call.kwargs.values())
     learns = any(each.requires_grad for each in call.outputs)
-    return any(isinstance(each, float) for each in given) and (learns or call.name == "__setitem__")
+    return any(isinstance(each, float) for each in arguments) and (
+        learns or call.name == "__setitem__"
+    )
 
 
 def _written_in(node: ast.AST, site: Site) -> Iterator[ast.AST]:
-    """The parts of an expression, and of what its variables were set to."""
+    """The nodes of an expression, and of the expressions assigned to its variables."""
     yield from ast.walk(node)
     scope = function_node(site)
     for each in ast.walk(node) if scope is not None else ():
-        known = find_definition(each.id, scope, statement_of(node)) if isinstance(each, ast.Name) and scope else None
+        known = (
+            find_definition(each.id, scope, statement_of(node))
+            if isinstance(each, ast.Name) and scope
+            else None
+        )
         if known is not None and known.value is not None:
             yield from ast.walk(known.value)

@@ -1,4 +1,4 @@
-"""Latent variables that are drawn with sample(), where rsample() is meant."""
+"""Latent variables drawn with `sample()` where `rsample()` is needed."""
 
 from __future__ import annotations
 
@@ -14,24 +14,32 @@ from whence.source.spots import Spot
 from whence.tape.tape import Call, Value
 
 CHOICES = frozenset({"bernoulli", "multinomial", "poisson", "binomial"})
-"""Draws that have no derivative, however they are made."""
+"""Draws without a derivative, however they are made."""
 
 
-def drawn_without_way(study: Study) -> Finding | None:
-    """A draw from a distribution that weights of this step decide, made without gradients, which goes on into the network.
+def blocked_by_sample(study: Study) -> Finding | None:
+    """Report a draw without gradients, from a learned distribution, that feeds the network.
 
-    A policy draws in this way, too; but then the probability of what was drawn is part of the loss.
+    A policy draws in this way too, but then the log probability of the draw is part of the loss.
     """
     own = {id(each) for group in study.optimizer.param_groups for each in group["params"]}
     for _, call in study.loss_calls():
-        if call.grad_mode or not call.outputs or not call.outputs[0].dtype.is_floating_point or call.name in CHOICES:
+        if (
+            call.grad_mode
+            or not call.outputs
+            or not call.outputs[0].dtype.is_floating_point
+            or call.name in CHOICES
+        ):
             continue
         method = _method_called(call)
         if method is None or method.attr != "sample" or _goes_on_within(study, call):
             continue
         decided = list(_decided_by(call))
         if not any(
-            id(weight.tensor) in own for value in decided for each in ancestors(value) for weight in each.operands
+            id(weight.tensor) in own
+            for value in decided
+            for each in ancestors(value)
+            for weight in each.operands
         ):
             continue
         drawn = call.outputs[0]
@@ -46,17 +54,21 @@ def drawn_without_way(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict="sample() passes no gradient on: what decides the distribution learns nothing from what is made of the draw",
-            what="the loss is made from the draw, and its probability is no part of the loss",
-            why="sample() draws without a graph. rsample() draws the same numbers as a function of the distribution's parameters.",
-            fix="Use rsample().",
-            patch=diff_of(replace_node(call.site.filename, method, f"{ast.unparse(method.value)}.rsample")),
+            verdict="sample() blocks the gradient: the distribution's parameters learn nothing "
+            "from this draw",
+            what="the loss depends on the draw, but not on its log probability",
+            why="sample() draws without a graph. rsample() draws the same values as a function "
+            "of the distribution's parameters.",
+            fix="Use rsample() here.",
+            patch=diff_of(
+                replace_node(call.site.filename, method, f"{ast.unparse(method.value)}.rsample")
+            ),
         )
     return None
 
 
 def _decided_by(call: Call) -> Iterator[Value]:
-    """What the parameters of the distribution were before they were spread out to the shape of the draw."""
+    """The distribution's parameters before they were expanded to the shape of the draw."""
     pending = list(call.operands)
     while pending:
         value = pending.pop()
@@ -67,18 +79,20 @@ def _decided_by(call: Call) -> Iterator[Value]:
 
 
 def _method_called(call: Call) -> ast.Attribute | None:
-    """The method that the program calls on the line of a call: `q.sample`."""
+    """The method that the program calls on this line: `q.sample`."""
     node = call.site.node() if call.site is not None else None
-    return node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return (
+        node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    )
 
 
 def _goes_on_within(study: Study, call: Call) -> bool:
-    """Whether more is made of what a call gave before the method is over."""
+    """Whether the same method call computes more from this result."""
     return any(each.site == call.site and call.outputs[0] in each.operands for each in study.calls)
 
 
 def _is_weighed(study: Study, drawn: Value, decided: list[Value]) -> bool:
-    """Whether the probability of the draw is asked for, or the draw meets the parameters of its distribution again."""
+    """Whether log_prob of the draw is computed, or the draw meets the parameters again."""
     parameters = {id(each) for each in decided}
     for call in study.calls:
         if drawn in call.operands:

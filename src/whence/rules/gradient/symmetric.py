@@ -1,17 +1,18 @@
 """Identical units receive identical updates.
 
 What happened
-    All units of a hidden layer were initialised alike, and so were the weights behind them: they compute the same and get the same
-    gradient.
+    All units of a hidden layer, and the weights after them, were initialised identically: they
+    compute the same and receive the same gradient.
 Why it matters
-    They stay alike for ever. A layer of 64 units is one unit.
+    They stay identical forever. A layer of 64 units is effectively one unit.
 How it is detected
-    The rows of a weight are the same, bit for bit, and so are those of its gradient; the columns, where a product has the weight
-    at its right.
+    The rows of a weight are equal bit for bit, and so are the rows of its gradient; the columns,
+    where the weight is the right operand of a product.
 How to fix it
-    A random initialisation.
+    Use a random initialisation.
 When it stays silent
-    Rows that are alike at first and get different gradients: a last layer of zeros, LoRA's, gates initialised to a constant.
+    For rows that start equal and receive different gradients: a last layer of zeros, LoRA, gates
+    initialised to a constant.
 Cost
     A comparison of the rows of each weight in a few recorded steps.
 """
@@ -60,23 +61,32 @@ def symmetric(study: Study) -> Finding | None:
             return tell_silent(
                 study,
                 "gradient/symmetric",
-                spot=Spot.of_site(made.site) if made is not None and made.site is not None else built,
+                spot=Spot.of_site(made.site)
+                if made is not None and made.site is not None
+                else built,
                 symptom=Spot.of_site(study.stack[0]) if study.stack else None,
                 step=study.step,
                 op=made.name if made is not None else None,
-                verdict=f"all {len(units)} units of {name} are alike and get the same gradient: they are one unit",
-                what=f"its {'columns' if axis else 'rows'} are the same after the first steps, and so are those of its gradient",
-                why="Units that begin alike and have the same weights behind them are never told apart by a gradient.",
-                fix="Initialise at random: nn.init.xavier_uniform_, kaiming_uniform_, or the layer's own default.",
+                verdict=f"all {len(units)} units of {name} are identical and get the same gradient",
+                what=f"its {'columns' if axis else 'rows'} are still equal after the first steps, "
+                "and so are those of its gradient",
+                why=f"Units that start equal, with equal weights after them, stay equal: {name} "
+                "has the capacity of one unit.",
+                fix="Initialise randomly: nn.init.xavier_uniform_, kaiming_uniform_, or the "
+                "layer's default.",
                 patch=_at_random(made) if made is not None else None,
             )
     return None
 
 
 def _at_random(made: Call) -> str | None:
-    """`nn.init.constant_(w, c)` and `w.fill_(c)` to `nn.init.xavier_uniform_(w)`."""
+    """`nn.init.constant_(w, c)` or `w.fill_(c)` becomes `nn.init.xavier_uniform_(w)`."""
     match made.site.node() if made.site is not None else None:
-        case ast.Call(func=ast.Attribute(attr="constant_" | "ones_" | "zeros_"), args=[weight, *_]) as node:
+        case (
+            ast.Call(
+                func=ast.Attribute(attr="constant_" | "ones_" | "zeros_"), args=[weight, *_]
+            ) as node
+        ):
             pass
         case ast.Call(func=ast.Attribute(value=weight, attr="fill_" | "zero_")) as node:
             pass
@@ -84,11 +94,13 @@ def _at_random(made: Call) -> str | None:
             return None
     filename = made.site.filename if made.site is not None else ""
     function, imports = reached(filename, "torch.nn.init", "xavier_uniform_")
-    return diff_of(*imports, replace_node(filename, node, f"{function}({text_of(filename, weight)})"))
+    return diff_of(
+        *imports, replace_node(filename, node, f"{function}({text_of(filename, weight)})")
+    )
 
 
 def _unit_axis(study: Study, weight: torch.Tensor) -> int:
-    """Layers have a row of weights for each unit; `x @ w` has a column."""
+    """Layers have one row of weights per unit; `x @ w` has one column."""
     for call in study.calls:
         if call.name in PRODUCTS and len(call.operands) > 1 and call.operands[-1].tensor is weight:
             return -1
@@ -100,7 +112,7 @@ def _alike(rows: torch.Tensor) -> bool:
 
 
 def initialised(study: Study, weight: torch.Tensor) -> Call | None:
-    """The last call before any backward that wrote the weight, or made it."""
+    """The last call before any backward that wrote or created the weight."""
     found: Call | None = None
     for call in study.tape.calls:
         if call.name in BACKWARDS:

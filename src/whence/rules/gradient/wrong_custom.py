@@ -1,21 +1,21 @@
 """A custom backward is not the derivative of its forward.
 
 What happened
-    The backward of a custom autograd Function gives other numbers than its forward's derivative has: a factor was forgotten, a formula is
-    wrong, an input that needs a gradient gets None.
+    The backward of a custom autograd Function does not match its forward's derivative: a missing
+    factor, a wrong formula, or None for an input that needs a gradient.
 Why it matters
-    The weights before it follow a wrong direction, and nothing raises.
+    The weights before it receive wrong gradients, and nothing raises.
 How it is detected
-    Each custom Function of a recorded pass is run again on its own inputs, in float64 where it can be, and its
-    backward is compared with finite differences along random directions.
+    Each custom Function of a recorded step is run again on its own inputs, in float64 where
+    possible, and its backward is compared with finite differences along random directions.
 How to fix it
-    The derivative, times the gradient that came in; torch.autograd.gradcheck compares the two.
+    Return the derivative times the incoming gradient. torch.autograd.gradcheck compares the two.
 When it stays silent
-    What is different on purpose: straight-through estimators and quantisers (the forward is flat), gradient reversal, scaling and
-    clipping (the forward is the identity), a gradient let through where the forward is clamped. Functions that draw random
-    numbers.
+    For intentional differences: straight-through estimators and quantisers (the forward is flat),
+    gradient reversal, scaling and clipping (the forward is the identity), a gradient that passes
+    where the forward is clamped. For Functions that draw random numbers.
 Cost
-    A few runs of the Function in a few recorded steps; none where there is no custom Function.
+    A few runs of the Function in a few recorded steps; none without a custom Function.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from whence.source.spots import Spot
 from whence.tape.replay import leaving_no_trace
 from whence.tape.tape import Call, CustomFunction, Value
 
-# How far inputs are moved, and how much may differ: in float64, and in the Function's own type.
+# Step size of finite differences and tolerance: in float64, and in the Function's own dtype.
 FINE = 1e-6, 1e-4
 COARSE = 1e-2, 0.02
 MOST_ELEMENTS = 1_000_000
@@ -51,16 +51,16 @@ NEAR = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """For one input: what backward gives along a direction, and what the function does."""
+    """The derivative of one input along a direction: from backward, and measured."""
 
     number: int
     given: float
     true: float
     is_none: bool
     others: tuple[int, ...] = ()
-    """Further inputs whose gradients are wrong as well."""
+    """Further inputs whose gradients are wrong."""
     right: tuple[int, ...] = ()
-    """Those whose gradients are the derivatives."""
+    """Inputs whose gradients match the derivative."""
 
 
 @study_rule("gradient/wrong-custom", Rank.CAUSE)
@@ -77,7 +77,7 @@ def wrong_custom(study: Study) -> Finding | None:
         with leaving_no_trace():
             found = compare(call, [run.contents[each].detach() for each in call.operands])
         if found is not None:
-            return _tell(study, call, func, found)
+            return _report(study, call, func, found)
     return None
 
 
@@ -88,9 +88,11 @@ def compare(call: Call, contents: Sequence[torch.Tensor]) -> Difference | None:
     for wide in (torch.float64, None):
         inputs = [_as(each, wide) for each in contents]
         try:
-            return _compared(caller_of(call), inputs, call.operands, *(FINE if wide is not None else COARSE))
+            return _compared(
+                caller_of(call), inputs, call.operands, *(FINE if wide is not None else COARSE)
+            )
         except (RuntimeError, TypeError, ValueError):
-            # It refuses float64: once more in its own type.
+            # It does not accept float64: try its own dtype.
             continue
     return None
 
@@ -108,7 +110,9 @@ def _compared(
 ) -> Difference | None:
     generator = torch.Generator().manual_seed(0)
     plain = run([each.clone() for each in inputs])
-    if not torch.equal(plain, run([each.clone() for each in inputs])) or not bool(torch.isfinite(plain).all()):
+    if not torch.equal(plain, run([each.clone() for each in inputs])) or not bool(
+        torch.isfinite(plain).all()
+    ):
         return None
     wanted = [
         n
@@ -116,7 +120,8 @@ def _compared(
         if value.requires_grad and each.is_floating_point()
     ]
     leaves = [
-        each.clone().requires_grad_(n in wanted) if each.is_floating_point() else each for n, each in enumerate(inputs)
+        each.clone().requires_grad_(n in wanted) if each.is_floating_point() else each
+        for n, each in enumerate(inputs)
     ]
     result = run(leaves)
     if not result.requires_grad:
@@ -130,8 +135,12 @@ def _compared(
         if differs is None:
             right.append(n)
         elif _is_meant(run, inputs, n, gradient, weights, plain, step, tolerance):
-            # Who passes gradients straight through rounding has rules of his own for its scale, too.
-            return replace(found[0], others=tuple(each.number for each in found[1:])) if found else None
+            # A straight-through estimator may define its own gradient for its scale, too.
+            return (
+                replace(found[0], others=tuple(each.number for each in found[1:]))
+                if found
+                else None
+            )
         else:
             found.append(differs)
     if not found:
@@ -149,7 +158,7 @@ def _differing(
     step: float,
     tolerance: float,
 ) -> Difference | None:
-    """What finite differences along some directions say of one input, if all of them contradict its gradient."""
+    """The difference for one input, if its gradient is wrong in all directions."""
     wrong, checked = 0, 0
     last: Difference | None = None
     for _ in range(3):
@@ -163,7 +172,7 @@ def _differing(
             continue
         nearer = _slope(run, inputs, n, scale / 2 * direction) / (scale / 2)
         if float(((nearer - change).abs() * weights.abs()).sum()) > NEAR * size:
-            # It jumps there (`where(x > 0, log(x), -30)` at 0), and has no derivative that could be wrong.
+            # The function jumps here (`where(x > 0, log(x), -30)` at 0): there is no derivative.
             continue
         checked += 1
         if abs(true - given) > tolerance * size:
@@ -173,10 +182,16 @@ def _differing(
 
 
 def _slope(
-    run: Callable[[Sequence[torch.Tensor]], torch.Tensor], inputs: list[torch.Tensor], n: int, move: torch.Tensor
+    run: Callable[[Sequence[torch.Tensor]], torch.Tensor],
+    inputs: list[torch.Tensor],
+    n: int,
+    move: torch.Tensor,
 ) -> torch.Tensor:
-    """By how much the result changes for one input moved there and back, halved."""
-    there, back = (run([each + sign * move if k == n else each for k, each in enumerate(inputs)]) for sign in (1, -1))
+    """The central difference of the result when one input moves by `move`."""
+    there, back = (
+        run([each + sign * move if k == n else each for k, each in enumerate(inputs)])
+        for sign in (1, -1)
+    )
     return (there - back) / 2
 
 
@@ -190,53 +205,65 @@ def _is_meant(
     step: float,
     tolerance: float,
 ) -> bool:
-    """A forward that is flat, or the identity, has another backward on purpose; also one that lets through where it is flat."""
-    given = inputs[n]
-    # Not all elements alike: a softmax stays as it is then, and is not flat.
-    move = step * max(1.0, float(given.abs().max())) * _uneven(given)
-    if plain.shape != given.shape:
-        return bool(torch.equal(run([each + move if k == n else each for k, each in enumerate(inputs)]), plain))
-    if torch.allclose(plain, given.to(plain.dtype)):
+    """Whether the backward differs on purpose: the forward is (partly) flat, or the identity."""
+    subject = inputs[n]
+    # Elements move differently: a softmax does not change if all of them move by the same amount.
+    move = step * max(1.0, float(subject.abs().max())) * _uneven(subject)
+    if plain.shape != subject.shape:
+        return bool(
+            torch.equal(
+                run([each + move if k == n else each for k, each in enumerate(inputs)]), plain
+            )
+        )
+    if torch.allclose(plain, subject.to(plain.dtype)):
         return True
     if gradient is None:
         return False
-    if _is_passed_on(gradient, weights) and float((plain - given).norm()) <= NEAR * float(given.norm()):
-        # A quantiser whose scale depends on its input: near the identity, with the identity's gradient.
+    if _is_passed_on(gradient, weights) and float((plain - subject).norm()) <= NEAR * float(
+        subject.norm()
+    ):
+        # A quantiser whose scale depends on its input: close to the identity, with its gradient.
         return True
     slope = _slope(run, inputs, n, move) / move
     steep = slope.abs() > 1e-3
     if not bool(steep.any()):
         return True
     flat_share = float((~steep).float().mean())
-    close = ((gradient - slope * weights).abs() <= tolerance * (gradient.abs() + (slope * weights).abs()) + 1e-9)[steep]
+    close = (
+        (gradient - slope * weights).abs()
+        <= tolerance * (gradient.abs() + (slope * weights).abs()) + 1e-9
+    )[steep]
     return flat_share > 0 and bool(close.float().mean() > 0.98)
 
 
 def _uneven(like: torch.Tensor) -> torch.Tensor:
-    """A direction along which each element moves, by about one, up or down."""
+    """A direction in which each element moves by about one, up or down."""
     generator = torch.Generator().manual_seed(1)
     drawn = torch.rand(like.shape, generator=generator, dtype=like.dtype)
     return torch.where(drawn < 0.5, -1.5, 0.5) + drawn
 
 
 def _is_passed_on(gradient: torch.Tensor, weights: torch.Tensor) -> bool:
-    """Whether backward gives back what came in, all of it or masked."""
+    """Whether backward returns the incoming gradient, fully or masked."""
     return bool(((gradient == weights) | (gradient == 0)).all()) and bool(gradient.any())
 
 
-def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> Finding | None:
+def _report(study: Study, call: Call, func: CustomFunction, found: Difference) -> Finding | None:
     position = argument_position(call, found.number)
     wrong, right = (
-        [argument_position(call, each) for each in some] for some in ((found.number, *found.others), found.right)
+        [argument_position(call, each) for each in some]
+        for some in ((found.number, *found.others), found.right)
     )
     shared = shared_by(func.kind, wrong, right) if found.others else None
     written = shared or gradient_written(func.kind, position)
     spot = Spot.of_node(written[1], written[0]) if written is not None else spot_at(call.site)
     names = parameter_names(func.kind)
     name = names[position] if position < len(names) else f"input {position}"
-    given = "None" if found.is_none else number_text(found.given)
+    returned = "None" if found.is_none else number_text(found.given)
     ratio = found.true / found.given if found.given else None
-    factor = f", {number_text(ratio)} times as much" if ratio is not None and abs(ratio) < 1e6 else ""
+    factor = (
+        f", {number_text(ratio)} times as much" if ratio is not None and abs(ratio) < 1e6 else ""
+    )
     return tell_silent(
         study,
         "gradient/wrong-custom",
@@ -247,11 +274,17 @@ def _tell(study: Study, call: Call, func: CustomFunction, found: Difference) -> 
         op=func.__name__,
         verdict=f"{func.__name__}.backward is not the derivative of its forward, for {name}"
         + (f" and {len(found.others)} more" if found.others else ""),
-        what=f"along a random direction it gives {given}; the function changes by {number_text(found.true)}",
-        why=f"Finite differences of the forward on this step's own inputs give {number_text(found.true)}{factor}; backward gives {given}.",
-        fix="Mend what the wrong gradients share, and the right ones do not; then each is to be the derivative of the forward, times the gradient that came in. torch.autograd.gradcheck tests it."
+        what=f"along a random direction backward gives {returned}, finite differences give "
+        f"{number_text(found.true)}",
+        why=f"Along a random direction, backward gives {returned}. Finite differences of the "
+        f"forward on this step's inputs give {number_text(found.true)}{factor}.",
+        fix="Fix the expression that only the wrong gradients share. Each gradient must be the "
+        "derivative of the forward times the incoming gradient; torch.autograd.gradcheck tests "
+        "this."
         if shared is not None
-        else f"Mend the gradient for {name}: the derivative of the forward, times the gradient that came in. torch.autograd.gradcheck tests it.",
+        else f"Fix the gradient for {name}: the derivative of the forward times the incoming "
+        "gradient. torch.autograd.gradcheck tests this.",
         replay="bit-identical",
-        counterfactual=f"finite differences give {number_text(found.true)} where backward gives {given}",
+        counterfactual=f"finite differences give {number_text(found.true)}, backward gives "
+        f"{returned}",
     )

@@ -15,8 +15,8 @@ from whence.source.spots import Spot
 from whence.source.text import text_of
 
 STEPS = frozenset(
-    {"round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside", "round_", "floor_", "ceil_", "sign_",
-     "floor_divide", "__floordiv__"}
+    {"round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside", "round_", "floor_",
+     "ceil_", "sign_", "floor_divide", "__floordiv__"}
 )  # fmt: skip
 
 
@@ -25,23 +25,29 @@ def zero_derivative(audit: Audit) -> Finding | None:
     """The only path to a parameter has a derivative of zero.
 
     What happened
-        Between weights and the loss stands a step function: round, sign, floor. Its derivative is zero wherever it exists, so
-        that the weights before it get gradients of exactly zero. Or two weights that begin at zero are multiplied with each other.
+        A step function (round, sign, floor) is between the weights and the loss. Its derivative is
+        zero wherever it exists, so the weights before it receive gradients of exactly zero. Or two
+        weights that start at zero are multiplied with each other.
     Why it matters
-        They never learn. torch raises nothing, as zero is the right derivative.
+        The weights never learn. PyTorch does not raise, because zero is the correct derivative.
     How it is detected
-        Weights whose gradient is exactly zero in every recorded pass, and a step function on their way to the loss. A product whose
-        factors are zero after the first steps, and whose gradients are.
+        Weights whose gradient is exactly zero in every recorded step, with a step function on their
+        path to the loss. Or a product whose factors are zero after the first steps, as are their
+        gradients.
     How to fix it
-        A straight-through estimator (x + (round(x) - x).detach()), or a smooth function instead.
+        Use a straight-through estimator (x + (round(x) - x).detach()), or a smooth function.
     When it stays silent
-        Where another way leads to the same weights, as in straight-through estimators.
+        Where another path leads to the same weights, as in straight-through estimators.
     Cost
-        A look at each weight of a few recorded steps.
+        A check of each weight in a few recorded steps.
     """
     if audit.step < ENOUGH:
         return None
-    lost = [each for each in without_gradient(audit) if each.weight is not None and each.weight.grad is not None]
+    lost = [
+        each
+        for each in without_gradient(audit)
+        if each.weight is not None and each.weight.grad is not None
+    ]
     for entry in lost:
         first = entry.call
         assert first is not None
@@ -51,7 +57,12 @@ def zero_derivative(audit: Audit) -> Finding | None:
                 continue
             if not any(id(value) in reached for value in call.operands):
                 continue
-            if call.name in STEPS and call.site is not None and call.outputs and call.outputs[0].requires_grad:
+            if (
+                call.name in STEPS
+                and call.site is not None
+                and call.outputs
+                and call.outputs[0].requires_grad
+            ):
                 names = [each.name or "a weight" for each in lost]
                 return tell_silent(
                     audit,
@@ -59,21 +70,33 @@ def zero_derivative(audit: Audit) -> Finding | None:
                     spot=Spot.of_site(call.site),
                     step=call.step,
                     call=call,
-                    verdict=f"the gradients of {weights_text(names)} are exactly zero: {call.name} has no derivative but zero",
+                    verdict=f"the gradients of {weights_text(names)} are exactly zero: the "
+                    f"derivative of {call.name} is zero",
                     what=unmoved_text(names),
-                    why=f"{call.name} is flat everywhere and jumps in between; nothing of the loss's gradient passes it.",
-                    fix=f"Let the gradient pass: x + (torch.{call.name}(x) - x).detach(); or use a smooth function there.",
+                    why=f"{call.name} is flat except at its jumps, so no gradient passes through "
+                    "it.",
+                    fix=f"Pass the gradient straight through, x + (torch.{call.name}(x) - "
+                    "x).detach(), or use a smooth function here.",
                     patch=_straight_through(call.site),
                 )
             reached |= {id(value) for value in call.outputs}
     return None
 
 
-ARITHMETIC = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load)
+ARITHMETIC = (
+    ast.Name,
+    ast.Attribute,
+    ast.Constant,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.operator,
+    ast.unaryop,
+    ast.Load,
+)
 
 
 def _straight_through(site: Site) -> str | None:
-    """`round(x)` to `(x + (round(x) - x).detach())`, where x is a name or some arithmetic: it is computed twice by that."""
+    """`round(x)` becomes `(x + (round(x) - x).detach())`, if evaluating `x` twice is harmless."""
     match node := site.node():
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=[given], keywords=[]):
             pass

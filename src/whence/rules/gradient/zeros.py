@@ -1,6 +1,6 @@
-"""Two weights that begin at zero and are multiplied: each is the derivative of the other, so that neither ever moves.
+"""Two weights that start at zero and are multiplied: each is the other's derivative.
 
-It is told by the rule of derivatives that are zero, whose documentation speaks of it.
+Documented with the step functions in `zero_derivative`, which share this rule id.
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ def zeros_multiplied(study: Study) -> Finding | None:
     if study.step < 1:
         return None
     stuck = {
-        id(each): each for group in study.optimizer.param_groups for each in group["params"] if _is_stuck(study, each)
+        id(each): each
+        for group in study.optimizer.param_groups
+        for each in group["params"]
+        if _is_stuck(study, each)
     }
     for call in study.calls:
         later = _weight_of(call, stuck)
         earlier = _multiplied_before(call, later, stuck) if later is not None else None
         if later is None or earlier is None:
             continue
-        names = [study.modules.name_of(each) or f"a weight {shape_text(each.shape)}" for each in (earlier, later)]
+        names = [
+            study.modules.name_of(each) or f"a weight {shape_text(each.shape)}"
+            for each in (earlier, later)
+        ]
         made = initialised(study, earlier)
         return tell_silent(
             study,
@@ -39,10 +45,12 @@ def zeros_multiplied(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
-            verdict=f"{names[0]} and {names[1]} are zero and multiplied with each other: neither will ever move",
+            verdict=f"{names[0]} and {names[1]} are both zero and multiplied with each other: "
+            "neither can learn",
             what="both are zero after the first steps, and so are their gradients",
-            why="The gradient of each factor has the other as a factor. One of them may begin at zero, not both.",
-            fix="Initialise the first of them at random, as LoRA does with its A.",
+            why="The gradient of each factor is proportional to the other factor, so both "
+            "gradients stay zero. Only one factor may start at zero.",
+            fix=f"Initialise {names[0]} randomly, as LoRA does with its A.",
         )
     return None
 
@@ -55,13 +63,21 @@ def _is_stuck(study: Study, weight: torch.Tensor) -> bool:
 
 
 def _weight_of(call: Call, stuck: dict[int, torch.Tensor]) -> torch.Tensor | None:
-    """The weight of a product, of those that are stuck."""
-    tensors = (each.tensor for each in call.operands) if call.name in PRODUCTS or call.name == "linear" else ()
-    return next((stuck[id(each)] for each in tensors if each is not None and id(each) in stuck), None)
+    """The stuck weight that a product uses, if any."""
+    tensors = (
+        (each.tensor for each in call.operands)
+        if call.name in PRODUCTS or call.name == "linear"
+        else ()
+    )
+    return next(
+        (stuck[id(each)] for each in tensors if each is not None and id(each) in stuck), None
+    )
 
 
-def _multiplied_before(call: Call, later: torch.Tensor, stuck: dict[int, torch.Tensor]) -> torch.Tensor | None:
-    """Another of them that the other operand of a product was multiplied with."""
+def _multiplied_before(
+    call: Call, later: torch.Tensor, stuck: dict[int, torch.Tensor]
+) -> torch.Tensor | None:
+    """The stuck weight that the other operand of a product was multiplied with, if any."""
     value: Value | None = next((each for each in call.operands if each.tensor is not later), None)
     for _ in range(8):
         made = value.call if value is not None else None

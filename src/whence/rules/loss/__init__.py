@@ -1,1 +1,1 @@
-"""What is being minimised."""
+"""Loss functions and their inputs."""

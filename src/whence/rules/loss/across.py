@@ -1,4 +1,4 @@
-"""Numbers of one sample that lie along another axis of the rest, as that axis is as long as the batch. Sizes do not tell."""
+"""Per-sample values aligned with a wrong axis that has the same size as the batch."""
 
 from __future__ import annotations
 
@@ -23,31 +23,40 @@ from whence.tape.tape import Call, Value, map_leaves
 MEETING = ELEMENTWISE | COMPARISONS | SAME_SHAPE_LOSSES
 
 
-def along_another_axis(study: Study) -> Finding | None:
-    """(16, 1) against (16, 16, 16): what belongs to a sample is given to a row of every sample."""
+def misaligned_axis(study: Study) -> Finding | None:
+    """(16, 1) with (16, 16, 16): a sample's value is applied to one row of every sample."""
     for loss, call in study.loss_calls():
         if ("along", call.stack) in study.asked:
             continue
         for wide, narrow in _as_long(call):
             study.asked.add(("along", call.stack))
-            if _is_table(study, wide, narrow) or not _belong_together(study, loss, call, wide=wide, narrow=narrow):
+            if _is_table(study, wide, narrow) or not _belong_together(
+                study, loss, call, wide=wide, narrow=narrow
+            ):
                 continue
-            # One number for each sample may be used more than once: to mend one place of several would be another mistake.
+            # The value may be used in several places; a fix for only one would be another bug.
             alike = [
                 each
                 for each in _alike(study, loss, call, wide, narrow)
                 if _belong_together(study, loss, each[0], **each[1])
             ]
-            found = _tell(
-                study, loss, {call: (wide, narrow), **{each: (pair["wide"], pair["narrow"]) for each, pair in alike}}
+            found = _report(
+                study,
+                loss,
+                {
+                    call: (wide, narrow),
+                    **{each: (pair["wide"], pair["narrow"]) for each, pair in alike},
+                },
             )
             if found is not None:
                 return found
     return None
 
 
-def _alike(study: Study, loss: Loss, call: Call, wide: Value, narrow: Value) -> Iterator[tuple[Call, dict[str, Value]]]:
-    """Other calls in which values of the same sizes meet."""
+def _alike(
+    study: Study, loss: Loss, call: Call, wide: Value, narrow: Value
+) -> Iterator[tuple[Call, dict[str, Value]]]:
+    """Other calls that combine values of the same shapes."""
     for each in study.path(loss.value):
         for one, other in _as_long(each) if each is not call else ():
             if (one.shape, other.shape) == (wide.shape, narrow.shape):
@@ -55,7 +64,7 @@ def _alike(study: Study, loss: Loss, call: Call, wide: Value, narrow: Value) -> 
 
 
 def _belong_together(study: Study, loss: Loss, call: Call, *, wide: Value, narrow: Value) -> bool:
-    """Whether both have samples on their first axis, and the same ones."""
+    """Whether both have the same samples on their first axis."""
     rows = narrow.shape[0]
     if not is_of_data(study, narrow, rows):
         return False
@@ -66,23 +75,26 @@ def _belong_together(study: Study, loss: Loss, call: Call, *, wide: Value, narro
 
 
 def _is_table(study: Study, wide: Value, narrow: Value) -> bool:
-    """A table of samples by samples, as a graph's: its columns are samples too, or it has met the same numbers along its rows before."""
+    """Whether it is a table of samples by samples, such as the adjacency matrix of a graph."""
     rows, path = narrow.shape[0], study.path(wide)
     given = {each for call in path for each in call.operands}
-    # A loader that does not batch gives graphs, and not rows of them.
-    whole = any(isinstance(each.leaf, BatchLeaf) and each.leaf.batch.indices is None for each in (*given, wide))
+    # A loader that does not batch yields whole graphs, not rows.
+    whole = any(
+        isinstance(each.leaf, BatchLeaf) and each.leaf.batch.indices is None
+        for each in (*given, wide)
+    )
     return narrow in given or whole or any(_picks_columns(call, rows) for call in path)
 
 
 def _picks_columns(call: Call, rows: int) -> bool:
-    """`table[:, nodes]`"""
+    """Whether a call indexes columns: `table[:, nodes]`."""
     index = call.args[1] if call.name == "__getitem__" and len(call.args) > 1 else None
     later = index[1:] if isinstance(index, tuple) else ()
     return any(isinstance(each, Value) and each.shape == (rows,) for each in later)
 
 
 def _as_long(call: Call) -> Iterator[tuple[Value, Value]]:
-    """Operands that both begin with as many rows, where those of the one come to lie along another axis of the other."""
+    """Operands with equally many rows, of which one aligns with a later axis of the other."""
     if call.name not in MEETING or call.inner or call.site is None:
         return
     for one, other in combinations(dict.fromkeys(call.operands), 2):
@@ -93,17 +105,22 @@ def _as_long(call: Call) -> Iterator[tuple[Value, Value]]:
             yield wide, narrow
 
 
-def _tell(study: Study, loss: Loss, meetings: dict[Call, tuple[Value, Value]]) -> Finding | None:
+def _report(study: Study, loss: Loss, meetings: dict[Call, tuple[Value, Value]]) -> Finding | None:
     call, (wide, narrow) = next(iter(meetings.items()))
     rows, missing = narrow.shape[0], len(wide.shape) - len(narrow.shape)
     right = (rows, *(1,) * missing, *narrow.shape[1:])
     before = study.content(loss.value)
     after = study.again(loss.value, alter=partial(_reshaped, meetings, right))
-    mended = after.contents.get(loss.value) if after is not None else None
-    if before is None or mended is None or mended.numel() != 1 or torch.allclose(before, mended, rtol=1e-5):
-        # Where both are only added up it does not matter which is added to which.
+    fixed = after.contents.get(loss.value) if after is not None else None
+    if (
+        before is None
+        or fixed is None
+        or fixed.numel() != 1
+        or torch.allclose(before, fixed, rtol=1e-5)
+    ):
+        # Where both are only added up, the alignment does not matter.
         return None
-    number = number_text(float(mended.detach()))
+    number = number_text(float(fixed.detach()))
     return tell_silent(
         study,
         "loss/broadcast",
@@ -111,33 +128,37 @@ def _tell(study: Study, loss: Loss, meetings: dict[Call, tuple[Value, Value]]) -
         symptom=spot_at(loss.call.site),
         call=call,
         step=study.step,
-        verdict=f"{shape_text(narrow.shape)} holds one row for each sample and lies along axis {missing} of {shape_text(wide.shape)}, "
-        "whose samples are on axis 0",
-        what="each sample is met by the numbers of all samples",
-        why=f"Axes line up from the right. Axis {missing} happens to be as long as the batch, {rows}, so that nothing raises; "
-        "with any other batch size it would.",
-        fix=f"Give it the axes that it lacks: {shape_text(right)}.",
+        verdict=f"{shape_text(narrow.shape)} has samples on axis 0 but broadcasts along axis "
+        f"{missing} of {shape_text(wide.shape)}",
+        what="each sample is combined with the values of all samples",
+        why=f"PyTorch aligns shapes from the right. Axis {missing} has the same size as the "
+        f"batch, {rows}, so nothing raises; with any other batch size it would.",
+        fix=f"Add the missing axes to the smaller tensor: {shape_text(right)}.",
         confidence=Confidence.PROVEN,
         operands=operands_of_study(call, (wide, narrow), study),
         patch=_patch(meetings),
         replay="bit-identical",
-        counterfactual=f"with another sample in a row of the batch both change at that row only; with {shape_text(right)} the loss of "
-        f"the same batch is {number}",
+        counterfactual="replacing one sample of the batch changes both tensors at that row only; "
+        f"with {shape_text(right)} the loss of the same batch is {number}",
     )
 
 
 def _reshaped(
-    meetings: dict[Call, tuple[Value, Value]], right: tuple[int, ...], call: Call, args: Any, kwargs: Any
+    meetings: dict[Call, tuple[Value, Value]],
+    right: tuple[int, ...],
+    call: Call,
+    args: Any,
+    kwargs: Any,
 ) -> tuple[Any, Any]:
     if call not in meetings:
         return args, kwargs
     narrow = meetings[call][1]
 
-    def mend(thing: Any) -> Any:
+    def reshape(thing: Any) -> Any:
         same = isinstance(thing, torch.Tensor) and tuple(thing.shape) == narrow.shape
         return thing.reshape(right) if same else thing
 
-    return map_leaves(mend, args), map_leaves(mend, kwargs)
+    return map_leaves(reshape, args), map_leaves(reshape, kwargs)
 
 
 def _patch(meetings: dict[Call, tuple[Value, Value]]) -> str | None:
@@ -150,9 +171,13 @@ def _patch(meetings: dict[Call, tuple[Value, Value]]) -> str | None:
 def _edit(call: Call, wide: Value, narrow: Value) -> Edit | None:
     nodes, position = operand_nodes(call), call.operands.index(narrow)
     missing = len(wide.shape) - len(narrow.shape)
-    # If what follows the samples fits at several places, only its author knows which is meant.
+    # If the other axes fit in several places, the intended one is unknown.
     elsewhere = [each for each in narrow.shape[1:] if each != 1]
-    if position >= len(nodes) or call.site is None or any(list(wide.shape).count(each) > 1 for each in elsewhere):
+    if (
+        position >= len(nodes)
+        or call.site is None
+        or any(list(wide.shape).count(each) > 1 for each in elsewhere)
+    ):
         return None
     node = nodes[position]
     added = f"{in_parentheses(call.site.filename, node)}[:, {', '.join(['None'] * missing)}]"

@@ -1,4 +1,4 @@
-"""Attention: which axis of its scores is summed over when the weights are used."""
+"""Attention: the axis of the scores that is summed over when the weights are applied."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_WAY = 8
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product of two tensors, with a letter for each axis, as einsum has them."""
+    """A product of two tensors, with a letter for each axis, as in einsum."""
 
     left: str
     right: str
@@ -23,7 +23,7 @@ class Product:
 
     @property
     def shared(self) -> set[str]:
-        """Axes along which it is made for each place by itself: samples, heads."""
+        """Axes that are in both factors and in the result: samples, heads."""
         return {*self.left} & {*self.right} & {*self.made}
 
     @property
@@ -32,42 +32,51 @@ class Product:
 
     @property
     def is_table(self) -> bool:
-        """Whether it compares each of one with each of the other: queries with keys."""
+        """Whether it combines each query with each key."""
         return bool({*self.made} - {*self.right}) and bool({*self.made} - {*self.left})
 
 
-def summed_instead(study: Study, softmax: Call, axis: int) -> int | None:
-    """The axis of attention scores that is summed over, if the softmax runs over one that queries and keys share, as heads are.
+def summed_axis(study: Study, softmax: Call, axis: int) -> int | None:
+    """The axis of attention scores that is summed over, if the softmax runs over a shared axis.
 
-    In routing and in assignments to clusters the shares are meant to add up over what is not summed; but there is no table of queries
-    and keys behind them.
+    A shared axis is one that queries and keys both have, such as heads. In routing and in cluster
+    assignments a softmax over another axis is intended, but they have no table of queries and keys.
     """
     scores = _product_behind(softmax.operands[0])
-    if scores is None or len(scores.made) <= axis or not scores.is_table or scores.made[axis] not in scores.shared:
+    if (
+        scores is None
+        or len(scores.made) <= axis
+        or not scores.is_table
+        or scores.made[axis] not in scores.shared
+    ):
         return None
     for product, weights in _products_of(study, softmax):
         if len(weights) != len(scores.made) or weights[axis] not in product.shared:
             return None
         summed = [place for place, letter in enumerate(weights) if letter in product.summed]
-        return summed[0] if len(summed) == 1 and scores.made[summed[0]] not in scores.shared else None
+        return (
+            summed[0] if len(summed) == 1 and scores.made[summed[0]] not in scores.shared else None
+        )
     return None
 
 
 def _product_behind(value: Value) -> Product | None:
-    """The product that scores come from, scaled or masked at most."""
+    """The product behind the scores, which may be scaled or masked."""
     shape = value.shape
     for _ in range(LONGEST_WAY):
         call = value.call
         if call is None or call.forgotten or (product := _product(call)) is not None:
             return product if call is not None and not call.forgotten else None
-        value = next((each for each in call.operands if each.shape == shape and each.requires_grad), value)
+        value = next(
+            (each for each in call.operands if each.shape == shape and each.requires_grad), value
+        )
         if value.call is call:
             return None
     return None
 
 
 def _products_of(study: Study, softmax: Call) -> Iterator[tuple[Product, str]]:
-    """The products that the weights go into, dropped out or masked at most, and the letters of their axes there."""
+    """The products that use the weights, possibly after dropout or masking, with their axes."""
     reached = {*softmax.outputs}
     shape = softmax.outputs[0].shape
     for call in study.calls:
@@ -77,7 +86,7 @@ def _products_of(study: Study, softmax: Call) -> Iterator[tuple[Product, str]]:
         if product is not None:
             yield product, product.left if call.operands[0] in reached else product.right
         elif call.name in ("div", "__truediv__", "sum", "mean"):
-            # Normalised once more, along another axis.
+            # Normalised again, along another axis.
             return
         elif call.outputs and call.outputs[0].shape == shape:
             reached.update(call.outputs)

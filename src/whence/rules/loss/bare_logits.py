@@ -1,4 +1,4 @@
-"""Logits were given to a loss that wants probabilities, and refuses them."""
+"""Logits passed to a loss that expects probabilities and raises."""
 
 from __future__ import annotations
 
@@ -19,23 +19,34 @@ from whence.source.text import last_name
 from whence.tape.failed import FailedCall
 
 BEYOND_ROUNDING = 1e-3
-WITH_LOGITS = {"BCELoss": "BCEWithLogitsLoss", "binary_cross_entropy": "binary_cross_entropy_with_logits"}
+WITH_LOGITS = {
+    "BCELoss": "BCEWithLogitsLoss",
+    "binary_cross_entropy": "binary_cross_entropy_with_logits",
+}
 
 
 @rule("loss/double-sigmoid", Rank.CAUSE)
 def bare_logits(failed: FailedCall) -> Finding | None:
-    """The loud form: binary_cross_entropy refuses what is no probability."""
+    """The form that raises: binary_cross_entropy rejects values outside 0 to 1."""
     given = failed.argument(0, "input")
-    if failed.name != "binary_cross_entropy" or not isinstance(given, torch.Tensor) or not given.is_floating_point():
+    if (
+        failed.name != "binary_cross_entropy"
+        or not isinstance(given, torch.Tensor)
+        or not given.is_floating_point()
+    ):
         return None
     if given.is_meta or given.layout is not torch.strided:
         return None
     content = given.detach()
-    if not content.numel() or not bool(content.isfinite().all()) or made_by(failed.value(given), SIGMOID | SOFTMAX):
+    if (
+        not content.numel()
+        or not bool(content.isfinite().all())
+        or made_by(failed.value(given), SIGMOID | SOFTMAX)
+    ):
         return None
     low, high = float(content.min()), float(content.max())
     if low >= -BEYOND_ROUNDING:
-        # Probabilities that were added up, it may be.
+        # Possibly a sum of probabilities.
         return None
     layer = failed.scope.module if failed.scope is not None else None
     built = failed.modules.built_at(layer) if isinstance(layer, nn.BCELoss) else ()
@@ -43,11 +54,13 @@ def bare_logits(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "loss/double-sigmoid",
-        verdict=f"binary_cross_entropy was given logits, from {number_text(low)} to {number_text(high)}: it takes probabilities",
+        verdict=f"binary_cross_entropy expects probabilities, got logits from {number_text(low)} "
+        f"to {number_text(high)}",
         spot=Spot.of_site(site) if site is not None else None,
-        why="It computes the logarithm of what it is given, and applies no sigmoid; nothing before it has applied one.",
-        fix="Use BCEWithLogitsLoss (binary_cross_entropy_with_logits), which applies the sigmoid itself; a sigmoid then stands only where "
-        "probabilities are wanted.",
+        why="binary_cross_entropy takes the logarithm of its input without applying a sigmoid, "
+        "and no earlier call applied one.",
+        fix="Use BCEWithLogitsLoss (binary_cross_entropy_with_logits), which applies the sigmoid "
+        "itself. Apply a sigmoid only where probabilities are needed.",
         patch=_with_logits(site),
         operands=(Operand("input", describe(given)),),
     )
@@ -60,5 +73,7 @@ def _with_logits(site: Site | None) -> str | None:
         return None
     owner = ast.unparse(node.func.value)
     return (
-        diff_of(replace_node(site.filename, node.func, f"{owner}.{WITH_LOGITS[name]}")) if name in WITH_LOGITS else None
+        diff_of(replace_node(site.filename, node.func, f"{owner}.{WITH_LOGITS[name]}"))
+        if name in WITH_LOGITS
+        else None
     )

@@ -1,19 +1,20 @@
 """A box has no area.
 
 What happened
-    Boxes whose right edge is left of their left one, or whose lower edge is above the upper one, reached a computation of areas: centres
-    and sizes taken for corners, or corners in another order.
+    Boxes whose right edge is left of their left edge, or whose lower edge is above the upper edge,
+    reached a computation of areas: centres and sizes used as corners, or corners in another order.
 Why it matters
-    Their area is negative, or zero after a clamp: overlaps are wrong, and where they are clamped no gradient comes back.
+    Their area is negative, or zero after a clamp. Overlaps are wrong, and where they are clamped
+    the gradient is zero.
 How it is detected
-    The difference of two columns of one table that are two apart is multiplied into an area. Targets in which it is negative
-    are followed back to the line that made them.
+    The difference of two columns of one table, two columns apart, is multiplied into an area.
+    Targets with a negative difference are traced back to the line that computed them.
 How to fix it
-    Convert the boxes to corners (x1, y1, x2, y2) where they are made.
+    Convert the boxes to corners (x1, y1, x2, y2) where they are created.
 When it stays silent
-    Padding boxes of zeros, predictions that are still out of order in the first steps.
+    For padding boxes of zeros, and for predictions that are still out of order in the first steps.
 Cost
-    A walk over the tape of a few recorded steps, and a replay of them where there are such differences.
+    A pass over the tape of a few recorded steps, and a replay where there are such differences.
 """
 
 from __future__ import annotations
@@ -32,7 +33,19 @@ from whence.rules.telling import describe, spot_at, tell_silent
 from whence.tape.tape import Call, Value
 
 DIFFERENCES = frozenset({"sub", "__sub__", "subtract"})
-PASSING = frozenset({"clamp", "clamp_min", "clip", "relu", "__getitem__", "select", "unbind", "squeeze", "unsqueeze"})
+PASSING = frozenset(
+    {
+        "clamp",
+        "clamp_min",
+        "clip",
+        "relu",
+        "__getitem__",
+        "select",
+        "unbind",
+        "squeeze",
+        "unsqueeze",
+    }
+)
 PRODUCTS = frozenset({"mul", "__mul__", "multiply", "prod"})
 COLUMNS = (4, 5, 6)
 MOST_WRONG = 0.05
@@ -52,7 +65,9 @@ def degenerate_box(study: Study) -> Finding | None:
         share = _share_out_of_order(content) if content is not None else 0.0
         if content is None or share <= MOST_WRONG:
             continue
-        trail = trace(boxes, Shows(partial(_has_box_out_of_order, boxes.shape[-1]), study.tape), study)
+        trail = trace(
+            boxes, Shows(partial(_has_box_out_of_order, boxes.shape[-1]), study.tape), study
+        )
         x1, y1, x2, y2 = (float(each) for each in content[_out_of_order(content)][0][:4])
         return tell_silent(
             study,
@@ -63,9 +78,12 @@ def degenerate_box(study: Study) -> Finding | None:
             call=boxes.call,
             op=trail.op,
             verdict=f"{share:.0%} of the target boxes have no area: their corners are out of order",
-            what=f"a width of {x2 - x1:.4g} and a height of {y2 - y1:.4g} are multiplied into an area",
-            why=f"A box ({x1:.4g}, {y1:.4g}, {x2:.4g}, {y2:.4g}) is taken for (x1, y1, x2, y2). Centres and sizes, or a corner and sizes, look so.",
-            fix="Make corners of the boxes where they are made: (x, y, x + w, y + h), or (cx - w/2, cy - h/2, cx + w/2, cy + h/2).",
+            what=f"a width of {x2 - x1:.4g} and a height of {y2 - y1:.4g} are multiplied into an "
+            "area",
+            why=f"A box ({x1:.4g}, {y1:.4g}, {x2:.4g}, {y2:.4g}) is used as (x1, y1, x2, y2). It "
+            "may be a centre and sizes, or a corner and sizes.",
+            fix="Convert the boxes to corners where they are created: (x, y, x + w, y + h), or "
+            "(cx - w/2, cy - h/2, cx + w/2, cy + h/2).",
             chain=trail.hops,
             operands=(Operand("boxes", describe(content)),),
             replay="bit-identical",
@@ -74,8 +92,10 @@ def degenerate_box(study: Study) -> Finding | None:
 
 
 def _table(call: Call) -> Value | None:
-    """The table that a difference may be one of two columns of."""
-    value: Value | None = call.operands[0] if call.operands[0].shape == call.operands[1].shape else None
+    """The table whose columns a difference may subtract."""
+    value: Value | None = (
+        call.operands[0] if call.operands[0].shape == call.operands[1].shape else None
+    )
     while value is not None and value.call is not None and value.call.name not in ("stack", "cat"):
         value = value.call.operands[0] if value.call.operands else None
         if value is not None and value.shape and value.shape[-1] in COLUMNS:
@@ -84,7 +104,7 @@ def _table(call: Call) -> Value | None:
 
 
 def _boxes(study: Study, call: Call, table: Value) -> Value | None:
-    """The table, if it is columns two apart that are subtracted from each other."""
+    """The table, if two of its columns, two apart, are subtracted."""
     right, left, whole = (study.content(each) for each in (*call.operands, table))
     if right is None or left is None or whole is None or right.stride() != left.stride():
         return None

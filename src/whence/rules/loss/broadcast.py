@@ -1,25 +1,30 @@
 """Prediction and target broadcast into a larger tensor.
 
 What happened
-    Two tensors with one row for each sample, (32, 1) and (32,) say, met in arithmetic. torch lines axes up from the right: every
-    prediction was compared with the target of every sample, and the result is (32, 32).
+    Two tensors with one row per sample, such as (32, 1) and (32,), were combined. PyTorch aligns
+    shapes from the right: every prediction was compared with the target of every sample, and the
+    result is (32, 32).
 Why it matters
-    The mean of all these differences is smallest when every prediction is the mean of the targets. The model learns
-    that, and nothing about its inputs.
+    The mean of all these differences is smallest when every prediction equals the mean of the
+    targets. The model learns that, and ignores its inputs.
 How it is detected
-    On the tape: both operands have the batch as their first axis and the same number of elements, the result has more, and the
-    loss is made from it. One of the two comes from the weights and the other does not, or both are part of a target that a
-    prediction of the smaller shape is compared with. The step is run again with the shapes brought together.
-    Where one falls on an axis of the other that is as long as the batch, (16, 1) against (16, 16, 16), sizes do not tell: the step is run
-    again with another sample in one row. If both change at that row of their first axis only, they belong together and lie across.
+    On the tape, both operands have the batch as their first axis and the same number of elements;
+    the result has more, and the loss depends on it. One operand depends on the weights and the
+    other does not, or both are part of a target that a prediction of the smaller shape is compared
+    with. The step is replayed with matching shapes. Where one broadcasts along an axis of the other
+    that has the size of the batch, (16, 1) with (16, 16, 16), sizes do not decide: the step is
+    replayed with one sample replaced. If both change only at that row of their first axis, their
+    axes are misaligned.
 How to fix it
-    squeeze(-1) the one with the additional axis where the two meet; or unsqueeze(-1) the other, where what comes of them meets more with that axis.
+    Call squeeze(-1) on the tensor with the extra axis where the two are combined; or unsqueeze(-1)
+    on the other, where the result is combined with more tensors of that shape.
 When it stays silent
-    Tables of pairs that are meant: both sides from the same tensor, an axis added with None or unsqueeze in the
-    same statement, (N, 1) against (1, N). Numbers along an axis as long as the batch that do not depend on the samples, or on all of
-    them, and sums that come to the same either way.
+    For intended tables of pairs: both sides from the same tensor, an axis added with None or
+    unsqueeze in the same statement, (N, 1) with (1, N). For values along an axis of the batch's
+    size that depend on no sample or on all of them, and for sums that are the same either way.
 Cost
-    A comparison of shapes for each call of a recorded pass; four replays where an axis is as long as the batch.
+    A comparison of shapes for each call of a recorded step; four replays where an axis has the size
+    of the batch.
 """
 
 from __future__ import annotations
@@ -35,9 +40,16 @@ from whence.finding import Confidence, Finding
 from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.footprints import is_of_data
-from whence.rules.loss.across import along_another_axis
+from whence.rules.loss.across import misaligned_axis
 from whence.rules.nonfinite.telling import number_text
-from whence.rules.operations import COMPARISONS, DISTANCES, ELEMENTWISE, ORDERS, SAME_NUMBERS, SAME_SHAPE_LOSSES
+from whence.rules.operations import (
+    COMPARISONS,
+    DISTANCES,
+    ELEMENTWISE,
+    ORDERS,
+    SAME_NUMBERS,
+    SAME_SHAPE_LOSSES,
+)
 from whence.rules.rule import Rank, call_rule, study_rule
 from whence.rules.source_operands import operand_nodes, operands_of_study
 from whence.rules.telling import shape_text, tell_call, tell_silent
@@ -49,66 +61,80 @@ from whence.tape.tape import Call, Value, flatten, map_leaves
 
 MEETING = ELEMENTWISE | COMPARISONS | SAME_SHAPE_LOSSES
 Way = tuple[Value, Value, str]
-"""Which of two is given the shape of which, and what is written for that."""
+"""The value to reshape, the value whose shape it takes, and the code for that."""
 
 
 @study_rule("loss/broadcast", Rank.CAUSE)
 def broadcast(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         pair = _crossed(call) if call.name in MEETING else None
-        if pair is None or call.site is None or (pair[0].requires_grad == pair[1].requires_grad and not _is_loss(call)):
+        if (
+            pair is None
+            or call.site is None
+            or (pair[0].requires_grad == pair[1].requires_grad and not _is_loss(call))
+        ):
             continue
         wide, narrow = pair
-        is_of_table = not _is_as_large(wide, narrow) and not is_of_data(study, narrow, narrow.shape[0])
+        is_of_table = not _is_as_large(wide, narrow) and not is_of_data(
+            study, narrow, narrow.shape[0]
+        )
         if is_of_table or _is_meant(call, wide, narrow):
             continue
         meetings = _meetings(study.path(loss.value), wide, narrow)
         before = study.content(loss.value)
         together = {each: (odd, right) for each, (odd, right, _) in meetings.items()}
         after = study.again(loss.value, alter=partial(_brought_together, together))
-        mended = after.contents.get(loss.value) if after is not None else None
-        if mended is not None and mended.dim():
+        fixed = after.contents.get(loss.value) if after is not None else None
+        if fixed is not None and fixed.dim():
             continue
         grown, compares = _grown(wide, narrow), call.name in DISTANCES | COMPARISONS
         spot = Spot.of_site(call.site)
-        number = number_text(float(mended.detach())) if mended is not None else None
+        number = number_text(float(fixed.detach())) if fixed is not None else None
         return tell_silent(
             study,
             "loss/broadcast",
             spot=spot,
             call=call,
             step=study.step,
-            verdict=f"{shape_text(wide.shape)} and {shape_text(narrow.shape)} were broadcast to {shape_text(grown)}: "
-            + (
-                "every prediction is compared with every target"
+            verdict=(
+                "each prediction is compared with every target"
                 if compares
-                else "what is one sample's meets that of every other"
-            ),
+                else "each sample is combined with every other sample"
+            )
+            + f": {shape_text(wide.shape)} and {shape_text(narrow.shape)} broadcast to "
+            f"{shape_text(grown)}",
             what="the loss is "
-            + (number_text(float(before.detach())) if before is not None and before.dim() == 0 else "made from it"),
-            symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
-            why=f"Axes line up from the right, so that the {narrow.shape[0]} samples of one stand across those of the other. "
             + (
-                "This is smallest when every prediction is the mean of all targets."
+                number_text(float(before.detach()))
+                if before is not None and before.dim() == 0
+                else "computed from it"
+            ),
+            symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
+            why=f"PyTorch aligns shapes from the right, so {shape_text(wide.shape)} with "
+            f"{shape_text(narrow.shape)} gives a {shape_text(grown)} table of all pairs of "
+            "samples. "
+            + (
+                "The loss is smallest when every prediction equals the mean of all targets."
                 if compares
-                else "The result is a table of all pairs, and what is wanted is its diagonal."
+                else "Only its diagonal combines a sample with itself."
             ),
             fix=_fix(meetings[call]),
             confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
             operands=operands_of_study(call, (wide, narrow), study),
-            # Where the rest of the statement needs both axes, one that lacks them would only raise.
-            patch=_patch(meetings) if mended is not None or before is None else None,
+            # Where the rest of the statement needs both axes, removing one would only raise.
+            patch=_patch(meetings) if fixed is not None or before is None else None,
             replay="bit-identical" if before is not None else None,
-            counterfactual=f"with both {shape_text(meetings[call][1].shape)} the loss of the same batch is {number}"
+            counterfactual=f"with both {shape_text(meetings[call][1].shape)}, the loss of the "
+            f"same batch is {number}"
             if number
             else None,
         )
-    metrics = map(_told_as_metric, filter(_may_be_of_the_loss, study.calls))
-    return _table_as_target(study) or along_another_axis(study) or next(filter(None, metrics), None)
+    metrics = map(_report_metric, filter(_may_be_of_the_loss, study.calls))
+    return _table_as_target(study) or misaligned_axis(study) or next(filter(None, metrics), None)
 
 
 def _table_as_target(study: Study) -> Finding | None:
-    """The two met where nothing has a gradient: (32, 1) is compared with a target of (32, 32), or weighed by an advantage of that shape."""
+    """Find a target or advantage of (32, 32) that was broadcast before it met the prediction."""
     for loss, call in study.loss_calls():
         sides = call.operands[:2] if call.name in MEETING else ()
         learnt = next((each for each in sides if each.requires_grad), None)
@@ -117,51 +143,68 @@ def _table_as_target(study: Study) -> Finding | None:
             continue
         for made in ancestors(target):
             pair = _crossed(made) if made.name in MEETING and not made.forgotten else None
-            if pair is None or made.site is None or _grown(*pair) != target.shape or _is_meant(made, *pair):
+            if (
+                pair is None
+                or made.site is None
+                or _grown(*pair) != target.shape
+                or _is_meant(made, *pair)
+            ):
                 continue
             if call.name not in DISTANCES and pair[0].call is not None and _adds_axis(pair[0].call):
-                # Weights of pairs, made in two statements.
+                # Pair weights, computed in two statements.
                 continue
             right = next((each for each in pair if each.shape == learnt.shape), None)
             if right is not None:
                 odd = pair[1] if right is pair[0] else pair[0]
-                return _tell_table(study, loss, call, made, odd=odd, right=right)
+                return _report_table(study, loss, call, made, odd=odd, right=right)
     return None
 
 
-def _tell_table(study: Study, loss: Loss, call: Call, made: Call, *, odd: Value, right: Value) -> Finding | None:
+def _report_table(
+    study: Study, loss: Loss, call: Call, made: Call, *, odd: Value, right: Value
+) -> Finding | None:
     assert made.site is not None
     after = study.again(loss.value, alter=partial(_brought_together, {made: (odd, right)}))
-    mended = after.contents.get(loss.value) if after is not None else None
-    number = number_text(float(mended.detach())) if mended is not None and not mended.dim() else None
+    fixed = after.contents.get(loss.value) if after is not None else None
+    number = number_text(float(fixed.detach())) if fixed is not None and not fixed.dim() else None
     grown = shape_text(_grown(odd, right))
-    # An axis of the batch is at the same place in both: only one of 1 can be missing, or too many.
+    # The batch axis is in the same position in both, so only an axis of size 1 can differ.
     way = odd, right, ".unsqueeze(-1)" if len(odd.shape) < len(right.shape) else ".squeeze(-1)"
     compared = call.name in DISTANCES
-    told = f"{call.name} {'compares it with' if compared else 'brings it together with'} {shape_text(right.shape)}"
-    met = (Spot.of_site(call.site).hop(told),) if call.site else ()
+    use = (
+        f"{call.name} {'compares it with' if compared else 'combines it with'} "
+        f"{shape_text(right.shape)}"
+    )
+    met = (Spot.of_site(call.site).hop(use),) if call.site else ()
     return tell_silent(
         study,
         "loss/broadcast",
         spot=Spot.of_site(made.site),
         call=made,
         step=study.step,
-        verdict=f"{shape_text(odd.shape)} and {shape_text(right.shape)} were broadcast to {grown}: every prediction "
-        + ("is compared with the targets of all samples" if compared else "meets the numbers of all samples"),
-        what="the loss is made from it",
-        symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
-        why=f"Axes line up from the right, so that the {odd.shape[0]} samples of one stand across those of the other, and the "
-        + (
-            "target is a table. The loss is smallest when every prediction is the mean over all samples."
+        verdict=(
+            "each prediction is compared with every target"
             if compared
-            else "result is a table: what is made for one sample counts for all of them."
+            else "each prediction is combined with the values of every sample"
+        )
+        + f": {shape_text(odd.shape)} and {shape_text(right.shape)} broadcast to {grown}",
+        what="the loss is computed from it",
+        symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
+        why=f"PyTorch aligns shapes from the right, so {shape_text(odd.shape)} with "
+        f"{shape_text(right.shape)} gives a {grown} table of all pairs of samples. "
+        + (
+            "The loss is smallest when every prediction equals the mean over all samples."
+            if compared
+            else "The value of each sample is applied to all others."
         ),
-        fix=f"Give both the shape of the prediction, {shape_text(right.shape)}: {way[-1]} on the one that is {shape_text(odd.shape)}.",
+        fix=f"Give both the shape of the prediction, {shape_text(right.shape)}: call {way[-1]} on "
+        f"the {shape_text(odd.shape)} tensor.",
         patch=_patch({made: way}),
         confidence=Confidence.PROVEN if number is not None else Confidence.LIKELY,
         operands=operands_of_study(made, (odd, right), study),
         chain=met,
-        counterfactual=f"with both {shape_text(right.shape)} the loss of the same batch is {number}"
+        counterfactual=f"with both {shape_text(right.shape)}, the loss of the same batch is "
+        f"{number}"
         if number
         else None,
     )
@@ -169,17 +212,21 @@ def _tell_table(study: Study, loss: Loss, call: Call, made: Call, *, odd: Value,
 
 @call_rule("loss/broadcast")
 def broadcast_in_a_metric(call: Call) -> Finding | None:
-    """The same in a comparison that a metric is made from: the training is not harmed, the number is wrong."""
-    return None if _may_be_of_the_loss(call) else _told_as_metric(call)
+    """The same in a comparison for a metric: training is unaffected, but the metric is wrong."""
+    return None if _may_be_of_the_loss(call) else _report_metric(call)
 
 
 def _may_be_of_the_loss(call: Call) -> bool:
-    """What has a graph may be ordered for the sake of the loss, `where(guess > truth, ...)`: that is known when the pass is over."""
+    """Whether a comparison may be part of the loss, `where(guess > truth, ...)`: decided later."""
     return call.name in ORDERS and any(each.requires_grad for each in call.operands)
 
 
-def _told_as_metric(call: Call) -> Finding | None:
-    if call.name not in COMPARISONS or call.phase not in ("program", "forward") or call.site is None:
+def _report_metric(call: Call) -> Finding | None:
+    if (
+        call.name not in COMPARISONS
+        or call.phase not in ("program", "forward")
+        or call.site is None
+    ):
         return None
     pair = _crossed(call)
     if pair is None or _is_meant(call, *pair):
@@ -188,20 +235,24 @@ def _told_as_metric(call: Call) -> Finding | None:
     if _from_model(wide) == _from_model(narrow):
         return None
     grown = _grown(wide, narrow)
-    verdict = f"{shape_text(wide.shape)} and {shape_text(narrow.shape)} were compared as {shape_text(grown)}: the count is wrong"
+    verdict = (
+        f"each prediction is compared with every label: {shape_text(wide.shape)} and "
+        f"{shape_text(narrow.shape)} broadcast to {shape_text(grown)}"
+    )
     return tell_call(
         call,
         "loss/broadcast",
         verdict=verdict,
-        why=f"Each of {narrow.shape[0]} predictions is compared with the label of every sample, not with its own.",
+        why=f"Each of {narrow.shape[0]} predictions is compared with the labels of all samples "
+        "instead of its own, so the metric is wrong.",
         fix=_fix(way := _way((), call, wide, narrow)),
         patch=_patch({call: way}),
-        what="a metric is made from it",
+        what="a metric is computed from it",
     )
 
 
 def _meetings(calls: tuple[Call, ...], wide: Value, narrow: Value) -> dict[Call, Way]:
-    """Every call in which these two meet crosswise: a loss may compare them first and subtract them then."""
+    """Every call that combines these two: a loss may compare them, then subtract them."""
     same = _stripped(wide), _stripped(narrow)
     crossed = {call: pair for call in calls if (pair := _crossed(call)) is not None}
     return {
@@ -212,12 +263,12 @@ def _meetings(calls: tuple[Call, ...], wide: Value, narrow: Value) -> dict[Call,
 
 
 def _is_loss(call: Call) -> bool:
-    """A loss function compares one thing with another: nobody means a table of pairs there."""
+    """Loss functions compare elementwise: a table of pairs is never intended there."""
     return call.name in SAME_SHAPE_LOSSES
 
 
 def _crossed(call: Call) -> tuple[Value, Value] | None:
-    """Two operands whose batch axes do not line up: the one with more axes first."""
+    """Two operands whose batch axes do not align: the one with more axes first."""
     for one, other in combinations(call.operands, 2):
         wide, narrow = (one, other) if len(one.shape) > len(other.shape) else (other, one)
         if len(wide.shape) > len(narrow.shape) > 0 and (
@@ -238,7 +289,7 @@ def _is_as_large(wide: Value, narrow: Value) -> bool:
 
 
 def _is_of_several(call: Call, wide: Value, narrow: Value) -> bool:
-    """(5, 32, 1) against targets (32,): the predictions of several models. If they are no data, but a table of numbers, it may be meant."""
+    """(5, 32, 1) with targets (32,): the predictions of several models."""
     rows = narrow.shape[0]
     return (
         call.name in DISTANCES
@@ -254,7 +305,7 @@ def _grown(wide: Value, narrow: Value) -> tuple[int, ...]:
 
 
 def _is_meant(call: Call, wide: Value, narrow: Value) -> bool:
-    """Pairs on purpose: of a thing with itself, or with an axis added in the same statement."""
+    """Intended pairs: of a tensor with itself, or with an axis added in the same statement."""
     if _stripped(wide) is _stripped(narrow):
         return True
     made = wide.call
@@ -265,15 +316,22 @@ def _is_meant(call: Call, wide: Value, narrow: Value) -> bool:
 
 
 def _adds_axis(call: Call) -> bool:
-    """`x.unsqueeze(1)` and `x[:, None]`; a slice, `x[:, :1]`, leaves an axis that was there."""
-    return call.name == "unsqueeze" or (call.name == "__getitem__" and None in flatten(call.args[1:]))
+    """`x.unsqueeze(1)` and `x[:, None]`; a slice, `x[:, :1]`, keeps an existing axis."""
+    return call.name == "unsqueeze" or (
+        call.name == "__getitem__" and None in flatten(call.args[1:])
+    )
 
 
 def _stripped(value: Value) -> Value:
-    """What a value is a view, a copy or a cut-off part of."""
+    """The value that this one is a view, a copy or a detached part of."""
     for _ in range(100):
         call = value.call
-        if call is None or call.forgotten or call.name not in SAME_NUMBERS | {"detach"} or not call.operands:
+        if (
+            call is None
+            or call.forgotten
+            or call.name not in SAME_NUMBERS | {"detach"}
+            or not call.operands
+        ):
             break
         value = call.operands[0]
     return value
@@ -283,41 +341,58 @@ def _from_model(value: Value) -> bool:
     return any(isinstance(call.module, Scope) for call in ancestors(value))
 
 
-def _brought_together(meetings: dict[Call, tuple[Value, Value]], call: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _brought_together(
+    meetings: dict[Call, tuple[Value, Value]], call: Call, args: Any, kwargs: Any
+) -> tuple[Any, Any]:
     if call not in meetings:
         return args, kwargs
     odd, right = meetings[call]
 
-    def mend(thing: Any) -> Any:
+    def reshape(thing: Any) -> Any:
         same = isinstance(thing, torch.Tensor) and tuple(thing.shape) == odd.shape
-        return thing.reshape(right.shape if thing.numel() == right.numel else thing.shape[:-1]) if same else thing
+        return (
+            thing.reshape(right.shape if thing.numel() == right.numel else thing.shape[:-1])
+            if same
+            else thing
+        )
 
-    return map_leaves(mend, args), map_leaves(mend, kwargs)
+    return map_leaves(reshape, args), map_leaves(reshape, kwargs)
 
 
 def _patch(meetings: dict[Call, Way]) -> str | None:
     edits = {_edit(call, way) for call, way in meetings.items()}
     wanted = [each for each in edits if each is not None]
-    # To mend some of the places and not the others would only be another mistake.
-    return diff_of(*wanted) if len(wanted) == len(edits) and len({each.filename for each in wanted}) == 1 else None
+    # Fixing only some of the places would be another bug.
+    return (
+        diff_of(*wanted)
+        if len(wanted) == len(edits) and len({each.filename for each in wanted}) == 1
+        else None
+    )
 
 
 def _way(calls: tuple[Call, ...], call: Call, wide: Value, narrow: Value) -> Way:
-    """Which of the two is given the shape of the other, and how: a variance comes with the mean that it belongs to, and what their
-    difference is multiplied with later has the shape that it should have had."""
+    """Which of the two takes the shape of the other, and how.
+
+    The other operands decide (a variance has the shape of its mean), or the tensors that the
+    result is combined with later.
+    """
     together = all(each.shape == narrow.shape for each in call.operands if each is not wide)
     if together and _shape_beside(calls, call, {wide.shape, narrow.shape}) != wide.shape:
         return wide, narrow, ".squeeze(-1)"
     return narrow, wide, ".unsqueeze(-1)"
 
 
-def _shape_beside(calls: tuple[Call, ...], met: Call, shapes: set[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The first of these shapes that something has which what came of the meeting is computed with."""
+def _shape_beside(
+    calls: tuple[Call, ...], met: Call, shapes: set[tuple[int, ...]]
+) -> tuple[int, ...] | None:
+    """The first of these shapes among the tensors that the result is combined with later."""
     reached = {*met.outputs}
     for call in calls:
         if call.number <= met.number or not reached.intersection(call.operands):
             continue
-        others = [each.shape for each in call.operands if each not in reached and each.shape in shapes]
+        others = [
+            each.shape for each in call.operands if each not in reached and each.shape in shapes
+        ]
         if others and call.name in ELEMENTWISE:
             return others[0]
         reached.update(call.outputs)
@@ -326,7 +401,7 @@ def _shape_beside(calls: tuple[Call, ...], met: Call, shapes: set[tuple[int, ...
 
 def _fix(way: Way) -> str:
     odd, _, text = way
-    return f"Give both one shape where they meet: {text} on the one that is {shape_text(odd.shape)}."
+    return f"Give both the same shape here: call {text} on the {shape_text(odd.shape)} tensor."
 
 
 def _edit(call: Call, way: Way) -> Edit | None:

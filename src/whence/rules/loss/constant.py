@@ -1,18 +1,21 @@
 """The model predicts one value for every input.
 
 What happened
-    Over many steps the predictions of a batch hardly differ from sample to sample, while the targets do.
+    Over many steps the predictions of a batch hardly differ from sample to sample, while the
+    targets do.
 Why it matters
-    The loss stands where guessing the mean, or the shares of the classes, would put it. Nothing of the input reaches the output.
+    The loss stays where predicting the mean, or the class frequencies, would put it. The output
+    does not depend on the input.
 How it is detected
-    The spread of the predictions over the samples of a batch, against that of the targets, in recorded steps that are doubled in distance.
-    The step is run again, without dropout, to see which call was given samples that differ and made them the same, but for rounding.
+    The spread of the predictions over the samples of a batch is compared with that of the targets,
+    in recorded steps at doubling intervals. The step is replayed, without dropout, to find the call
+    that receives different samples and returns equal ones.
 How to fix it
-    Find where the input is lost: a layer that averages it away, units that are all dead, a weight decay or a learning rate that is too
-    large, a loss that broadcasts.
+    Find where the input is lost: a layer that averages it away, dead units, a weight decay or
+    learning rate that is too large, a loss that broadcasts.
 When it stays silent
-    The first dozen steps, targets that hardly vary, predictions that begin to differ; where a cause was told. It is a note where no call makes
-    them the same.
+    In the first dozen steps, for targets that hardly vary, for predictions that begin to differ,
+    and where a cause was reported. It is a note where no call makes the samples equal.
 Cost
     A replay of a few recorded steps.
 """
@@ -35,17 +38,17 @@ from whence.source.spots import Spot
 from whence.source.text import text_of
 from whence.tape.tape import Value
 
-LOOKS = 4
+CHECKS = 4
 SIMPLE = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant)
-TURNED = {ast.Eq: "!=", ast.NotEq: "==", ast.Lt: ">=", ast.GtE: "<", ast.Gt: "<=", ast.LtE: ">"}
+INVERSE = {ast.Eq: "!=", ast.NotEq: "==", ast.Lt: ">=", ast.GtE: "<", ast.Gt: "<=", ast.LtE: ">"}
 CAUSES = ("loss/", "gradient/", "optimizer/")
-"""What is wrong with the loss, the gradients or the loop shows in the predictions: once it is told, these are no news."""
+"""Errors in the loss, the gradients or the loop cause constant predictions, so they come first."""
 DEAD = "gradient/dead-units"
-WHY = "What reaches the loss does not depend on the sample."
-OR_LEARNT = "Either the input is lost on the way, or a constant is the best that is left to learn."
+WHY = "The values that reach the loss do not depend on the sample."
+OR_LEARNT = "Either the input is lost on the way, or a constant is the best the model can learn."
 FIX = (
-    "Look where samples become alike: averaged or normalised away, dead units, a weight decay that outweighs the loss, a loss that "
-    "broadcasts."
+    "Find where samples become equal: averaging or normalisation, dead units, a weight decay "
+    "that outweighs the loss, a loss that broadcasts."
 )
 
 
@@ -55,38 +58,42 @@ def constant_prediction(audit: Audit) -> Finding | None:
         return None
     causes = {each for each in audit.told if each.startswith(CAUSES)}
     for spot, seen in audit.units.spreads.items():
-        late = seen[LOOKS // 2 :]
-        if len(seen) < LOOKS or max(late) > CONSTANT:
+        late = seen[CHECKS // 2 :]
+        if len(seen) < CHECKS or max(late) > CONSTANT:
             continue
         alike = audit.units.alike.get(spot)
-        # Of samples that are alike already, units fire for all or for none.
+        # For samples that are already equal, a unit fires for all or for none.
         follows = {DEAD} if alike is not None and alike.call.name not in RELUS else set()
         if causes - follows:
             continue
-        told = _told(alike, audit)
+        text = _text(alike, audit)
         return tell_silent(
             audit,
             "loss/constant-prediction",
-            spot=told.spot or spot,
+            spot=text.spot or spot,
             symptom=spot,
             step=audit.step,
             call=alike.call if alike is not None else None,
             phase="forward",
             severity=Severity.WARNING if alike is not None else Severity.INFO,
             confidence=Confidence.LIKELY if alike is not None else Confidence.HINT,
-            verdict=told.verdict,
-            what=f"in {len(late)} looks predictions "
-            + (f"varied by {max(late):.2g} of what the targets do, at most" if max(late) else "did not vary at all"),
-            why=told.why,
-            fix=told.fix,
-            patch=told.patch,
-            chain=told.chain,
+            verdict=text.verdict,
+            what=f"in {len(late)} checks predictions "
+            + (
+                f"varied by at most {max(late):.2g} times the spread of the targets"
+                if max(late)
+                else "did not vary at all"
+            ),
+            why=text.why,
+            fix=text.fix,
+            patch=text.patch,
+            chain=text.chain,
         )
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Text:
     spot: Spot | None
     verdict: str
     why: str
@@ -95,37 +102,42 @@ class _Told:
     chain: tuple[Hop, ...] = ()
 
 
-def _told(alike: Alike | None, audit: Audit) -> _Told:
+def _text(alike: Alike | None, audit: Audit) -> _Text:
     if alike is None:
-        return _Told(None, "the model predicts nearly the same for every sample", f"{WHY} {OR_LEARNT}", FIX)
+        return _Text(
+            None, "the model predicts nearly the same for every sample", f"{WHY} {OR_LEARNT}", FIX
+        )
     name, place = alike.call.name, place_of(alike.call, audit)
-    verdict = f"the model predicts the same for every sample: {name} is given different ones and makes them alike"
+    verdict = f"the model predicts the same for every sample: {name} makes different samples equal"
     compared = _compared(alike.mask)
     if compared is None:
-        return _Told(place, verdict, WHY, FIX)
-    return _Told(
+        return _Text(place, verdict, WHY, FIX)
+    return _Text(
         Spot.of_site(compared),
-        "the model predicts the same for every sample: a mask is 0 wherever what it is laid over is not",
-        f"{WHY} Both have numbers other than 0, and nowhere at the same place: the mask keeps what was to be left out.",
-        "Turn the comparison round that makes the mask.",
-        _turned(Spot.of_site(compared)),
-        (place.hop(f"{name} leaves nothing of it"),) if place is not None else (),
+        "the model predicts the same for every sample: the mask is 0 wherever its input is not",
+        f"{WHY} The mask and its input have nonzero values, but never at the same position, so "
+        "the product is 0.",
+        "Invert the comparison that computes the mask.",
+        _inverted(Spot.of_site(compared)),
+        (place.hop(f"{name} gives 0 everywhere"),) if place is not None else (),
     )
 
 
 def _compared(mask: Value | None) -> Site | None:
-    """Where the mask was decided on."""
+    """The comparison that computed the mask."""
     call = mask.call if mask is not None else None
     while call is not None and call.name in SAME_NUMBERS and call.operands and not call.forgotten:
         call = call.operands[0].call
     return call.site if call is not None and call.name in COMPARISONS else None
 
 
-def _turned(spot: Spot) -> str | None:
+def _inverted(spot: Spot) -> str | None:
     match spot.node():
-        case ast.Compare(left=ast.expr() as left, ops=[op], comparators=[ast.expr() as right]) as node if (
-            type(op) in TURNED and isinstance(left, SIMPLE) and isinstance(right, SIMPLE)
-        ):
+        case (
+            ast.Compare(
+                left=ast.expr() as left, ops=[op], comparators=[ast.expr() as right]
+            ) as node
+        ) if type(op) in INVERSE and isinstance(left, SIMPLE) and isinstance(right, SIMPLE):
             sides = (text_of(spot.filename, each) for each in (left, right))
-            return diff_of(replace_node(spot.filename, node, f" {TURNED[type(op)]} ".join(sides)))
+            return diff_of(replace_node(spot.filename, node, f" {INVERSE[type(op)]} ".join(sides)))
     return None

@@ -1,4 +1,4 @@
-"""The divergence of a normal distribution from the standard one, known by its number: it is never to be raised."""
+"""The KL divergence from the standard normal, recognised by its value: it must not be maximised."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ LINEAR = DIFFERENCES | {
 }
 
 
-def divergence_raised(study: Study) -> Finding | None:
-    """A number of the loss is a divergence, or its negative, summed or as a mean, and the loss falls as the divergence rises."""
+def divergence_maximised(study: Study) -> Finding | None:
+    """Find a term that equals the divergence, or its negative, and is driven up by the loss."""
     for loss in study.losses:
         for exact in _divergences(study, loss):
             call, sign = _made(study, loss, exact) or (None, 0)
@@ -48,8 +48,8 @@ def divergence_raised(study: Study) -> Finding | None:
             if push is None or float(push) * sign >= 0:
                 continue
             if sign > 0:
-                taken = _taken_away(study, loss, call)
-                return _tell_taken(study, loss, call, taken) if taken is not None else None
+                taken = _subtraction(study, loss, call)
+                return _report_subtracted(study, loss, call, taken) if taken is not None else None
             if not _only_linear(study, loss, call):
                 continue
             spot, number = place_of(call, study), study.content(call.outputs[0])
@@ -61,36 +61,63 @@ def divergence_raised(study: Study) -> Finding | None:
                 call=call,
                 step=study.step,
                 severity=Severity.WARNING,
-                verdict="the divergence from the standard normal is driven up: its negative is minimised",
-                what=f"it is {number_text(float(number.detach())) if number is not None else 'below zero'}, and no divergence is below zero",
-                why="An optimizer lowers what backward is called on. What is lowered here is 1 + log(variance) - mean^2 - variance, which is "
-                "minus twice the divergence: means and variances grow without end.",
-                fix="Add its negative to the loss: -0.5 * sum(1 + log_variance - mean^2 - exp(log_variance)).",
+                verdict="the KL divergence is maximised: its negative is part of the loss",
+                what="the term is "
+                f"{number_text(float(number.detach())) if number is not None else 'below zero'}, "
+                "but a divergence is never negative",
+                why="The loss contains 1 + log(variance) - mean^2 - variance, which is minus "
+                "twice the KL divergence from the standard normal. Minimising it makes means and "
+                "variances grow without bound.",
+                fix="Add the divergence to the loss: -0.5 * sum(1 + log_variance - mean^2 - "
+                "exp(log_variance)).",
                 patch=_negated(spot),
                 replay="bit-identical",
-                counterfactual="computed anew from mean and variance the divergence is the same number with the other sign",
+                counterfactual="the divergence, computed from mean and variance, is the same "
+                "value with the opposite sign",
             )
     return None
 
 
 def _divergences(study: Study, loss: Loss) -> Iterator[torch.Tensor]:
-    """Of each mean that is squared and each logarithm that is raised to e again, if they are of one shape."""
+    """The divergence for each pair of a squared mean and an exponentiated log variance."""
     path = study.path(loss.value)
     logarithms = [each.operands[0] for each in path if each.name == "exp" and _is_learnt(each)]
-    means = [each.operands[0] for each in path if each.name in SQUARES and _is_learnt(each) and _squares(each)]
-    pairs = {(mean, logarithm) for logarithm in logarithms for mean in means if mean.shape == logarithm.shape}
+    means = [
+        each.operands[0]
+        for each in path
+        if each.name in SQUARES and _is_learnt(each) and _squares(each)
+    ]
+    pairs = {
+        (mean, logarithm)
+        for logarithm in logarithms
+        for mean in means
+        if mean.shape == logarithm.shape
+    }
     run = study.run if pairs else None
     for mean, logarithm in pairs if run is not None else ():
-        if run is None or mean is logarithm or mean not in run.contents or logarithm not in run.contents:
+        if (
+            run is None
+            or mean is logarithm
+            or mean not in run.contents
+            or logarithm not in run.contents
+        ):
             continue
-        middle, wide = run.contents[mean].detach().double(), run.contents[logarithm].detach().double()
-        # What is raised to e is the logarithm of the variance, or of its root.
+        middle, wide = (
+            run.contents[mean].detach().double(),
+            run.contents[logarithm].detach().double(),
+        )
+        # The argument of exp is the logarithm of the variance or of the standard deviation.
         for variance in (wide, 2 * wide):
             yield 0.5 * (middle.square() + variance.exp() - 1 - variance)
 
 
 def _is_learnt(call: Call) -> bool:
-    return not call.inner and bool(call.operands) and call.operands[0].requires_grad and len(call.operands[0].shape) > 1
+    return (
+        not call.inner
+        and bool(call.operands)
+        and call.operands[0].requires_grad
+        and len(call.operands[0].shape) > 1
+    )
 
 
 def _squares(call: Call) -> bool:
@@ -100,10 +127,12 @@ def _squares(call: Call) -> bool:
 
 
 def _made(study: Study, loss: Loss, exact: torch.Tensor) -> tuple[Call, int] | None:
-    """The last call that makes the divergence, or minus it, and which: summed over some axes, and the mean over the others."""
+    """The last call that gives the divergence, summed or averaged, and its sign."""
     whole, run = float(exact.sum()), study.run
     axes = [each for each in exact.shape if each > 1]
-    counts = {math.prod(each) for length in range(len(axes) + 1) for each in combinations(axes, length)}
+    counts = {
+        math.prod(each) for length in range(len(axes) + 1) for each in combinations(axes, length)
+    }
     if run is None or not math.isfinite(whole) or whole <= 0:
         return None
     for call in reversed(study.path(loss.value)):
@@ -116,7 +145,7 @@ def _made(study: Study, loss: Loss, exact: torch.Tensor) -> tuple[Call, int] | N
 
 
 def _only_linear(study: Study, loss: Loss, made: Call) -> bool:
-    """Whether it is added to the loss as it is. What it is only kept near to (`abs(kl - capacity)`) is not driven anywhere."""
+    """Whether it enters the loss linearly; `abs(kl - capacity)` has no direction."""
     reached = {*made.outputs}
     for call in study.path(loss.value):
         if call.number > made.number and reached.intersection(call.operands):
@@ -126,8 +155,8 @@ def _only_linear(study: Study, loss: Loss, made: Call) -> bool:
     return True
 
 
-def _taken_away(study: Study, loss: Loss, made: Call) -> Call | None:
-    """The difference that takes it away from the loss. What it is only kept near to (`abs(kl - capacity)`) is no such."""
+def _subtraction(study: Study, loss: Loss, made: Call) -> Call | None:
+    """The subtraction that removes it from the loss; `abs(kl - capacity)` does not count."""
     reached, found = {*made.outputs}, None
     for call in study.path(loss.value):
         if call.number <= made.number or not reached.intersection(call.operands):
@@ -140,7 +169,7 @@ def _taken_away(study: Study, loss: Loss, made: Call) -> Call | None:
     return found
 
 
-def _tell_taken(study: Study, loss: Loss, made: Call, taken: Call) -> Finding | None:
+def _report_subtracted(study: Study, loss: Loss, made: Call, taken: Call) -> Finding | None:
     number = study.content(made.outputs[0])
     spot = spot_at(taken.site)
     match node := spot.node() if spot is not None else None:
@@ -157,20 +186,23 @@ def _tell_taken(study: Study, loss: Loss, made: Call, taken: Call) -> Finding | 
         call=taken,
         step=study.step,
         severity=Severity.WARNING,
-        verdict="the divergence from the standard normal is driven up: it is taken away from the loss",
-        what=f"it is {number_text(float(number.detach())) if number is not None else 'above zero'}, and the loss falls as it rises",
-        why="An optimizer lowers what backward is called on: means and variances grow without end.",
-        fix="Add the divergence to the loss.",
+        verdict="the KL divergence is maximised: it is subtracted from the loss",
+        what="the divergence is "
+        f"{number_text(float(number.detach())) if number is not None else 'above zero'}, and the "
+        "loss falls as it rises",
+        why="Minimising the loss makes the divergence from the standard normal larger. Means and "
+        "variances grow without bound.",
+        fix="Add the divergence to the loss instead of subtracting it.",
         patch=patch,
         replay="bit-identical",
-        counterfactual="computed anew from mean and variance the divergence is the same number",
+        counterfactual="the divergence, computed from mean and variance, is the same value",
     )
 
 
 def _negated(spot: Spot | None) -> str | None:
     match spot.node() if spot is not None else None:
-        case (ast.BinOp(op=ast.Mult() | ast.Div()) | ast.Call() | ast.Name() | ast.Attribute()) as node if (
-            spot is not None
-        ):
+        case (
+            ast.BinOp(op=ast.Mult() | ast.Div()) | ast.Call() | ast.Name() | ast.Attribute()
+        ) as node if spot is not None:
             return diff_of(insert_before(spot.filename, node, "-"))
     return None

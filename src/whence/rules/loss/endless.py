@@ -1,4 +1,4 @@
-"""A loss that falls without end: what has no lower bound was to be made large, and is minimised."""
+"""A loss that falls without bound: an unbounded objective is minimised instead of maximised."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from whence.tape.trip import Trip
 
 ID = "loss/sign"
 BOTTOMLESS = 1e3
-"""How far below zero, of its own size, a loss must be when it overflows."""
+"""How far below zero, relative to its first value, a loss must be when it overflows."""
 ABSURDLY = 1e6
-"""The same for one that is still a number."""
+"""The same for a loss that is still finite."""
 SUDDENLY, FEWEST, LATELY = 4, 16, 8
-"""So many losses must be known of one that overflows, and of one that does not; so many of the last are compared."""
+"""Losses needed before an overflow, losses needed without one, and recent losses to compare."""
 WHY = (
-    "An optimizer lowers what backward is called on. A log-likelihood, a reward or a score that should grow "
-    "has no lower end: each step makes it smaller, until a number overflows."
+    "The optimizer minimises the loss. A log-likelihood, a reward or a score that should grow "
+    "has no lower bound, so each step makes it smaller until it overflows."
 )
-FIX = "Minimise its negative, if it is a likelihood, a reward or a score."
+FIX = "Minimise the negative of the objective, if it is a likelihood, a reward or a score."
 
 
-def fell_without_end(trip: Trip) -> Finding | None:
-    """Of a loss or a gradient that overflowed: the losses were negative, larger than ever, and the last was the smallest."""
+def fell_without_bound(trip: Trip) -> Finding | None:
+    """Explain an overflow by losses that were negative, ever larger, and smallest at the end."""
     known = _fall(trip.losses, BOTTOMLESS, SUDDENLY)
     at = trip.stack[0] if trip.stack else None
     if known is None or at is None:
@@ -45,7 +45,7 @@ def fell_without_end(trip: Trip) -> Finding | None:
         trip,
         ID,
         spot=made or Spot.of_site(at),
-        verdict=f"the loss falls without end: {known}, until it overflows",
+        verdict=f"the loss falls without bound: {known}, then it overflows",
         why=WHY,
         fix=FIX,
         patch=_negated(made),
@@ -55,8 +55,8 @@ def fell_without_end(trip: Trip) -> Finding | None:
 
 
 @audit_rule(ID, Rank.GENERAL)
-def falls_without_end(audit: Audit) -> Finding | None:
-    """The same while it is a number."""
+def falls_without_bound(audit: Audit) -> Finding | None:
+    """The same while the loss is finite."""
     known = _fall(audit.losses, ABSURDLY, FEWEST) if audit.final else None
     backwards = [each for each in audit.loop.of(Kind.BACKWARD) if each.stack]
     if known is None or not backwards:
@@ -71,8 +71,8 @@ def falls_without_end(audit: Audit) -> Finding | None:
         step=audit.step,
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"the loss falls without end: {known}",
-        what="what is minimised has no lower end",
+        verdict=f"the loss falls without bound: {known}",
+        what="the loss has no lower bound",
         why=WHY,
         fix=FIX,
         patch=_negated(made),
@@ -80,21 +80,29 @@ def falls_without_end(audit: Audit) -> Finding | None:
 
 
 def _fall(losses: Sequence[float], times: float, fewest: int) -> str | None:
-    """From where to where it fell, if it did nothing else. Batches differ, so that not each one is below the one before."""
+    """The first and last loss, if it kept falling. Batches differ, so single losses may rise."""
     finite = [each for each in losses if math.isfinite(each)]
     if len(finite) < fewest:
         return None
     first, last, lately = finite[0], finite[-1], finite[-LATELY:]
     falls = sum(after < before for before, after in pairwise(lately))
-    if last > -times * (1 + abs(first)) or max(finite[len(finite) // 2 :]) > first or 2 * falls < len(lately):
+    if (
+        last > -times * (1 + abs(first))
+        or max(finite[len(finite) // 2 :]) > first
+        or 2 * falls < len(lately)
+    ):
         return None
     return f"from {number_text(first)} to {number_text(last)}"
 
 
 def _made(site: Site) -> Spot | None:
-    """What is assigned to the name that backward is called on, in this line or in the last before it."""
+    """The expression last assigned to the variable that backward is called on."""
     scope = function_node(site)
-    calls = [each for each in ast.walk(scope) if isinstance(each, ast.Call)] if scope is not None else []
+    calls = (
+        [each for each in ast.walk(scope) if isinstance(each, ast.Call)]
+        if scope is not None
+        else []
+    )
     losses = [
         each.func.value
         for each in calls
@@ -104,13 +112,15 @@ def _made(site: Site) -> Spot | None:
         and each.lineno <= site.f_lineno
     ]
     loss = max(losses, key=lambda each: each.lineno, default=None)
-    definition = find_definition(loss.id, scope, loss) if loss is not None and scope is not None else None
+    definition = (
+        find_definition(loss.id, scope, loss) if loss is not None and scope is not None else None
+    )
     value = definition.value if definition is not None else None
     return Spot.of_node(site.filename, value) if value is not None else None
 
 
 def _negated(made: Spot | None) -> str | None:
-    """Of one term. Which of several terms is the wrong way round is not known."""
+    """A diff for a single term. With several terms, the one with the wrong sign is unknown."""
     node = made.node() if made is not None else None
     if made is None or not isinstance(node, ast.Name | ast.Call | ast.Attribute):
         return None

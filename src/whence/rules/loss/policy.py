@@ -1,4 +1,4 @@
-"""Objectives of a policy: log-probabilities of actions that it drew itself, times what these have earned."""
+"""Policy objectives: log-probabilities of the policy's own actions times their returns."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ PRODUCTS = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
 DIFFERENCES = frozenset({"sub", "__sub__", "subtract", "__rsub__", "rsub"})
 SAME_SIGN = SAME_NUMBERS | PRODUCTS | {"neg", "__neg__", "negative", "sum"}
 DRAWS = frozenset({"multinomial", "bernoulli", "poisson", "binomial", "normal"})
-"""They take what decides the distribution; noise is only as large as what it is given."""
+"""Their operand is the distribution's parameter, unlike noise, whose operand is only its shape."""
 PICKS = frozenset({"gather", "__getitem__"})
-COSTS = frozenset({"nll_loss", "cross_entropy", "binary_cross_entropy_with_logits", "binary_cross_entropy"})
+COSTS = frozenset(
+    {"nll_loss", "cross_entropy", "binary_cross_entropy_with_logits", "binary_cross_entropy"}
+)
 FURTHEST = 60
 MOST_SCORES = 256
 NEARLY_ALL = 0.99
@@ -35,7 +37,7 @@ NEARLY_ALL = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The product of something that rises or falls with how likely actions were, and of what they earned."""
+    """The product of a value that rises or falls with the probability of actions, and a return."""
 
     call: Call
     likely: Value
@@ -43,8 +45,8 @@ class Score:
     earned: Value | float
 
 
-def earnings_lowered(study: Study) -> Finding | None:
-    """A policy that unlearns what earned most: its log-probabilities times returns are minimised, and not their negative."""
+def returns_minimised(study: Study) -> Finding | None:
+    """Report a loss that lowers the log-probability of actions with high returns."""
     if not any(map(_is_own_draw, study.calls)):
         return None
     for loss in study.losses:
@@ -52,7 +54,11 @@ def earnings_lowered(study: Study) -> Finding | None:
         pushes, earned = _pushes(study, loss, scores)
         along = pushes * earned
         whole = float(along.abs().sum())
-        if not _tells_apart(earned) or not whole or float(along.clamp(min=0).sum()) < NEARLY_ALL * whole:
+        if (
+            not _is_graded(earned)
+            or not whole
+            or float(along.clamp(min=0).sum()) < NEARLY_ALL * whole
+        ):
             continue
         spot = spot_at(_place(study, loss, scores).site)
         return tell_silent(
@@ -64,20 +70,23 @@ def earnings_lowered(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.INFO,
             confidence=Confidence.HINT,
-            verdict="actions that earned most are made less likely: log-probability times return is minimised",
-            what="it falls when actions with a positive return get a smaller probability",
-            why="An optimizer lowers what backward is called on. The expected return rises with log-probability times return: that is to "
-            "be raised.",
-            fix="Minimise its negative, -log_prob * return; leave it if what is multiplied is a cost.",
+            verdict="actions with high returns become less likely: log-probability times return "
+            "is minimised",
+            what="the loss falls when actions with a positive return become less likely",
+            why="The expected return rises with log-probability times return. The optimizer "
+            "minimises the loss, so the loss must contain the negative.",
+            fix="Minimise the negative, -log_prob * return; keep it as it is if the factor is a "
+            "cost.",
             patch=_negated(spot),
             replay="bit-identical",
-            counterfactual=f"the loss rises with the probability of what earned more, in all of {len(earned)} actions",
+            counterfactual="the loss rises with the probability of actions with higher returns, "
+            f"in all of {len(earned)} actions",
         )
     return None
 
 
 def _place(study: Study, loss: Loss, scores: list[Score]) -> Call:
-    """The product, or what several of them were put together to: to turn one of them round would leave the others."""
+    """The product, or the call that joins several: negating one would leave the others."""
     first, sites = scores[0].call, {each.call.site for each in scores}
     if len(sites) == 1:
         return first
@@ -88,7 +97,7 @@ def _place(study: Study, loss: Loss, scores: list[Score]) -> Call:
         within = [each for each in learnt if products.intersection(study.path(each))]
         if len(within) != 1:
             break
-        # What is added to it has another aim.
+        # Other terms of a sum have other objectives.
         place = within[0] if len(learnt) > 1 else place
         value = within[0]
     return place.call or first
@@ -118,7 +127,7 @@ def _products(study: Study, loss: Loss, known: dict[Site | None, bool]) -> Itera
 
 
 def _products_within(value: Value) -> Iterator[Call]:
-    """Products that a factor of another one was made by: discounts, weights of samples."""
+    """Products inside a factor of another product: discounts, sample weights."""
     for _ in range(FURTHEST):
         call = value.call
         if call is None or call.name not in SAME_SIGN:
@@ -132,30 +141,46 @@ def _is_mask(study: Study, given: Value | float) -> bool:
     if isinstance(given, float):
         return False
     content = study.content(given) if given.dtype.is_floating_point else None
-    return content is None or (content.numel() > 1 and bool(((content == 0) | (content == 1)).all()))
+    return content is None or (
+        content.numel() > 1 and bool(((content == 0) | (content == 1)).all())
+    )
 
 
 def _rises(study: Study, likely: Value, earned: Value | float) -> bool | None:
-    """Whether a value rises with how likely a policy finds the actions that it drew: None if it has nothing to do with that."""
-    met = next((each for each in islice(ancestors(likely), FURTHEST) if _is_meeting(study, each)), None)
+    """Whether a value rises with the probability of the policy's own actions; None if unrelated."""
+    met = next(
+        (each for each in islice(ancestors(likely), FURTHEST) if _is_meeting(study, each)), None
+    )
     made = study.content(met.outputs[0]) if met is not None else None
     before = study.content(likely)
     if met is None or made is None or before is None:
         return None
     if isinstance(earned, Value) and met in ancestors(earned):
-        # A bound on a likelihood has the log-probability itself for a cost.
+        # A variational bound uses the log-probability itself as a cost.
         return None
-    better = made + 1 if met.name in PICKS else made - 1 if met.name in COSTS else torch.zeros_like(made)
+    better = (
+        made + 1 if met.name in PICKS else made - 1 if met.name in COSTS else torch.zeros_like(made)
+    )
     after = study.with_content(met.outputs[0], better, likely)
     if after is None or after.shape != before.shape or torch.equal(after, before):
         return None
-    return True if bool((after >= before).all()) else False if bool((after <= before).all()) else None
+    return (
+        True if bool((after >= before).all()) else False if bool((after <= before).all()) else None
+    )
 
 
 def _is_meeting(study: Study, call: Call) -> bool:
-    """Where an action that a policy drew is held against that policy: its entry in a table of (logarithms of) probabilities, or the
-    distance from the middle of a density."""
-    if call.inner or call.forgotten or len(call.operands) < 2 or not call.outputs or not call.outputs[0].requires_grad:
+    """Whether a call evaluates the policy at an action that it drew.
+
+    The action's entry in a table of (log-)probabilities, or its distance from a density's mean.
+    """
+    if (
+        call.inner
+        or call.forgotten
+        or len(call.operands) < 2
+        or not call.outputs
+        or not call.outputs[0].requires_grad
+    ):
         return False
     if call.name in DIFFERENCES:
         return any(map(_is_own, call.operands))
@@ -171,7 +196,7 @@ def _is_meeting(study: Study, call: Call) -> bool:
 
 
 def _is_own(value: Value) -> bool:
-    """Whether a value was drawn from what weights have made."""
+    """Whether a value was drawn from a distribution that weights computed."""
     call = value.call
     for _ in range(FURTHEST):
         if call is None or value.requires_grad or not call.operands:
@@ -181,7 +206,11 @@ def _is_own(value: Value) -> bool:
         if call.name not in SAME_NUMBERS | {"long", "broadcast_tensors", "detach", "clamp"}:
             return False
         at = next((place for place, each in enumerate(call.outputs) if each is value), 0)
-        value = call.operands[at] if call.name == "broadcast_tensors" and at < len(call.operands) else call.operands[0]
+        value = (
+            call.operands[at]
+            if call.name == "broadcast_tensors" and at < len(call.operands)
+            else call.operands[0]
+        )
         call = value.call
     return False
 
@@ -194,7 +223,7 @@ def _is_own_draw(call: Call) -> bool:
 
 
 def _pushes(study: Study, loss: Loss, scores: list[Score]) -> tuple[torch.Tensor, torch.Tensor]:
-    """How the loss rises with the log-probability of each action, and what that has earned."""
+    """The slope of the loss in the log-probability of each action, and the action's return."""
     none = torch.zeros(0), torch.zeros(0)
     run = study.run if scores else None
     whole = run.contents.get(loss.value) if run is not None else None
@@ -212,7 +241,11 @@ def _pushes(study: Study, loss: Loss, scores: list[Score]) -> tuple[torch.Tensor
         return none
     pushes, earned = [], []
     for score, gradient in zip(scores, gradients, strict=True):
-        given = study.content(score.earned) if isinstance(score.earned, Value) else torch.tensor(score.earned)
+        given = (
+            study.content(score.earned)
+            if isinstance(score.earned, Value)
+            else torch.tensor(score.earned)
+        )
         if gradient is None or given is None or given.numel() not in (1, gradient.numel()):
             return none
         pushes.append((gradient if score.rises else -gradient).reshape(-1).float())
@@ -220,8 +253,8 @@ def _pushes(study: Study, loss: Loss, scores: list[Score]) -> tuple[torch.Tensor
     return torch.cat(pushes), torch.cat(earned)
 
 
-def _tells_apart(earned: torch.Tensor) -> bool:
-    """Whether some actions earned more than others, by more than yes and no: a mask says no more than that."""
+def _is_graded(earned: torch.Tensor) -> bool:
+    """Whether returns differ by more than 0 and 1, unlike a mask."""
     if len(earned) < 2 or not math.isfinite(float(earned.sum())):
         return False
     return bool((earned != earned[0]).any()) and not bool(((earned == 0) | (earned == 1)).all())
@@ -231,5 +264,7 @@ def _negated(spot: Spot | None) -> str | None:
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.expr):
         return None
-    turned = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else node
-    return diff_of(replace_node(spot.filename, turned, f"-{in_parentheses(spot.filename, turned)}"))
+    subject = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else node
+    return diff_of(
+        replace_node(spot.filename, subject, f"-{in_parentheses(spot.filename, subject)}")
+    )

@@ -1,4 +1,4 @@
-"""What a loss expects of its input: logits, probabilities, or their logarithms."""
+"""The expected input of a loss: logits, probabilities, or log-probabilities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from whence.tape.tape import Call, Value
 
 
 def made_by(value: Value, names: frozenset[str]) -> Call | None:
-    """The call of one of these names that gave a value its numbers."""
+    """The call of one of these names that computed a value, which was only reshaped since."""
     for _ in range(100):
         call = value.call
         if call is None or call.forgotten:
@@ -44,11 +44,11 @@ def argument(call: Call, position: int, name: str) -> Value | None:
 SOFTMAX = frozenset({"softmax", "softmin"})
 LOGS = frozenset({"log_softmax", "log", "log1p", "logsigmoid"})
 TAKES_LOGS = {"nll_loss": "input", "kl_div": "input", "ctc_loss": "log_probs"}
-"""Losses of log-probabilities, and what they call these."""
+"""Losses of log-probabilities, and the name of that argument."""
 DIVISIONS = frozenset({"div", "__truediv__", "true_divide", "divide", "div_", "__itruediv__"})
 NEAR = 8
 ONLY_THAT = (nn.Softmax, nn.Softmax2d, nn.Softmin, nn.Sigmoid, nn.Hardsigmoid)
-"""Layers that do nothing but this: taken out, nothing else goes with it."""
+"""Layers that apply only this function, so they can be replaced as a whole."""
 SIGMOID = frozenset({"sigmoid", "sigmoid_", "hardsigmoid", "expit"})
 
 
@@ -57,41 +57,47 @@ def double_softmax(study: Study) -> Finding | None:
     """Softmax before a loss that applies it.
 
     What happened
-        cross_entropy takes logits and applies log_softmax itself. It was given the result of a softmax.
+        cross_entropy expects logits and applies log_softmax itself. It received the result of a
+        softmax.
     Why it matters
-        All inputs lie between 0 and 1, so that even a perfect prediction keeps a large loss, and gradients are flattened:
-        the model learns slowly and badly, without any error.
+        All inputs are between 0 and 1, so even a perfect prediction has a large loss, and gradients
+        are small: the model learns slowly and badly, without any error.
     How it is detected
-        On the tape: the numbers that reach the loss, or the softmax of one that is written by hand, are those that a softmax gave, reshaped or cast at most; or they were divided or
-        clamped just before, none is below zero, and they add up to one over the classes.
+        On the tape, the loss (or the softmax of a hand-written loss) receives the result of a
+        softmax, reshaped or cast at most; or its input was divided or clamped just before, has no
+        negative value, and sums to one over the classes.
     How to fix it
-        Give the logits to the loss; apply softmax where probabilities are printed or used.
+        Pass the logits to the loss; apply softmax where probabilities are printed or used.
     When it stays silent
-        log_softmax (applying it twice changes nothing), softmax in attention, in `predict()`, on the target, or scaled before the loss.
+        For log_softmax (applying it twice changes nothing), softmax in attention, in `predict()`,
+        on the target, or scaled before the loss.
     Cost
-        A walk over the tape of a few recorded steps.
+        A pass over the tape of a few recorded steps.
     """
     for loss, call in study.loss_calls():
         if (written := _written_twice(call, SOFTMAX | {"log_softmax"}, SOFTMAX)) is not None:
-            return _tell_twice(
+            return _report_twice(
                 study,
                 loss,
                 call,
                 written,
                 rule="loss/double-softmax",
                 verdict=f"softmax is applied twice: here, and again by {call.name}",
-                why="All that the second one is given lies between 0 and 1: its result is nearly the same for all classes, and gradients "
-                "are flattened.",
-                fix="Give the logits to the loss, and apply softmax only where probabilities are wanted.",
+                why="The input of the second softmax is between 0 and 1, so its result is nearly "
+                "the same for all classes, and gradients are small.",
+                fix="Pass the logits to the loss, and apply softmax only where probabilities are "
+                "needed.",
                 confidence=Confidence.LIKELY,
             )
         given = argument(call, 0, "input") if call.name == "cross_entropy" else None
-        applied = made_by(given, SOFTMAX) or _normalised(study, given) if given is not None else None
+        applied = (
+            made_by(given, SOFTMAX) or _normalised(study, given) if given is not None else None
+        )
         if given is None or applied is None:
             continue
         classes = given.shape[1] if len(given.shape) > 1 else given.shape[0]
         floor = math.log(math.e + classes - 1) - 1
-        return _tell_twice(
+        return _report_twice(
             study,
             loss,
             call,
@@ -99,28 +105,39 @@ def double_softmax(study: Study) -> Finding | None:
             rule="loss/double-softmax",
             verdict="softmax is applied before cross_entropy, which applies it again"
             if applied.name in SOFTMAX
-            else "cross_entropy is given probabilities, and applies softmax to them",
-            why=f"With {classes} classes a loss made so cannot fall below {floor:.4f}, however good the prediction.",
-            fix="Give the logits to the loss, and apply softmax only where probabilities are wanted.",
+            else "cross_entropy expects logits, got probabilities",
+            why=f"cross_entropy applies softmax itself. With {classes} classes and probabilities "
+            f"as input, the loss cannot fall below {floor:.4f}, even for a perfect prediction.",
+            fix="Pass the logits to the loss, and apply softmax only where probabilities are "
+            "needed.",
             is_last=made_by(given, SOFTMAX) is applied,
         )
     return None
 
 
 def _written_twice(call: Call, second: frozenset[str], first: frozenset[str]) -> Call | None:
-    """A first one whose very numbers a second one is given, in a loss that is written by hand; over the same axis, if over one."""
-    applied = made_by(call.operands[0], first) if call.name in second and call.operands and not call.inner else None
+    """The first of two such calls in a hand-written loss, if both run over the same axis."""
+    applied = (
+        made_by(call.operands[0], first)
+        if call.name in second and call.operands and not call.inner
+        else None
+    )
     if applied is None or applied.inner or not applied.outputs[0].requires_grad:
         return None
-    one, other = (each.kwargs.get("dim", each.args[1] if len(each.args) > 1 else None) for each in (call, applied))
+    one, other = (
+        each.kwargs.get("dim", each.args[1] if len(each.args) > 1 else None)
+        for each in (call, applied)
+    )
     same = applied.outputs[0].shape == call.outputs[0].shape and one == other
     return applied if same or second & SIGMOID else None
 
 
 def _normalised(study: Study, given: Value) -> Call | None:
-    """What made numbers that add up to one over the classes: a softmax that something was done to, or a division by the sum."""
+    """The softmax or division behind values that sum to one over the classes."""
     near = list(islice(ancestors(given), NEAR))
-    applied = next((each for each in near if each.name in SOFTMAX | DIVISIONS and not each.inner), None)
+    applied = next(
+        (each for each in near if each.name in SOFTMAX | DIVISIONS and not each.inner), None
+    )
     if (
         applied is None
         or not given.requires_grad
@@ -132,7 +149,9 @@ def _normalised(study: Study, given: Value) -> Call | None:
     if content is None or not given.shape or content.shape[axis] < 2:
         return None
     content = content.detach().double()
-    is_distribution = bool((content >= 0).all()) and bool(((content.sum(axis) - 1).abs() < 1e-3).all())
+    is_distribution = bool((content >= 0).all()) and bool(
+        ((content.sum(axis) - 1).abs() < 1e-3).all()
+    )
     return applied if is_distribution else None
 
 
@@ -141,42 +160,50 @@ def double_sigmoid(study: Study) -> Finding | None:
     """Sigmoid before a loss that applies it, or logits into one that does not.
 
     What happened
-        binary_cross_entropy_with_logits takes logits and applies a sigmoid itself. It was given the result of a sigmoid; or
-        binary_cross_entropy was given a sigmoid of a sigmoid, or logits, which it refuses.
+        binary_cross_entropy_with_logits expects logits and applies a sigmoid itself. It received
+        the result of a sigmoid; or binary_cross_entropy received a sigmoid of a sigmoid, or logits,
+        for which it raises.
     Why it matters
-        Its inputs lie between 0 and 1, so that no prediction can be below one half: a negative never costs less than 0.693.
+        The inputs are between 0 and 1, so no prediction can be below one half: a negative sample
+        never costs less than 0.693.
     How it is detected
-        On the tape: the numbers that reach the loss, or the sigmoid of one that is written by hand, are those that a sigmoid gave,
-        reshaped or cast at most.
+        On the tape, the loss (or the sigmoid of a hand-written loss) receives the result of a
+        sigmoid, reshaped or cast at most.
     How to fix it
-        Give the logits to the loss; apply sigmoid where probabilities are printed or used.
+        Pass the logits to the loss; apply sigmoid where probabilities are printed or used.
     When it stays silent
-        Models that have a sigmoid which the training loss goes past; sigmoids used as gates.
+        For models with a sigmoid that the training loss does not use, and for sigmoids used as
+        gates.
     Cost
-        A walk over the tape of a few recorded steps.
+        A pass over the tape of a few recorded steps.
     """
     for loss, call in study.loss_calls():
         if (written := _written_twice(call, SIGMOID | {"logsigmoid"}, SIGMOID)) is not None:
-            return _tell_twice(
+            return _report_twice(
                 study,
                 loss,
                 call,
                 written,
                 rule="loss/double-sigmoid",
                 verdict=f"sigmoid is applied twice: here, and again by {call.name}",
-                why="What the second one takes for logits lies between 0 and 1: what it gives is never below 0.5 nor above 0.731.",
-                fix="Give the logits to the second one, and apply sigmoid elsewhere only where probabilities are wanted.",
+                why="The second sigmoid receives values between 0 and 1 as logits, so its result "
+                "is between 0.5 and 0.731.",
+                fix="Pass the logits to the second sigmoid, and apply sigmoid elsewhere only "
+                "where probabilities are needed.",
                 confidence=Confidence.LIKELY,
             )
         given = argument(call, 0, "input")
-        if given is None or call.name not in ("binary_cross_entropy_with_logits", "binary_cross_entropy"):
+        if given is None or call.name not in (
+            "binary_cross_entropy_with_logits",
+            "binary_cross_entropy",
+        ):
             continue
         applied = made_by(given, SIGMOID)
         if applied is not None and call.name == "binary_cross_entropy":
             applied = made_by(applied.operands[0], SIGMOID) if applied.operands else None
         if applied is None:
             continue
-        return _tell_twice(
+        return _report_twice(
             study,
             loss,
             call,
@@ -184,10 +211,12 @@ def double_sigmoid(study: Study) -> Finding | None:
             rule="loss/double-sigmoid",
             verdict=f"sigmoid is applied twice: here, and again before {call.name}"
             if call.name == "binary_cross_entropy"
-            else "sigmoid is applied before binary_cross_entropy_with_logits, which applies it again",
-            why="What the loss takes for logits lies between 0 and 1: the probability of a positive is never below one half, and "
-            "a negative never costs less than 0.693.",
-            fix="Give the logits to the loss, and apply sigmoid only where probabilities are wanted.",
+            else "sigmoid is applied before binary_cross_entropy_with_logits, which applies it "
+            "again",
+            why="The loss receives values between 0 and 1 as logits: the predicted probability "
+            "is never below one half, and a negative sample never costs less than 0.693.",
+            fix="Pass the logits to the loss, and apply sigmoid only where probabilities are "
+            "needed.",
         )
     return None
 
@@ -197,32 +226,41 @@ def not_log_probabilities(study: Study) -> Finding | None:
     """Probabilities where log-probabilities are expected.
 
     What happened
-        nll_loss, kl_div and ctc_loss take logarithms of probabilities. They were given something else: probabilities, or logits.
+        nll_loss, kl_div and ctc_loss expect log-probabilities. They received probabilities or
+        logits.
     Why it matters
-        The loss is negative, or falls without bound, and its gradients have little to do with the likelihood.
+        The loss is negative, or falls without bound, and its gradients are not those of the
+        likelihood.
     How it is detected
-        The exponentials of the input do not add up to one over the classes; the tape shows what made it.
+        The exponentials of the input do not sum to one over the classes; the tape shows which call
+        computed it.
     How to fix it
-        log_softmax instead of softmax; or cross_entropy on the logits.
+        Use log_softmax instead of softmax; or cross_entropy on the logits.
     When it stays silent
-        Inputs that are log-probabilities, also masked or weighted ones (a focal loss); losses written by hand, which may be negative for good reasons.
+        For log-probabilities, including masked or weighted ones (focal loss); for hand-written
+        losses, which can be negative for good reasons.
     Cost
-        A few recorded steps are run again if such a loss is used.
+        A replay of a few recorded steps if such a loss is used.
     """
     for loss, call in study.loss_calls():
         given = argument(call, 0, TAKES_LOGS[call.name]) if call.name in TAKES_LOGS else None
         content = study.content(given) if given is not None else None
-        if given is None or content is None or not content.is_floating_point() or content.dim() == 0:
+        if (
+            given is None
+            or content is None
+            or not content.is_floating_point()
+            or content.dim() == 0
+        ):
             continue
         axis = 1 if call.name == "nll_loss" and content.dim() > 1 else -1
         total = content.detach().double().exp().sum(axis)
         if bool(total.isnan().any()):
-            # What is not a number is another rule's.
+            # NaN belongs to another rule.
             continue
         if bool((content <= 0).all()) and (
             call.name == "kl_div" or any(each.name in LOGS for each in ancestors(given))
         ):
-            # Over pixels or bins in another layout than the last axis, or logarithms with a weight, as in a focal loss.
+            # Pixels or bins on another axis, or weighted logarithms as in a focal loss.
             continue
         if bool(((total - 1).abs() < 0.02).float().mean() > 0.5):
             continue
@@ -235,21 +273,25 @@ def not_log_probabilities(study: Study) -> Finding | None:
         return tell_silent(
             study,
             "loss/not-log-probabilities",
-            spot=shared or (place_of(softmax, study) if softmax is not None else spot_at(call.site)),
+            spot=shared
+            or (place_of(softmax, study) if softmax is not None else spot_at(call.site)),
             call=softmax or call,
             step=study.step,
             symptom=Spot.of_site(call.site) if call.site is not None else None,
-            verdict=f"{call.name} was given {'probabilities' if softmax is not None else 'numbers'} that are no log-probabilities",
+            verdict=f"{call.name} expects log-probabilities, got "
+            f"{'probabilities' if softmax is not None else 'other values'}",
             what=f"the loss is {number_text(float(value.detach()))}"
             if value is not None and value.dim() == 0
-            else "the loss is made from it",
-            why=f"{call.name} expects logarithms, whose exponentials add up to 1 for each sample; those of {name} add up to "
-            f"{number_text(float(total.reshape(-1)[0]))}.",
-            fix=f"Use log_softmax for what is given to {call.name}; the target is made by the same line, and needs its {name}."
+            else "the loss is computed from it",
+            why=f"The exponentials of log-probabilities sum to 1 for each sample. Those of {name} "
+            f"sum to {number_text(float(total.reshape(-1)[0]))}.",
+            fix=f"Use log_softmax for the input of {call.name} only: the same line computes the "
+            f"target, which needs {name}."
             if shared is not None
-            else "Use log_softmax where softmax stands."
+            else f"Replace {name} with log_softmax."
             if softmax is not None
-            else "Apply log_softmax first" + ("." if call.name == "ctc_loss" else ", or use cross_entropy."),
+            else "Apply log_softmax first"
+            + ("." if call.name == "ctc_loss" else ", or use cross_entropy."),
             patch=_as_log(softmax, study) if shared is None and gathered is given else None,
             confidence=Confidence.PROVEN,
             replay="bit-identical",
@@ -261,10 +303,15 @@ def not_log_probabilities(study: Study) -> Finding | None:
 
 
 def _gathered(value: Value) -> Value:
-    """What several results were, before they were written into one tensor and averaged: samples of a net, parts of an ensemble."""
+    """The value before several results were written into one tensor and averaged: an ensemble."""
     for _ in range(NEAR):
         call = value.call
-        if call is None or call.forgotten or call.name not in ("mean", "__setitem__") or not call.operands:
+        if (
+            call is None
+            or call.forgotten
+            or call.name not in ("mean", "__setitem__")
+            or not call.operands
+        ):
             break
         value = call.operands[-1 if call.name == "__setitem__" else 0]
     return value
@@ -275,13 +322,13 @@ def one_class(study: Study) -> Finding | None:
     """Cross entropy over a single class.
 
     What happened
-        cross_entropy was given one number for each sample. Over one class the softmax is always 1.
+        cross_entropy received one value per sample. Over one class the softmax is always 1.
     Why it matters
-        The loss and all its gradients are exactly zero: nothing is learnt.
+        The loss and all its gradients are exactly zero: nothing is learned.
     How it is detected
-        The size of the class axis of the loss's input.
+        The size of the class axis of the loss's input is 1.
     How to fix it
-        binary_cross_entropy_with_logits for one output; or two outputs.
+        Use binary_cross_entropy_with_logits for one output; or two outputs.
     When it stays silent
         Never where the class axis has one element.
     Cost
@@ -301,8 +348,9 @@ def one_class(study: Study) -> Finding | None:
             symptom=Spot.of_site(loss.call.site) if loss.call.site is not None else None,
             verdict=f"cross_entropy over a single class: its input is {shape_text(given.shape)}",
             what="the loss and its gradients are zero",
-            why="softmax over one number is 1, whatever the number; its logarithm is 0.",
-            fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) with float targets for one output, or give the last layer two.",
+            why="The softmax over a single value is always 1, and its logarithm is 0.",
+            fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) with float targets for "
+            "one output, or give the last layer two outputs.",
             patch=_as_binary(study, call, given),
             replay="bit-identical" if study.run is not None else None,
         )
@@ -310,7 +358,7 @@ def one_class(study: Study) -> Finding | None:
 
 
 def _as_binary(study: Study, call: Call, given: Value) -> str | None:
-    """The loss for one output in its place, where the targets are what that takes."""
+    """A diff to the loss for one output, where the targets fit it."""
     target = argument(call, 1, "target")
     if target is None or target.shape != given.shape or not target.dtype.is_floating_point:
         return None
@@ -319,13 +367,17 @@ def _as_binary(study: Study, call: Call, given: Value) -> str | None:
     site = built[0] if built else call.site
     node = site.node() if site is not None else None
     func = node.func if isinstance(node, ast.Call) and not node.keywords else None
-    if site is None or not isinstance(func, ast.Attribute) or func.attr not in ("CrossEntropyLoss", "cross_entropy"):
+    if (
+        site is None
+        or not isinstance(func, ast.Attribute)
+        or func.attr not in ("CrossEntropyLoss", "cross_entropy")
+    ):
         return None
     name = "BCEWithLogitsLoss" if built else "binary_cross_entropy_with_logits"
     return diff_of(replace_node(site.filename, func, f"{ast.unparse(func.value)}.{name}"))
 
 
-def _tell_twice(
+def _report_twice(
     study: Study,
     loss: Loss,
     call: Call,
@@ -338,12 +390,18 @@ def _tell_twice(
     is_last: bool = True,
     confidence: Confidence = Confidence.PROVEN,
 ) -> Finding | None:
-    # The loss itself, not the sum that it may be part of.
-    made = call.outputs[0] if call.outputs and call.name not in SOFTMAX | SIGMOID | LOGS else loss.value
+    # The loss term itself, not the sum that it may be part of.
+    made = (
+        call.outputs[0]
+        if call.outputs and call.name not in SOFTMAX | SIGMOID | LOGS
+        else loss.value
+    )
     name = call.name if made is not loss.value else "the loss"
     shared = _shared_with_target(applied, call)
-    without = study.again(made, amend=lambda each, run: _skip(each, run, applied)) if is_last else None
-    mended = without.contents.get(made) if without is not None else None
+    without = (
+        study.again(made, amend=lambda each, run: _skip(each, run, applied)) if is_last else None
+    )
+    fixed = without.contents.get(made) if without is not None else None
     before = study.content(made)
     other = _other_user(study, applied, call) if shared is None else None
     return tell_silent(
@@ -356,31 +414,41 @@ def _tell_twice(
         verdict=verdict,
         what=f"{name} is {number_text(float(before.detach()))}"
         if before is not None and before.dim() == 0
-        else "the loss is made from it",
+        else "the loss is computed from it",
         why=why,
         confidence=confidence,
         fix=f"{fix}{_used_at(other)}",
         patch=_without(applied, study) if shared is None and is_last and other is None else None,
         replay="bit-identical" if before is not None else None,
-        counterfactual=f"without it {name} of the same batch is {number_text(float(mended.detach()))}"
-        if mended is not None and mended.dim() == 0
+        counterfactual=f"without it, {name} of the same batch is "
+        f"{number_text(float(fixed.detach()))}"
+        if fixed is not None and fixed.dim() == 0
         else None,
     )
 
 
 def _shared_with_target(applied: Call, loss: Call) -> Spot | None:
-    """Where only the loss's input is made, if the line that is wrong for it makes the target too: changed there, it would be wrong for that."""
+    """Where only the loss's input is computed, if the wrong line computes the target too.
+
+    A change of the line itself would break the target.
+    """
     target = argument(loss, 1, "target")
     for other in ancestors(target) if target is not None else ():
         if other.site == applied.site and other is not applied:
-            apart = (mine for mine, theirs in zip(applied.stack, other.stack, strict=False) if mine != theirs)
+            apart = (
+                mine
+                for mine, theirs in zip(applied.stack, other.stack, strict=False)
+                if mine != theirs
+            )
             return spot_at(next(apart, None))
     return None
 
 
 def _other_user(study: Study, applied: Call, loss: Call) -> Call | None:
-    """What else a loss is computed from what this line gives, here or for another model: taken out, it would be missed there."""
-    twins = (each for each in study.calls if each.name == applied.name and each.site == applied.site)
+    """Another call in a loss that uses the result of this line, and would miss it."""
+    twins = (
+        each for each in study.calls if each.name == applied.name and each.site == applied.site
+    )
     made = {value for each in twins for value in each.outputs}
     path = {call.number: call for each in study.losses for call in study.path(each.value)}
     for _, each in sorted(path.items()):
@@ -396,7 +464,10 @@ def _other_user(study: Study, applied: Call, loss: Call) -> Call | None:
 def _used_at(other: Call | None) -> str:
     if other is None or other.site is None:
         return ""
-    return f" Line {other.site.f_lineno} of {Path(other.site.filename).name} is to have what this line gives now."
+    return (
+        f" Line {other.site.f_lineno} of {Path(other.site.filename).name} still needs the result "
+        "of this line."
+    )
 
 
 def _skip(each: Call, run: Run, applied: Call) -> None:
@@ -405,7 +476,7 @@ def _skip(each: Call, run: Run, applied: Call) -> None:
 
 
 def _without(applied: Call, study: Study) -> str | None:
-    """The call taken out of the source: its operand in its place; a layer in a list of layers replaced by nothing."""
+    """A diff that replaces the call with its operand, or its layer with nn.Identity()."""
     spot = place_of(applied, study)
     node = spot.node() if spot is not None else None
     if spot is None or not isinstance(node, ast.Call):
@@ -418,7 +489,9 @@ def _without(applied: Call, study: Study) -> str | None:
             replace_node(
                 spot.filename,
                 node,
-                "nn.Identity()" if ast.unparse(node.func).startswith("nn.") else "torch.nn.Identity()",
+                "nn.Identity()"
+                if ast.unparse(node.func).startswith("nn.")
+                else "torch.nn.Identity()",
             )
         )
     if applied.site is None or applied.site.is_indirect:
@@ -429,21 +502,28 @@ def _without(applied: Call, study: Study) -> str | None:
         "nn.functional",
         "torch.nn.functional",
     )
-    method = isinstance(node.func, ast.Attribute) and node.func.attr == applied.name and not functional
+    method = (
+        isinstance(node.func, ast.Attribute) and node.func.attr == applied.name and not functional
+    )
     if method and isinstance(node.func, ast.Attribute):
         return diff_of(replace_node(spot.filename, node, ast.unparse(node.func.value)))
-    return diff_of(replace_node(spot.filename, node, ast.unparse(node.args[0]))) if node.args else None
+    return (
+        diff_of(replace_node(spot.filename, node, ast.unparse(node.args[0]))) if node.args else None
+    )
 
 
 def _builds_others(applied: Call, study: Study) -> bool:
-    """Whether the line that built a layer has built others as well: `ACTIVATIONS[name]()` for each entry of a list."""
+    """Whether the line that built a layer built others too: `ACTIVATIONS[name]()` in a loop."""
     layer = study.layer_of(applied)
     built = study.modules.built_at(layer)[:1] if layer is not None else ()
-    return any(each is not layer and study.modules.built_at(each)[:1] == built for each in study.modules.known())
+    return any(
+        each is not layer and study.modules.built_at(each)[:1] == built
+        for each in study.modules.known()
+    )
 
 
 def _as_log(softmax: Call | None, study: Study) -> str | None:
-    """The logarithm instead: of the function where it is called, of the layer where it is built."""
+    """A diff to the logarithmic form, where the function is called or the layer is built."""
     if softmax is None or softmax.site is None or softmax.name != "softmax":
         return None
     layer = study.layer_of(softmax)

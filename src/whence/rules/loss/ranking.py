@@ -1,4 +1,4 @@
-"""Pairs that are ranked: the score of what was observed against that of what was drawn at random."""
+"""Ranking losses: the score of an observed item against that of a random one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from whence.tape.slices import is_random
 from whence.tape.tape import Call, Value
 
 FEWEST, SMALLEST = 32, 16
-"""So many pairs, of a table of so many rows, say something about how they were chosen."""
+"""Fewest pairs, and smallest table, that show the kind of sampling."""
 EVEN, UNEVEN = 3.0, 6.0
-"""How many deviations the counts of rows may lie from what they are on average if all are drawn alike; and how many they must."""
+"""Deviations of row counts from uniform sampling: at most EVEN if random, above UNEVEN if not."""
 
 
-def ranked_wrongly(study: Study) -> Finding | None:
-    """A difference of two scores that is driven so that what was drawn at random ends above what was observed."""
+def random_ranked_first(study: Study) -> Finding | None:
+    """Report a difference of scores that pushes random items above observed ones."""
     for loss, call in study.loss_calls():
         pair = _scores(call)
         rows = _rows(study, *pair) if pair is not None else None
@@ -36,7 +36,7 @@ def ranked_wrongly(study: Study) -> Finding | None:
         push = _push(study, loss, call)
         if push is None:
             continue
-        # The one that gets larger, against the other, when the loss gets smaller.
+        # The item whose score rises when the loss falls, and the other one.
         raised, lowered = rows if push < 0 else rows[::-1]
         if not _is_drawn(study, raised, lowered):
             continue
@@ -50,10 +50,13 @@ def ranked_wrongly(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.INFO,
             confidence=Confidence.HINT,
-            verdict="what was drawn at random is ranked above what was observed: the difference of their scores has the wrong sign",
-            what="the loss falls when scores of rows drawn at random rise above the others",
-            why="Of each pair one row is drawn at random out of all, and the other comes from the data. The model learns to prefer the first.",
-            fix="Exchange the two in the difference; leave it if a smaller score is the better one.",
+            verdict="random items are ranked above observed ones: the score difference has the "
+            "wrong sign",
+            what="the loss falls when the scores of random items rise above the others",
+            why="One item of each pair is drawn uniformly at random, the other comes from the "
+            "data. The model learns to prefer the random one.",
+            fix="Swap the two scores in the difference; keep it as it is if a smaller score is "
+            "better.",
             patch=_exchanged(spot),
             replay="bit-identical",
         )
@@ -61,28 +64,36 @@ def ranked_wrongly(study: Study) -> Finding | None:
 
 
 def _scores(call: Call) -> tuple[Value, Value] | None:
-    if call.name.strip("_") not in ("sub", "subtract", "rsub") or call.inner or len(call.operands) != 2:
+    if (
+        call.name.strip("_") not in ("sub", "subtract", "rsub")
+        or call.inner
+        or len(call.operands) != 2
+    ):
         return None
     one, other = call.operands if call.name.strip("_") != "rsub" else call.operands[::-1]
-    alike = one.requires_grad and other.requires_grad and one.shape == other.shape and one is not other
+    alike = (
+        one.requires_grad and other.requires_grad and one.shape == other.shape and one is not other
+    )
     return (one, other) if alike and one.numel >= FEWEST else None
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Rows of a table, and their numbers."""
+    """Rows of a table, and their indices."""
 
     numbers: Value
     table: Value
 
 
 def _rows(study: Study, one: Value, other: Value) -> tuple[Lookup, Lookup] | None:
-    """The rows that only one of two scores was made from, for each of them, out of the same table."""
+    """The rows that only one of the two scores depends on, for each of them, from one table."""
     ones, others = _lookups(study, one), _lookups(study, other)
     own, its = ones - others, others - ones
     if len({each.numbers for each in own}) != 1 or len({each.numbers for each in its}) != 1:
         return None
-    return next(((first, second) for first in own for second in its if first.table is second.table), None)
+    return next(
+        ((first, second) for first in own for second in its if first.table is second.table), None
+    )
 
 
 def _lookups(study: Study, score: Value) -> set[Lookup]:
@@ -100,26 +111,41 @@ def _lookups(study: Study, score: Value) -> set[Lookup]:
 
 
 def _are_similarities(study: Study, *scores: Value) -> bool:
-    """Whether some are below zero, as no distance is: of those the smaller ones are better."""
+    """Whether some scores are negative: distances are not, and there smaller is better."""
     contents = [study.content(each) for each in scores]
     return any(bool((each < 0).any()) for each in contents if each is not None)
 
 
 def _push(study: Study, loss: Loss, call: Call) -> float | None:
-    """Which way the loss goes with the difference, if it goes the same way for all pairs."""
-    gradient = slope(study.run, loss.value, call.outputs[0]) if study.run is not None and call.outputs else None
+    """The slope of the loss in the difference, if its sign is the same for all pairs."""
+    gradient = (
+        slope(study.run, loss.value, call.outputs[0])
+        if study.run is not None and call.outputs
+        else None
+    )
     if gradient is None or not bool(gradient.any()) or not math.isfinite(float(gradient.sum())):
         return None
-    return float(gradient.sum()) if bool((gradient >= 0).all()) or bool((gradient <= 0).all()) else None
+    return (
+        float(gradient.sum())
+        if bool((gradient >= 0).all()) or bool((gradient <= 0).all())
+        else None
+    )
 
 
 def _is_drawn(study: Study, rows: Lookup, observed: Lookup) -> bool:
-    """Whether only the first were drawn at random: on the tape, or so evenly out of the whole table as the others are not."""
-    drawn = [is_random(call) for each in (rows, observed) if (call := _source(each.numbers)) is not None]
+    """Whether only the first rows are random: drawn on the tape, or uniformly distributed."""
+    drawn = [
+        is_random(call) for each in (rows, observed) if (call := _source(each.numbers)) is not None
+    ]
     if any(drawn):
         return len(drawn) == 2 and drawn[0] and not drawn[1]
     uneven = [_unevenness(study, each) for each in (rows, observed)]
-    return uneven[0] is not None and uneven[1] is not None and abs(uneven[0]) < EVEN and uneven[1] > UNEVEN
+    return (
+        uneven[0] is not None
+        and uneven[1] is not None
+        and abs(uneven[0]) < EVEN
+        and uneven[1] > UNEVEN
+    )
 
 
 def _source(value: Value) -> Call | None:
@@ -130,9 +156,14 @@ def _source(value: Value) -> Call | None:
 
 
 def _unevenness(study: Study, rows: Lookup) -> float | None:
-    """By how many deviations the counts of rows differ more than those of even draws do (chi-squared)."""
+    """How far the row counts are from uniform, in standard deviations (chi-squared)."""
     numbers, size = study.content(rows.numbers), rows.table.shape[0]
-    if numbers is None or size < SMALLEST or numbers.is_floating_point() or numbers.numel() < FEWEST:
+    if (
+        numbers is None
+        or size < SMALLEST
+        or numbers.is_floating_point()
+        or numbers.numel() < FEWEST
+    ):
         return None
     counts = torch.bincount(numbers.detach().reshape(-1).long(), minlength=size).double()
     if len(counts) != size:

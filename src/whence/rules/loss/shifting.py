@@ -11,11 +11,11 @@ from whence.source.text import text_of
 from whence.tape.tape import Call, Value
 
 KEEPS_PLACES = frozenset({"flatten", "contiguous", "transpose", "permute", "mT", "float", "long"})
-"""Methods that are right whatever the number of places is."""
+"""Methods that work for any number of positions."""
 
 
 def shifted_by(spot: Spot, places: int) -> str | None:
-    """`ids[:, :-1]` to `ids[:, 1:]` if labels are to come one place later; and back, if one earlier."""
+    """Change `ids[:, :-1]` to `ids[:, 1:]` to shift labels by one, and back for minus one."""
     last = _last_slice(spot.node())
     if places == 1 and last is not None and _is_cut(last, "", "-1"):
         return diff_of(replace_node(spot.filename, last, "1:"))
@@ -32,7 +32,9 @@ def leaves_out_first(call: Call) -> bool:
 def _last_slice(node: ast.AST | None) -> ast.Slice | None:
     if not isinstance(node, ast.Subscript):
         return None
-    last = node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    last = (
+        node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    )
     return last if isinstance(last, ast.Slice) else None
 
 
@@ -42,9 +44,15 @@ def _is_cut(cut: ast.Slice, lower: str, upper: str) -> bool:
 
 
 def shifted_in_loss(loss: Call, time: int) -> str | None:
-    """The last prediction and the first label left out where the loss is given both, one below the other or as they are."""
+    """A diff that drops the last prediction and the first label in the call of the loss."""
     nodes = operand_nodes(loss)
-    if loss.site is None or len(nodes) < 2 or len(loss.operands) < 2 or not loss.outputs or loss.outputs[0].shape:
+    if (
+        loss.site is None
+        or len(nodes) < 2
+        or len(loss.operands) < 2
+        or not loss.outputs
+        or loss.outputs[0].shape
+    ):
         return None
     before = "" if time == 0 else ":, "
     scores = _cut(loss.site.filename, nodes[0], loss.operands[0], axes=3, part=f"[{before}:-1]")
@@ -53,7 +61,7 @@ def shifted_in_loss(loss: Call, time: int) -> str | None:
 
 
 def _cut(filename: str, node: ast.expr, value: Value, *, axes: int, part: str) -> Edit | None:
-    """Cut what still has its axes of samples and places, before it is put one below the other."""
+    """Slice the tensor before it is flattened, while it still has its sample and time axes."""
     text = _after(filename, node, value, axes, part)
     return replace_node(filename, node, text) if text is not None else None
 
@@ -63,16 +71,26 @@ def _after(filename: str, node: ast.expr, value: Value, axes: int, part: str) ->
         case ast.Call(func=ast.Attribute(value=inner, attr=name), args=args, keywords=keywords) if (
             value.call is not None and value.call.name == name and value.call.operands
         ):
-            if name not in KEEPS_PLACES and not (name in ("view", "reshape") and args and _is_rest(args[0])):
+            if name not in KEEPS_PLACES and not (
+                name in ("view", "reshape") and args and _is_rest(args[0])
+            ):
                 return None
             text = _after(filename, inner, value.call.operands[0], axes, part)
             given = ", ".join(text_of(filename, each) for each in (*args, *keywords))
-            # What was cut is no longer in one piece.
-            return f"{text}.{'reshape' if name == 'view' else name}({given})" if text is not None else None
+            # The slice is not contiguous.
+            return (
+                f"{text}.{'reshape' if name == 'view' else name}({given})"
+                if text is not None
+                else None
+            )
         case ast.Name() | ast.Attribute() | ast.Subscript():
             return f"{text_of(filename, node)}{part}" if len(value.shape) == axes else None
     return None
 
 
 def _is_rest(node: ast.expr) -> bool:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and ast.unparse(node.operand) == "1"
+    return (
+        isinstance(node, ast.UnaryOp)
+        and isinstance(node.op, ast.USub)
+        and ast.unparse(node.operand) == "1"
+    )

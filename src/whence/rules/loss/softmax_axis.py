@@ -1,22 +1,25 @@
 """Softmax runs over the batch or over one element.
 
 What happened
-    A softmax is taken over an axis of size one, where it is always 1; or over the batch, where the samples of a batch share one
-    probability.
+    A softmax runs over an axis of size one, where it is always 1; or over the batch, where the
+    samples of a batch share one probability.
 Why it matters
-    Over one element nothing before it gets a gradient. Over the batch, a sample's prediction depends on which others are in its batch,
-    and no row is a distribution.
+    Over one element, earlier layers receive no gradient. Over the batch, a sample's prediction
+    depends on the other samples of its batch, and no row is a distribution.
 How it is detected
-    The axis of each softmax that the loss depends on: its size, in all passes so far; or that nll_loss and ctc_loss have the classes on
-    another one; or axis 0 of a table inside a model whose rows go on
-    to the loss one by one, and are samples: a loader's, rows picked at random, or rows with one label each. Any other axis, if in a replay
-    each labelled row of the loss depends on its own place of it alone, were it not for the softmax. Scores of queries and keys whose
-    softmax runs over an axis that both have, heads say, where the product with the values sums over the keys.
+    Each softmax that the loss depends on is checked: its axis has size one in all steps so far;
+    nll_loss or ctc_loss expects the classes on another axis; or the axis is axis 0 of a table
+    inside a model whose rows reach the loss one by one and are samples (from a loader, indexed at
+    random, or with one label each). For any other axis, a replay shows whether each labelled row of
+    the loss depends on its own position only, apart from the softmax. In attention, the softmax
+    runs over an axis that queries and keys share, such as heads, while the product with the values
+    sums over the keys.
 How to fix it
-    The axis that is meant: dim=-1 for classes, the axis of time for attention.
+    Use the intended axis: dim=-1 for classes, the key axis for attention.
 When it stays silent
-    Attention weights that are summed over the axis, axes that were longer in another pass, tables outside of models, tables of samples
-    by samples, and scores that are normalised along both axes.
+    For attention weights that are summed over the axis, axes that were longer in another step,
+    tables outside of models, tables of samples by samples, and scores that are normalised along
+    both axes.
 Cost
     A comparison for each softmax of a few recorded steps.
 """
@@ -32,7 +35,7 @@ import torch
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
 from whence.lineage.dependence import by_element, one_to_one, part_at, reach
-from whence.rules.loss.attending import summed_instead
+from whence.rules.loss.attending import summed_axis
 from whence.rules.operations import LOSSES, RESHAPES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.shape.samples import first_is_batch
@@ -45,7 +48,7 @@ from whence.tape.tape import Call, Value
 
 NAMES = frozenset({"softmax", "log_softmax", "softmin"})
 CLASS_AXES = {"nll_loss": 1, "ctc_loss": -1}
-"""Losses that take logarithms of probabilities, and the axis on which they have the classes."""
+"""Losses of log-probabilities, and their class axis."""
 
 
 @study_rule("loss/softmax-axis", Rank.CAUSE)
@@ -66,17 +69,19 @@ def softmax_axis(study: Study) -> Finding | None:
                 symptom=symptom,
                 call=call,
                 step=study.step,
-                verdict=f"{call.name} over an axis of size one: {shape_text(given.shape)}, dim={axis}",
-                what="its result is 1 everywhere, and nothing before it gets a gradient",
-                why="A softmax divides each number by the sum over the axis; over one number that is the number itself.",
-                fix="Take the axis that is meant: here "
+                verdict=f"{call.name} over an axis of size one: {shape_text(given.shape)}, "
+                f"dim={axis}",
+                what="its result is constant, and nothing before it gets a gradient",
+                why="A softmax divides each value by the sum over the axis. Over a single value "
+                "the result is always 1.",
+                fix="Use the intended axis: "
                 + (
-                    f"{_longest(given)}, of size {given.shape[_longest(given)]}."
+                    f"dim={_longest(given)} has size {given.shape[_longest(given)]}."
                     if _longest(given) != axis
-                    else "another one."
+                    else "one with more than one element."
                 ),
             )
-        if (meant := summed_instead(study, call, axis)) is not None:
+        if (meant := summed_axis(study, call, axis)) is not None:
             return tell_silent(
                 study,
                 "loss/softmax-axis",
@@ -86,15 +91,17 @@ def softmax_axis(study: Study) -> Finding | None:
                 step=study.step,
                 severity=Severity.WARNING,
                 confidence=Confidence.LIKELY,
-                verdict=f"{call.name} over dim={axis} of {shape_text(given.shape)}, and the product after it sums over dim={meant}",
+                verdict=f"{call.name} runs over dim={axis} of {shape_text(given.shape)}, but the "
+                f"next product sums over dim={meant}",
                 what="the weights that are summed do not add up to one",
-                why=f"Queries meet keys along dim={meant}; dim={axis} is an axis that both have, as heads and samples are: its "
-                f"{given.shape[axis]} places share one weight between them.",
+                why=f"Queries meet keys along dim={meant}. dim={axis} is an axis that both share, "
+                f"such as heads or samples, so its {given.shape[axis]} entries compete for one "
+                "weight.",
                 fix=f"Use dim={meant}, the axis that is summed over.",
                 patch=_along(place_of(call, study), given, axis, meant),
             )
-        if (read := _read_otherwise(study, loss, call, axis)) is not None:
-            return _tell_read(study, call, axis, *read)
+        if (read := _read_differently(study, loss, call, axis)) is not None:
+            return _report_read(study, call, axis, *read)
         if isinstance(call.module, Scope) and _over_samples(study, loss, call, axis):
             others = [other for other, size in enumerate(given.shape) if other != axis and size > 1]
             if summed := _summed_over(study, call):
@@ -108,21 +115,25 @@ def softmax_axis(study: Study) -> Finding | None:
                 step=study.step,
                 severity=Severity.WARNING,
                 confidence=Confidence.LIKELY,
-                verdict=f"{call.name} over the batch: dim={axis} of {shape_text(given.shape)}",
-                what="its shares add up to one over the samples, not over the numbers of a sample",
-                why=f"A sample's shares depend on the other {given.shape[axis] - 1} samples of its batch.",
-                fix=f"Use dim={others[0]}, which is summed over after it."
+                verdict=f"{call.name} runs over the batch: dim={axis} of {shape_text(given.shape)}",
+                what="the probabilities sum to one over the samples, not within a sample",
+                why=f"Each sample's probabilities depend on the other {given.shape[axis] - 1} "
+                "samples of its batch.",
+                fix=f"Use dim={others[0]}, the axis that the next product sums over."
                 if summed
-                else f"Use dim={others[0]}, the only axis of a sample with more than one number."
+                else f"Use dim={others[0]}, the only axis of a sample with more than one element."
                 if len(others) == 1
-                else f"Use the axis that is meant: {' or '.join(f'dim={each}, of size {given.shape[each]}' for each in others)}.",
-                patch=_along(place_of(call, study), given, axis, others[0]) if len(others) == 1 else None,
+                else "Use the intended axis: "
+                f"{' or '.join(f'dim={each} (size {given.shape[each]})' for each in others)}.",
+                patch=_along(place_of(call, study), given, axis, others[0])
+                if len(others) == 1
+                else None,
             )
     return None
 
 
-def _read_otherwise(study: Study, loss: Loss, call: Call, axis: int) -> tuple[Call, int] | None:
-    """A loss that is given these logarithms as they are, and reads the classes along another axis; and which."""
+def _read_differently(study: Study, loss: Loss, call: Call, axis: int) -> tuple[Call, int] | None:
+    """The loss that receives these log-probabilities but expects another class axis; and which."""
     for each in study.path(loss.value) if call.name == "log_softmax" else ():
         if each.name not in CLASS_AXES or not each.operands or each.operands[0] not in call.outputs:
             continue
@@ -133,7 +144,7 @@ def _read_otherwise(study: Study, loss: Loss, call: Call, axis: int) -> tuple[Ca
     return None
 
 
-def _tell_read(study: Study, call: Call, axis: int, reader: Call, wanted: int) -> Finding | None:
+def _report_read(study: Study, call: Call, axis: int, reader: Call, wanted: int) -> Finding | None:
     given = call.operands[0]
     return tell_silent(
         study,
@@ -142,16 +153,19 @@ def _tell_read(study: Study, call: Call, axis: int, reader: Call, wanted: int) -
         symptom=Spot.of_site(reader.site) if reader.site is not None else None,
         call=call,
         step=study.step,
-        verdict=f"{call.name} over dim={axis} of {shape_text(given.shape)}, and {reader.name} reads the classes along dim={wanted}",
-        what=f"what {reader.name} takes for the probabilities of {given.shape[wanted]} classes do not add up to one",
-        why=f"Its shares add up to one over the {given.shape[axis]} places of the axis that it is taken over, and over no other.",
-        fix=f"Use dim={wanted}.",
+        verdict=f"{call.name} runs over dim={axis} of {shape_text(given.shape)}, but "
+        f"{reader.name} expects classes on dim={wanted}",
+        what=f"the probabilities of the {given.shape[wanted]} classes that {reader.name} reads do "
+        "not sum to one",
+        why=f"The probabilities sum to one over the {given.shape[axis]} entries of dim={axis} "
+        "only.",
+        fix=f"Use dim={wanted} in {call.name}.",
         patch=_along(place_of(call, study), given, axis, wanted),
     )
 
 
 def _summed_over(study: Study, softmax: Call) -> list[int]:
-    """The last axis, if what comes of it is multiplied with a matrix from the left."""
+    """The last axis, if the result is the left operand of a matrix product."""
     reached = {*softmax.outputs}
     for call in study.calls:
         if call.number <= softmax.number or not reached.intersection(call.operands):
@@ -168,7 +182,11 @@ def _along(spot: Spot | None, given: Value, axis: int, other: int) -> str | None
     if spot is None or not isinstance(node, ast.Call):
         return None
     written = (*node.args, *(word.value for word in node.keywords if word.arg == "dim"))
-    found = [each for each in written if (number := _number(each)) is not None and number % len(given.shape) == axis]
+    found = [
+        each
+        for each in written
+        if (number := _number(each)) is not None and number % len(given.shape) == axis
+    ]
     return diff_of(replace_node(spot.filename, found[0], str(other))) if len(found) == 1 else None
 
 
@@ -185,13 +203,17 @@ def _axis(call: Call, given: Value) -> int | None:
     axis: Any = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
     if axis is None:
         axis = 0 if len(given.shape) in (0, 1, 3) else 1
-    if not isinstance(axis, int) or not given.shape or not -len(given.shape) <= axis < len(given.shape):
+    if (
+        not isinstance(axis, int)
+        or not given.shape
+        or not -len(given.shape) <= axis < len(given.shape)
+    ):
         return None
     return axis % len(given.shape)
 
 
 def _longest(value: Value) -> int:
-    """The axis behind the batch that has the most elements."""
+    """The axis after the batch that has the most elements."""
     axes = range(1, len(value.shape)) if len(value.shape) > 1 else range(1)
     return max(axes, key=lambda axis: value.shape[axis])
 
@@ -205,10 +227,15 @@ def _always_one(study: Study, call: Call) -> bool:
 
 
 def _over_samples(study: Study, loss: Loss, call: Call, axis: int) -> bool:
-    """Whether the axis is the samples of a batch."""
+    """Whether the axis holds the samples of a batch."""
     given = call.operands[0]
     samples = given.shape[axis]
-    if len(given.shape) < 2 or samples < 2 or given.numel == samples or list(given.shape).count(samples) > 1:
+    if (
+        len(given.shape) < 2
+        or samples < 2
+        or given.numel == samples
+        or list(given.shape).count(samples) > 1
+    ):
         return False
     if any(
         _axis(each, given) not in (axis, None)
@@ -219,19 +246,27 @@ def _over_samples(study: Study, loss: Loss, call: Call, axis: int) -> bool:
     found = _loss_of_rows(study, call) if axis == 0 else None
     if found is not None and (first_is_batch(given) or _labelled(*found)):
         return True
-    return any(_has_a_place_each(study, each, call, axis) for each in _labelling(study, loss, call, samples))
+    return any(
+        _has_a_place_each(study, each, call, axis)
+        for each in _labelling(study, loss, call, samples)
+    )
 
 
 def _labelling(study: Study, loss: Loss, call: Call, samples: int) -> Iterator[Call]:
-    """Losses of what was made from the softmax, with one row and one label for each sample."""
+    """Losses computed from the softmax, with one row and one label per sample."""
     for each in study.path(loss.value):
         rows = each.operands[0] if each.name in LOSSES and each.number > call.number else None
-        if rows is not None and rows.requires_grad and rows.shape[:1] == (samples,) and _labelled(each, samples):
+        if (
+            rows is not None
+            and rows.requires_grad
+            and rows.shape[:1] == (samples,)
+            and _labelled(each, samples)
+        ):
             yield each
 
 
 def _has_a_place_each(study: Study, loss: Call, softmax: Call, axis: int) -> bool:
-    """Whether each row that the loss is given is made from the scores at its own place of the axis, but for the softmax over it."""
+    """Whether each row of the loss depends only on scores at its own position of the axis."""
     scores, rows = softmax.operands[0], loss.operands[0]
 
     def amend(call: Call, run: Run) -> None:
@@ -241,7 +276,11 @@ def _has_a_place_each(study: Study, loss: Call, softmax: Call, axis: int) -> boo
 
     run = study.again(rows, scores, gradients=True, towards={scores}, amend=amend)
     for row in (0, scores.shape[axis] - 1):
-        size = reach(run, rows, part_at({0: row}, len(rows.shape)), scores) if run is not None else None
+        size = (
+            reach(run, rows, part_at({0: row}, len(rows.shape)), scores)
+            if run is not None
+            else None
+        )
         if size is None or size.shape != scores.shape:
             return False
         places = size.movedim(axis, 0).flatten(1).amax(1)
@@ -251,22 +290,29 @@ def _has_a_place_each(study: Study, loss: Call, softmax: Call, axis: int) -> boo
 
 
 def _loss_of_rows(study: Study, call: Call) -> tuple[Call, int] | None:
-    """The loss that the table reaches row by row, and not summed over its samples as attention weights are; and how many rows reach it."""
+    """The loss that the table reaches row by row, not summed over samples; and the row count."""
     reached = {id(value) for value in call.outputs}
     samples = call.outputs[0].shape[0]
     rows = {samples}
     for each in study.calls:
-        if each.number <= call.number or each.inner or not any(id(value) in reached for value in each.operands):
+        if (
+            each.number <= call.number
+            or each.inner
+            or not any(id(value) in reached for value in each.operands)
+        ):
             continue
         if each.name in LOSSES or (each.outputs and not each.outputs[0].shape):
             return each, samples
         length = each.outputs[0].shape[0] if each.outputs else samples
-        if each.name in ("__getitem__", "index_select") and each.outputs[0].shape[1:] == call.outputs[0].shape[1:]:
-            # Some of the rows: the nodes of a graph that have labels.
+        if (
+            each.name in ("__getitem__", "index_select")
+            and each.outputs[0].shape[1:] == call.outputs[0].shape[1:]
+        ):
+            # A selection of rows: the labelled nodes of a graph.
             samples = length
             rows.add(length)
         if each.name in RESHAPES | {"flatten"} and length % samples == 0:
-            # The steps of each sample, one below the other.
+            # The time steps of each sample, flattened.
             rows.add(length)
         if length not in rows:
             return None
@@ -275,10 +321,12 @@ def _loss_of_rows(study: Study, call: Call) -> tuple[Call, int] | None:
 
 
 def _labelled(loss: Call, samples: int) -> bool:
-    """Whether the loss compares each row, or each of its steps, with one label: then rows are samples."""
+    """Whether the loss compares each row, or each of its time steps, with one label."""
     return any(
         not value.requires_grad
-        and (value.shape == (samples, 1) or (len(value.shape) == 1 and value.shape[0] % samples == 0))
+        and (
+            value.shape == (samples, 1) or (len(value.shape) == 1 and value.shape[0] % samples == 0)
+        )
         for value in loss.operands[1:]
         if loss.name in LOSSES
     )

@@ -1,1 +1,1 @@
-"""What is kept."""
+"""Memory that is kept, and programs that hang."""

@@ -1,18 +1,20 @@
-"""Evaluation builds graphs that nobody uses.
+"""Evaluation builds graphs that nothing uses.
 
 What happened
-    A model in eval mode runs with gradients on, and no backward uses what it builds. Where the results are collected, the graphs of the
-    whole evaluation are alive at once.
+    A model in eval mode runs with gradients on, and no backward uses the graph. Where the results
+    are collected, the graphs of the whole evaluation are alive at once.
 Why it matters
-    An evaluation takes as much memory as training, or many times as much, and runs out of it with batches that training can do.
+    An evaluation takes as much memory as training, or many times as much, and runs out of memory at
+    batch sizes that work in training.
 How it is detected
-    Recorded passes of a model in eval mode with gradients on whose results reach no backward and are read; their activations are counted.
+    Recorded passes of a model in eval mode with gradients on, whose results reach no backward and
+    are read. Their activations are added up.
 How to fix it
-    with torch.no_grad(): or torch.inference_mode().
+    Use `with torch.no_grad():` or `torch.inference_mode()`.
 When it stays silent
-    Evaluations that need gradients (forces, attacks). It is a note where the bytes are few.
+    For evaluations that need gradients (forces, attacks). It is a note if the memory is small.
 Cost
-    A look at a few recorded passes.
+    A check of a few recorded passes.
 """
 
 from __future__ import annotations
@@ -45,7 +47,13 @@ def eval_graph(audit: Audit) -> Finding | None:
     scopes: dict[int, Scope] = {}
     for call in audit.tape.calls:
         root = root_of(call)
-        if root is not None and call.grad_mode and not root.training and root.called_from and call.phase == "forward":
+        if (
+            root is not None
+            and call.grad_mode
+            and not root.training
+            and root.called_from
+            and call.phase == "forward"
+        ):
             runs.setdefault(id(root), []).append(call)
             scopes[id(root)] = root
     if len(runs) < 2 or not any(entry.steps for entry in audit.built):
@@ -81,9 +89,11 @@ def eval_graph(audit: Audit) -> Finding | None:
         severity=Severity.WARNING if total >= LOUD_BYTES else Severity.INFO,
         verdict="the evaluation builds graphs that no backward uses"
         + (f", and keeps {kept} of them at once" if kept > 1 else ""),
-        what=f"{size_text(size)} of activations for each batch" + (f", {size_text(total)} in all" if kept > 1 else ""),
-        why="With gradients on, every result keeps what a backward would need, until the result itself is gone.",
-        fix="Evaluate under torch.no_grad() (or torch.inference_mode()).",
+        what=f"{size_text(size)} of activations per batch"
+        + (f", {size_text(total)} in total" if kept > 1 else ""),
+        why="With gradients on, every result keeps the tensors that backward would need, until "
+        "the result itself is freed.",
+        fix="Evaluate under torch.no_grad() or torch.inference_mode().",
         patch=_without_gradients(audit, scopes[key], used),
     )
 
@@ -93,12 +103,12 @@ def _results(runs: dict[int, list[Call]]) -> set[int]:
 
 
 def _without_gradients(audit: Audit, scope: Scope, used: set[int]) -> str | None:
-    """`@torch.no_grad()` for a function that only evaluates; else the loop in it that does, or the call, under torch.no_grad()."""
+    """Put an evaluating function, or the loop or call in it, under `torch.no_grad()`."""
     trains = {site for call in audit.tape.calls if call.number in used for site in call.stack}
     if not trains:
         return None
     trains |= training_sites(audit.loop)
-    # A line that trains as well is left as it is: who calls it knows what for.
+    # A line that also trains is not changed: its callers decide about gradients.
     way = scope.called_from
     number = next((number for number, each in enumerate(way) if each not in trains), None)
     node = way[number].node() if number is not None and is_run_as_written(way, number) else None
@@ -108,8 +118,12 @@ def _without_gradients(audit: Audit, scope: Scope, used: set[int]) -> str | None
     name, imported = reached(site.filename, "torch", "no_grad")
     function = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     here = [each for each in trains if each.filename == site.filename]
-    if isinstance(function, ast.FunctionDef) and not any(has_in_it(function, each) for each in here):
-        decorated = decorate(site.filename, function, f"{name}()") if not _yields(function) else None
+    if isinstance(function, ast.FunctionDef) and not any(
+        has_in_it(function, each) for each in here
+    ):
+        decorated = (
+            decorate(site.filename, function, f"{name}()") if not _yields(function) else None
+        )
         if decorated is not None:
             return diff_of(*imported, decorated)
     part = part_around(site, without=trains)

@@ -1,24 +1,24 @@
-"""The program waits for something that will not come.
+"""The program waits for something that will not arrive.
 
 What happened
     For a minute the program has been at one line, and neither it nor any process that it started
-    has computed anything. Of a rank of a distributed program: no other rank on this machine has
+    has computed anything. For a rank of a distributed program: no other rank on this machine has
     computed anything either.
 Why it matters
     It will wait forever, and prints nothing.
 How it is detected
-    A thread inspects the processor time of the program once a second. If there is none, it inspects
+    A thread checks the processor time of the program once a second. If there is none, it checks
     all processes: their processor time, how long their threads waited for a processor, and whether
     one is running.
 How to fix it
-    A lock that is taken twice, a queue whose other end has ended, a process that waits for this
-    one, a collective that another rank never enters.
+    Check for a lock that is taken twice, a queue whose other end has exited, a process that waits
+    for this one, or a collective that another rank never enters.
 When it stays silent
-    Sleeping, long computations, workers or ranks that are busy, input from a person. A process that
-    gets little processor time because others compute. Ranks on several machines, where the others
-    cannot be seen. A wait for an accelerator. A wait that itself computes, as CUDA's
-    synchronisation does. Systems without /proc and its scheduler statistics. `--hang-after` sets
-    the time.
+    For sleeping, long computations, busy workers or ranks, and input from a person. For a process
+    that gets little processor time because others compute. For ranks on several machines, where
+    the others cannot be observed. For a wait for an accelerator. For a wait that itself computes,
+    as CUDA's synchronisation does. On systems without /proc and its scheduler statistics.
+    `--hang-after` sets the time.
 Cost
     A thread that wakes once a second.
 """
@@ -51,16 +51,18 @@ def hang(audit: Audit) -> Finding | None:
         return None
     threads = f"; {audit.threads} other threads wait as well" if audit.threads else ""
     who, nobody = "the program", "nothing computes"
-    what = f"neither this process nor one below it was running{threads}"
+    what = f"neither this process nor any of its child processes was running{threads}"
     fix = (
-        "Find the code that should release this lock or fill this queue: a thread that ended with an exception, a lock that "
-        "this very thread holds, a worker that waits for this process."
+        "Find the code that should release this lock or fill this queue: a thread that ended "
+        "with an exception, a lock that this same thread holds, a worker that waits for this "
+        "process."
     )
     if audit.rank is not None and audit.rank[1] > 1:
         who, nobody = f"rank {audit.rank[0]} of {audit.rank[1]}", "no rank on this machine computes"
         what = f"neither this rank nor another one on this machine was running{threads}"
         fix = (
-            "Find the rank that does not get here: every rank must enter the same collectives in the same order. " + fix
+            "Find the rank that does not get here: every rank must enter the same collectives in "
+            "the same order. " + fix
         )
     return tell_silent(
         audit,
@@ -72,6 +74,7 @@ def hang(audit: Audit) -> Finding | None:
         confidence=Confidence.LIKELY,
         verdict=f"{who} has waited here for {audit.waiting:.0f} seconds, and {nobody}",
         what=what,
-        why="Whatever it waits for, a lock, a queue or a process: nobody is at work who could provide it.",
+        why="The program waits for a lock, a queue or a process, and no observed process is "
+        "running that could provide it.",
         fix=fix,
     )

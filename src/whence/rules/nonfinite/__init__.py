@@ -1,1 +1,1 @@
-"""NaN and Inf born in the program."""
+"""NaN and Inf that appear during training."""

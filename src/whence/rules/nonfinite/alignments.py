@@ -1,4 +1,4 @@
-"""Why the CTC loss is infinite: a text that is longer than what it is to be read from."""
+"""Why a CTC loss is infinite: a sample has more labels than input steps."""
 
 from __future__ import annotations
 
@@ -11,19 +11,27 @@ from whence.tape.tape import Call, Value
 
 
 def too_long(call: Call, tensors: Sequence[torch.Tensor]) -> tuple[int, int, int, int] | None:
-    """The first sample of a ctc_loss that has more labels than steps: which it is, its labels, those that stand beside their like, its steps.
+    """Find the first `ctc_loss` sample whose labels do not fit into its input steps.
 
-    Between two labels that are the same a blank has to be read, so that each such pair takes a step more.
+    Return its position, label count, number of equal neighbours, and step count. CTC needs a
+    blank between two equal labels, so each such pair takes one more step.
     """
     known = dict(zip(call.operands, tensors, strict=False))
     names = ("log_probs", "targets", "input_lengths", "target_lengths")
-    given = [call.args[at] if len(call.args) > at else call.kwargs.get(name) for at, name in enumerate(names)]
-    _, targets, steps, lengths = (known.get(each, each) if isinstance(each, Value) else each for each in given)
+    arguments = [
+        call.args[at] if len(call.args) > at else call.kwargs.get(name)
+        for at, name in enumerate(names)
+    ]
+    _, targets, steps, lengths = (
+        known.get(each, each) if isinstance(each, Value) else each for each in arguments
+    )
     if not isinstance(targets, torch.Tensor):
         return None
     begins = 0
-    for sample, (most, length) in enumerate(zip(_numbers(steps), _numbers(lengths), strict=False)):
-        labels = targets[begins : begins + length] if targets.dim() == 1 else targets[sample, :length]
+    for sample, (most, length) in enumerate(zip(_lengths(steps), _lengths(lengths), strict=False)):
+        labels = (
+            targets[begins : begins + length] if targets.dim() == 1 else targets[sample, :length]
+        )
         begins += length
         pairs = int((labels[1:] == labels[:-1]).sum())
         if length + pairs > most:
@@ -31,7 +39,11 @@ def too_long(call: Call, tensors: Sequence[torch.Tensor]) -> tuple[int, int, int
     return None
 
 
-def _numbers(lengths: Any) -> list[int]:
+def _lengths(lengths: Any) -> list[int]:
     if isinstance(lengths, torch.Tensor):
         return [int(each) for each in lengths.reshape(-1).tolist()]
-    return [each for each in lengths if isinstance(each, int)] if isinstance(lengths, list | tuple) else []
+    return (
+        [each for each in lengths if isinstance(each, int)]
+        if isinstance(lengths, list | tuple)
+        else []
+    )

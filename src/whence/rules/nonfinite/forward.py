@@ -1,4 +1,4 @@
-"""NaN or Inf made by a call of the forward pass from finite operands."""
+"""NaN or Inf that a call of the forward pass computed from finite operands."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ from whence.lineage.gradients import line_inside
 from whence.lineage.properties import HALVES, HasDtype
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome, only_sample
 from whence.lineage.trail import trace
-from whence.rules.loss.endless import fell_without_end
+from whence.rules.loss.endless import fell_without_bound
 from whence.rules.nonfinite.naming import operand_name
-from whence.rules.nonfinite.numbers import counted_from_one, fix_of_zero, made_not_finite, made_zero
+from whence.rules.nonfinite.numbers import (
+    count_at_least_one,
+    fix_of_zero,
+    nonfinite_origin,
+    zero_origin,
+)
 from whence.rules.nonfinite.reasons import (
     Facts,
     Reason,
@@ -29,7 +34,15 @@ from whence.rules.nonfinite.reasons import (
 )
 from whence.rules.nonfinite.remedies import Remedy, in_float32, is_same_line, remedy_for
 from whence.rules.nonfinite.shares import shift_of
-from whence.rules.nonfinite.telling import at, loss_text, module_path, number_text, operand_hops, place_text, tell_trip
+from whence.rules.nonfinite.telling import (
+    at,
+    loss_text,
+    module_path,
+    number_text,
+    operand_hops,
+    place_text,
+    tell_trip,
+)
 from whence.rules.nonfinite.treatment import treat
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
@@ -43,7 +56,7 @@ from whence.tape.trip import Born, Consequence, Notice, Trip
 
 @dataclass(slots=True)
 class Scenario:
-    """A birth in the forward pass, with its operands as they were."""
+    """The call of the forward pass that first gave NaN or Inf, with its operands as they were."""
 
     trip: Trip
     born: Born
@@ -64,7 +77,11 @@ def scenario_of(trip: Trip) -> Scenario | None:
         return None
     call = born.call
     before = contents_before(trip, call).of
-    operands = [(each, tensor) for each in dict.fromkeys(call.operands) if (tensor := before(each)) is not None]
+    operands = [
+        (each, tensor)
+        for each in dict.fromkeys(call.operands)
+        if (tensor := before(each)) is not None
+    ]
     output = Contents(trip.tape, trip.run).of(born.output)
     if output is None or not trouble_in(output):
         output = attempt(call, before, born.output)
@@ -74,7 +91,7 @@ def scenario_of(trip: Trip) -> Scenario | None:
             return None
         return Scenario(trip, born, call, guess, (), operands, reason_by_what_is_left(call))
     if call.operands and not operands:
-        # What it was given is gone: whether that was finite nobody knows.
+        # The operands were freed: whether they were finite is unknown.
         return None
     index = first_bad(output, born.trouble)
     facts = Facts(call, [tensor for _, tensor in operands], output, index, born.mask)
@@ -86,35 +103,52 @@ def scenario_of(trip: Trip) -> Scenario | None:
 def _operands(scenario: Scenario) -> tuple[Operand, ...]:
     shown = []
     for value, tensor in scenario.operands[:4]:
-        element = at(tensor, scenario.index, scenario.output.shape) if scenario.index or not tensor.dim() else None
-        where = f"  at {place_text(scenario.index)}: {number_text(element)}" if element is not None else ""
-        shown.append(Operand(operand_name(scenario.call, value, scenario.trip.modules), describe(tensor) + where))
+        element = (
+            at(tensor, scenario.index, scenario.output.shape)
+            if scenario.index or not tensor.dim()
+            else None
+        )
+        where = (
+            f"  at {place_text(scenario.index)}: {number_text(element)}"
+            if element is not None
+            else ""
+        )
+        shown.append(
+            Operand(
+                operand_name(scenario.call, value, scenario.trip.modules), describe(tensor) + where
+            )
+        )
     return tuple(shown)
 
 
 def _earlier(scenario: Scenario) -> tuple[Hop, ...]:
-    """The call that made the operand what it is: the exp that underflowed to the zero under the log."""
+    """The call that produced the bad operand: the exp that underflowed to the 0 under the log."""
     hops: list[Hop] = []
     for value, tensor in scenario.operands:
         call = value.call
         element = at(tensor, scenario.index, scenario.output.shape)
-        if call is None or call.site is None or element is None or not scenario.reason.blames(element):
+        if (
+            call is None
+            or call.site is None
+            or element is None
+            or not scenario.reason.blames(element)
+        ):
             continue
         if _is_rewritten(value, scenario.trip):
             continue
         spot = Spot.of_site(call.site)
-        hops.append(spot.hop(f"{call.name} gave {number_text(element)} there"))
+        hops.append(spot.hop(f"{call.name} gave {number_text(element)} at that element"))
     return tuple(hops[:2])
 
 
 def _is_rewritten(value: Value, trip: Trip) -> bool:
-    """Whether a weight may have been written to in a step that nobody saw: the last call that is known of it says nothing."""
+    """Whether an unrecorded step may have written to a weight since its last known call."""
     is_own = trip.plan is None or trip.plan.own
     return is_weight(value) and (trip.tape.has_gaps or not is_own)
 
 
 def _alone(scenario: Scenario, remedy: Remedy) -> bool:
-    """Whether the call by itself is finite with its operand clamped."""
+    """Whether the call alone is finite with its operand clamped."""
     known = dict(scenario.operands)
     place = scenario.call.args[remedy.place] if remedy.place < len(scenario.call.args) else None
     if not isinstance(place, Value) or place not in known:
@@ -126,7 +160,7 @@ def _alone(scenario: Scenario, remedy: Remedy) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """A change that was run and helped, in words, what came out, and the change as a diff."""
+    """A change that helped when it was run: in words, the outcome, and the change as a diff."""
 
     words: str
     outcome: torch.Tensor | None
@@ -134,14 +168,16 @@ class Cure:
 
 
 def clamped(scenario: Scenario) -> Cure | None:
-    """Run the step again with the operand kept where the operation is defined."""
+    """Replay the step with the operand clamped to the range where the operation is defined."""
     trip, call = scenario.trip, scenario.call
     remedy = remedy_for(call, [tensor for _, tensor in scenario.operands])
     if remedy is None:
         return None
     if trip.plan is None or call not in trip.plan.calls or trip.notice is Notice.STATE:
-        # Made before the step began, or what shows it is no loss: the call by itself must do.
-        return Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
+        # The call ran before the step began, or there is no loss: only the call alone can be run.
+        return (
+            Cure(remedy.words(call), None, remedy.patch(call)) if _alone(scenario, remedy) else None
+        )
     if (shift := shift_of(call, trip.plan)) is not None:
         with suppress(Unreplayable, RuntimeError, TypeError):
             outcome = trip.outcome(trip.again(alter=shift.alter))
@@ -152,32 +188,46 @@ def clamped(scenario: Scenario) -> Cure | None:
 
 
 def _uncorrected(scenario: Scenario) -> Cure | None:
-    """The spread of one element without Bessel's correction is 0, which something is added to before it divides."""
+    """Try `correction=0`: the spread of one element is then 0, and the program adds an epsilon."""
     site, tensor = scenario.call.site, scenario.operands[0][1] if scenario.operands else None
     node = site.node() if site is not None else None
-    if site is None or tensor is None or not isinstance(node, ast.Call) or last_name(node.func) not in ("std", "var"):
+    if (
+        site is None
+        or tensor is None
+        or not isinstance(node, ast.Call)
+        or last_name(node.func) not in ("std", "var")
+    ):
         return None
     outer = parent_of(node)
     while isinstance(outer, ast.Call | ast.Attribute):
         outer = parent_of(outer)
     added = isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Add)
-    if not added or node.keywords or node.args or trouble_in(getattr(tensor, scenario.call.name)(correction=0)):
+    if (
+        not added
+        or node.keywords
+        or node.args
+        or trouble_in(getattr(tensor, scenario.call.name)(correction=0))
+    ):
         return None
     return Cure(
         "with correction=0",
         None,
-        diff_of(replace_node(site.filename, node, f"{text_of(site.filename, node.func)}(correction=0)")),
+        diff_of(
+            replace_node(site.filename, node, f"{text_of(site.filename, node.func)}(correction=0)")
+        ),
     )
 
 
 def _widened(scenario: Scenario) -> Cure | None:
-    """Run the step with this one call in float32."""
+    """Replay the step with this one call in float32."""
     trip, call = scenario.trip, scenario.call
     if trip.plan is None or call not in trip.plan.calls:
         return None
 
     def widen(each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        return map_leaves(_in_float32, (args, kwargs)) if is_same_line(each, call) else (args, kwargs)
+        return (
+            map_leaves(_in_float32, (args, kwargs)) if is_same_line(each, call) else (args, kwargs)
+        )
 
     try:
         outcome = trip.outcome(trip.again(alter=widen))
@@ -185,15 +235,17 @@ def _widened(scenario: Scenario) -> Cure | None:
         return None
     if loss_text(outcome) is None:
         return None
-    return Cure(f"with {call.name} in float32", outcome, None if call.autocast else in_float32(call))
+    return Cure(
+        f"with {call.name} in float32", outcome, None if call.autocast else in_float32(call)
+    )
 
 
 def _in_float32(thing: Any) -> Any:
     return thing.float() if isinstance(thing, torch.Tensor) and thing.dtype in HALVES else thing
 
 
-def _spared(scenario: Scenario) -> Cure | None:
-    """Run the step with a harmless number in place of what the call gave."""
+def _zeroed(scenario: Scenario) -> Cure | None:
+    """Replay the step with 0 in place of the call's non-finite results."""
     trip, call = scenario.trip, scenario.call
     if trip.plan is None or call not in trip.plan.calls or trip.target in call.outputs:
         return None
@@ -210,26 +262,36 @@ def _spared(scenario: Scenario) -> Cure | None:
     except (Unreplayable, RuntimeError):
         return None
     outcome = trip.outcome(run)
-    return Cure(f"with 0 in place of what {call.name} gave", outcome) if loss_text(outcome) is not None else None
+    return (
+        Cure(f"with 0 instead of the result of {call.name}", outcome)
+        if loss_text(outcome) is not None
+        else None
+    )
 
 
 def _rows(scenario: Scenario) -> Rows | None:
     trip = scenario.trip
     if trip.run is None or not scenario.output.dim():
         return None
-    return blamed_rows(trip, ~torch.isfinite(scenario.output), lambda run: is_finite_outcome(trip, run))
+    return blamed_rows(
+        trip, ~torch.isfinite(scenario.output), lambda run: is_finite_outcome(trip, run)
+    )
 
 
 def _counterfactual(rows: Rows | None, cure: Cure | None) -> str | None:
-    said = [f"{rows.text()} the loss is {loss_text(rows.outcome)}"] if rows is not None else []
+    parts = [f"{rows.text()}, the loss is {loss_text(rows.outcome)}"] if rows is not None else []
     if cure is not None:
-        came = f"the loss is {loss_text(cure.outcome)}" if cure.outcome is not None else "the result is finite"
-        said.append(f"{cure.words} {came}")
-    return "; ".join(said) or None
+        came = (
+            f"the loss is {loss_text(cure.outcome)}"
+            if cure.outcome is not None
+            else "the result is finite"
+        )
+        parts.append(f"{cure.words}, {came}")
+    return "; ".join(parts) or None
 
 
 def _mask_hops(scenario: Scenario) -> tuple[Hop, ...]:
-    """Where a mask that hides everything was made, and where it was used to write an Inf."""
+    """Where an all-masking mask was made, and where it wrote -inf."""
     born = scenario.born
     writes = born.mask.call if born.mask is not None else None
     user = writes or scenario.call
@@ -244,8 +306,11 @@ def _mask_hops(scenario: Scenario) -> tuple[Hop, ...]:
         or any(each is not None and _is_in_line(each, made) for each in (at, scenario.spot))
     ):
         return hops
-    whole = next((each for each in trail.hops if (each.file, each.line) == (made.file, made.line)), made.hop(""))
-    return (replace(whole, what="the mask is made here"), *hops)
+    whole = next(
+        (each for each in trail.hops if (each.file, each.line) == (made.file, made.line)),
+        made.hop(""),
+    )
+    return (replace(whole, what="the mask is created here"), *hops)
 
 
 def _is_in_line(one: Spot, other: Spot) -> bool:
@@ -260,20 +325,28 @@ def tell_forward(
     severity: Severity | None = None,
     phase: str | None = None,
 ) -> Finding | None:
-    """The finding of a birth in the forward pass, or in another phase."""
+    """Build the finding for a call that gave NaN or Inf in the forward pass or another phase."""
     trip, call, reason = scenario.trip, scenario.call, scenario.reason
     rows = _rows(scenario)
     inside = line_inside(trip, call)
     op, spot = inside[:2] if inside is not None else (call.name, scenario.spot)
-    number_at = made_not_finite(trip, call)
-    taken_in = (spot.hop(f"{call.name} takes it in"),) if number_at is not None and spot is not None else ()
+    number_at = nonfinite_origin(trip, call)
+    received = (
+        (spot.hop(f"{call.name} receives it"),)
+        if number_at is not None and spot is not None
+        else ()
+    )
     spot = number_at or spot
     if inside is not None:
         what = number_text(float(scenario.output.detach()[scenario.index].item()))
         reason = replace(reason, verdict=f"{op} gave {what} inside {call.name}")
-    helped = cure(scenario) or _uncorrected(scenario) or _spared(scenario)
+    helped = cure(scenario) or _uncorrected(scenario) or _zeroed(scenario)
     many = int((~torch.isfinite(scenario.output)).sum())
-    share = f" ({many} of {scenario.output.numel()} elements)" if scenario.output.numel() > 1 else ""
+    share = (
+        f" Not finite: {many} of {scenario.output.numel()} elements."
+        if scenario.output.numel() > 1
+        else ""
+    )
     return tell_trip(
         trip,
         rule,
@@ -288,12 +361,14 @@ def tell_forward(
         chain=(
             *_mask_hops(scenario),
             *_earlier(scenario),
-            *made_zero(trip, call),
-            *taken_in,
+            *zero_origin(trip, call),
+            *received,
             *operand_hops(scenario.born.path, spot),
         ),
         operands=_operands(scenario) if bad_number(call) is None else (),
-        patch=(helped.patch if helped is not None else None) or counted_from_one(call) if inside is None else None,
+        patch=(helped.patch if helped is not None else None) or count_at_least_one(call)
+        if inside is None
+        else None,
         counterfactual=_counterfactual(rows, helped),
         severity=severity,
         confidence=None if trip.run is not None or trip.live is not None else Confidence.PROVEN,
@@ -301,9 +376,13 @@ def tell_forward(
 
 
 def _is_loss_scale(scenario: Scenario) -> bool:
-    """A loss multiplied by a large number, in half precision: a loss scale that is being searched for."""
+    """Whether a half-precision loss is multiplied by a constant: a search for a loss scale."""
     factors = [each for each in scenario.call.args if isinstance(each, int | float)]
-    return "mul" in scenario.call.name and not scenario.output.dim() and any(abs(each) > 1 for each in factors)
+    return (
+        "mul" in scenario.call.name
+        and not scenario.output.dim()
+        and any(abs(each) > 1 for each in factors)
+    )
 
 
 @trip_rule("nonfinite/overflow", Rank.CAUSE)
@@ -311,13 +390,16 @@ def overflow(trip: Trip) -> Finding | None:
     """A half-precision operation overflowed where float32 would not.
 
     What happened
-        A call gave Inf or NaN in float16 or bfloat16. The same call on the same numbers in float32 is finite.
+        A call gave Inf or NaN in float16 or bfloat16. The same call on the same values in float32
+        is finite.
     Why it matters
-        float16 ends at 65504: attention scores, sums and squared errors get there quickly.
+        float16 ends at 65504. Attention scores, sums and squared errors exceed it quickly.
     How it is detected
-        The step is replayed, the first call with finite operands and a result that is not is run again in float32.
+        The step is replayed. The first call with finite operands and a non-finite result is run
+        again in float32.
     How to fix it
-        Do this one operation in float32, or scale before it. bfloat16 has the range of float32.
+        Run this one operation in float32, or scale its operands first. bfloat16 has the range of
+        float32.
     When it stays silent
         Under a GradScaler that skips the step, and where float32 is not finite either.
     Cost
@@ -327,11 +409,17 @@ def overflow(trip: Trip) -> Finding | None:
     if scenario is None or scenario.output.dtype not in HALVES:
         return None
     wide = dict(scenario.operands)
-    is_cast = scenario.call.name in ("half", "to", "type", "type_as") and scenario.operands[0][1].dtype not in HALVES
+    is_cast = (
+        scenario.call.name in ("half", "to", "type", "type_as")
+        and scenario.operands[0][1].dtype not in HALVES
+    )
     result = (
         scenario.operands[0][1]
         if is_cast
-        else attempt(scenario.call, lambda value: wide[value].float() if wide[value].dtype in HALVES else wide[value])
+        else attempt(
+            scenario.call,
+            lambda value: wide[value].float() if wide[value].dtype in HALVES else wide[value],
+        )
     )
     if result is None or trouble_in(result):
         return None
@@ -340,16 +428,20 @@ def overflow(trip: Trip) -> Finding | None:
     top = torch.finfo(scenario.output.dtype).max
     scenario.reason = Reason(
         verdict=f"{scenario.call.name} overflowed in {kind}",
-        why=f"{'It was given' if is_cast else 'The same call in float32 gives'} up to {largest:.4g}; {kind} ends at {top:.4g}.",
-        fix="Leave it in float32, or scale it before the cast: a mean instead of a sum."
+        why=f"{'The values before the cast reach' if is_cast else 'In float32 the result reaches'} "
+        f"{largest:.4g}; the largest {kind} is {top:.4g}.",
+        fix="Keep the value in float32, or scale it before the cast: a mean instead of a sum."
         if is_cast
-        else "Do this operation in float32 (`.float()` on its operands), or scale them before it.",
+        else f"Run {scenario.call.name} in float32 (`.float()` on its operands), or scale the "
+        "operands first.",
     )
     return tell_forward(
         "nonfinite/overflow",
         scenario,
         cure=_widened,
-        severity=Severity.INFO if trip.consequence is Consequence.SKIPPED or _is_loss_scale(scenario) else None,
+        severity=Severity.INFO
+        if trip.consequence is Consequence.SKIPPED or _is_loss_scale(scenario)
+        else None,
     )
 
 
@@ -358,24 +450,28 @@ def forward(trip: Trip) -> Finding | None:
     """An operation with finite inputs gave NaN or Inf in the forward pass.
 
     What happened
-        The loss is not finite. The step was replayed call by call, and this is the first call whose operands are finite
-        and whose result is not: log of zero, a division by zero, an exp that overflowed, a mean over nothing, a softmax
-        over a row that is masked as a whole.
+        The loss is not finite. The step was replayed call by call, and this is the first call whose
+        operands are finite and whose result is not: log of zero, a division by zero, an exp that
+        overflowed, the mean of an empty tensor, a softmax over a fully masked row.
     Why it matters
-        Everything that it touches becomes NaN: the loss, all gradients, and after one update all weights.
+        NaN spreads to everything computed from it: the loss, all gradients, and after one update
+        all weights.
     How it is detected
-        The loss is looked at when backward begins, the gradients before an optimizer uses them. Then the step is replayed
-        from its leaves, certified by its loss bit for bit, and the NaN is followed back; at each call, mending one operand
-        tells whether it is the carrier.
+        The loss is checked when backward begins, the gradients before an optimizer uses them. The
+        step is then replayed from its leaves, and the replay must give the same loss bit for bit.
+        Whence traces the NaN back call by call. At each call, it replaces one operand with finite
+        values to see whether that operand carries the NaN.
     How to fix it
-        Keep the operand where the operation is defined, before the operation: clamp, an epsilon, logsumexp,
-        log_softmax, a count of at least one.
+        Keep the operand in the range where the operation is defined, before the operation: clamp,
+        an epsilon, logsumexp, log_softmax, a count of at least one.
     When it stays silent
-        Masks of -inf that do their work, NaN that never reaches a weight, steps that a GradScaler skips.
+        For -inf masks that work as intended, NaN that never reaches a weight, and steps that a
+        GradScaler skips.
     Cost
-        One look at the loss and one at the gradients in each step; the rest only after a trip.
+        One check of the loss and one of the gradients per step; everything else runs only after one
+        is not finite.
     """
     scenario = scenario_of(trip)
     if scenario is None:
         return None
-    return fell_without_end(trip) or tell_forward("nonfinite/forward", scenario)
+    return fell_without_bound(trip) or tell_forward("nonfinite/forward", scenario)

@@ -1,4 +1,4 @@
-"""Operands as they stand in the source."""
+"""Names of operands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whence.tape.tape import Call, Value
 
 
 def operand_name(call: Call, value: Value, modules: ModuleBook) -> str:
-    """An operand as it stands in the source, else by its place; a weight that a layer has used by its name."""
+    """The operand's source text, else its position; the parameter name if a layer uses it."""
     if (
         value.tensor is not None
         and is_weight(value)

@@ -1,4 +1,4 @@
-"""Local cures: an operand kept, before the call, where the operation and its derivative are defined.
+"""Local fixes: clamp an operand to the range where the operation and its derivative are defined.
 
 The same change is run on the replayed step and written into the source.
 """
@@ -20,13 +20,15 @@ from whence.tape.tape import Call
 
 
 def is_same_line(one: Call, other: Call) -> bool:
-    """Whether two calls are made by the same expression, in two turns of a loop perhaps: who changes one changes both."""
-    return one is other or (one.site is not None and one.site == other.site and one.name == other.name)
+    """Whether two calls come from the same expression, perhaps in two iterations of a loop."""
+    return one is other or (
+        one.site is not None and one.site == other.site and one.name == other.name
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Clamp one operand: its place among the arguments, and the bounds."""
+    """Clamp one operand: its position among the arguments, and the bounds."""
 
     place: int
     low: float | None = None
@@ -57,7 +59,7 @@ class Remedy:
         return diff_of(self.edit(call))
 
     def edit(self, call: Call) -> Edit | None:
-        """The clamp in the source, where the operand stands there as an expression of its own."""
+        """The clamp in the source, where the operand is an expression of its own."""
         site, nodes = call.site, operand_nodes(call)
         if (
             site is None
@@ -72,47 +74,57 @@ class Remedy:
 
     def words(self, call: Call) -> str:
         bounds = [
-            f"{self.low:g} or more" if self.low is not None else "",
-            f"{self.high:g} or less" if self.high is not None else "",
+            f"at least {self.low:g}" if self.low is not None else "",
+            f"at most {self.high:g}" if self.high is not None else "",
         ]
         what = "the divisor" if "div" in call.name else f"the operand of {call.name}"
-        return f"with {what} kept at {' and '.join(filter(None, bounds))}"
+        return f"with {what} clamped to {' and '.join(filter(None, bounds))}"
 
 
 def _is_whole(call: Call) -> bool:
-    """A power that is defined for all numbers: what is not finite there has overflowed."""
+    """Whether a power is defined for all values, so that a non-finite result has overflowed."""
     exponent = call.args[1] if len(call.args) > 1 else call.kwargs.get("exponent")
     return isinstance(exponent, int | float) and exponent >= 0 and float(exponent).is_integer()
 
 
 def _is_all_negative(tensors: list[torch.Tensor]) -> bool:
-    """Then the formula is wrong, and not only at its edge: a clamp would make one constant of all the numbers."""
+    """Whether every operand is negative: the formula is wrong, and a clamp would hide that."""
     given = next((each for each in tensors if each.is_floating_point()), None)
     return given is not None and given.numel() > 1 and bool((given < 0).all())
 
 
 def in_float32(call: Call) -> str | None:
-    """`.float()` in the source, on the first operand."""
+    """A diff that adds `.float()` to the first operand."""
     site, nodes = call.site, operand_nodes(call)
     if site is None or not is_written(call) or not nodes or isinstance(nodes[0], ast.Starred):
         return None
-    return diff_of(replace_node(site.filename, nodes[0], f"{in_parentheses(site.filename, nodes[0])}.float()"))
+    return diff_of(
+        replace_node(site.filename, nodes[0], f"{in_parentheses(site.filename, nodes[0])}.float()")
+    )
 
 
-def kept_off_zero(spot: Spot | None, *, counts: bool = False) -> str | None:
-    """An epsilon in the divisor of a line; where it counts something, at least one."""
+def nonzero_divisor(spot: Spot | None, *, counts: bool = False) -> str | None:
+    """A diff that adds an epsilon to the divisor of a line, or keeps a count at 1 or more."""
     match spot.node() if spot is not None else None:
-        case ast.BinOp(op=ast.Div(), right=divisor) | ast.AugAssign(op=ast.Div(), value=divisor) if spot is not None:
+        case (
+            ast.BinOp(op=ast.Div(), right=divisor) | ast.AugAssign(op=ast.Div(), value=divisor)
+        ) if spot is not None:
             text = text_of(spot.filename, divisor)
-            mended = f"max({text}, 1)" if counts else f"({in_parentheses(spot.filename, divisor)} + 1e-8)"
-            return diff_of(replace_node(spot.filename, divisor, mended))
+            safe = (
+                f"max({text}, 1)"
+                if counts
+                else f"({in_parentheses(spot.filename, divisor)} + 1e-8)"
+            )
+            return diff_of(replace_node(spot.filename, divisor, safe))
     return None
 
 
 def remedy_for(call: Call, tensors: list[torch.Tensor]) -> Remedy | None:
-    """The clamp that keeps an operation where it and its derivative are defined."""
+    """The clamp that keeps an operation in the range where it and its derivative are defined."""
     name = call.name.strip("_")
-    if name in ("log", "log2", "log10", "sqrt", "rsqrt") or (name in ("pow", "float_power") and not _is_whole(call)):
+    if name in ("log", "log2", "log10", "sqrt", "rsqrt") or (
+        name in ("pow", "float_power") and not _is_whole(call)
+    ):
         return Remedy(0, low=1e-12) if not _is_all_negative(tensors) else None
     if name in ("acos", "arccos", "asin", "arcsin", "atanh", "arctanh"):
         return Remedy(0, low=-1 + 1e-6, high=1 - 1e-6)

@@ -1,4 +1,4 @@
-"""Shares by hand, `exp(x) / exp(x).sum(dim)`: with the maximum taken off first they are the same, and nothing overflows."""
+"""Hand-written softmax, `exp(x) / exp(x).sum(dim)`, which can overflow."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOVES = frozenset({"unsqueeze", "view", "reshape", "__getitem__"})
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Take the maximum along `dim` off the operand of an exp."""
+    """Subtract the maximum along `dim` from the operand of an exp."""
 
     call: Call
     dim: int
 
     @property
     def words(self) -> str:
-        return f"with the maximum of each row taken off before {self.call.name}"
+        return f"with the maximum of each row subtracted before {self.call.name}"
 
     def alter(self, each: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
         if not is_same_line(each, self.call) or not args or not isinstance(args[0], torch.Tensor):
@@ -37,26 +37,42 @@ class Shift:
     @property
     def patch(self) -> str | None:
         site, nodes = self.call.site, operand_nodes(self.call)
-        if site is None or not is_written(self.call) or not nodes or not isinstance(nodes[0], ast.Name | ast.Attribute):
+        if (
+            site is None
+            or not is_written(self.call)
+            or not nodes
+            or not isinstance(nodes[0], ast.Name | ast.Attribute)
+        ):
             return None
         text = in_parentheses(site.filename, nodes[0])
         shifted = f"{text} - {text}.amax(dim={self.dim}, keepdim=True)"
         is_method = not isinstance(call := site.node(), ast.Call) or nodes[0] not in call.args
-        return diff_of(replace_node(site.filename, nodes[0], f"({shifted})" if is_method else shifted))
+        return diff_of(
+            replace_node(site.filename, nodes[0], f"({shifted})" if is_method else shifted)
+        )
 
 
 def shift_of(call: Call, plan: Plan) -> Shift | None:
-    """If all that becomes of an exp is its sum along one axis, and itself divided by that."""
+    """Return a shift if an exp is used only in its sum along one axis and divided by that sum."""
     powers = set(call.outputs)
     users = [each for each in plan.calls if powers.intersection(each.operands)]
     sums = [each for each in users if each.name == "sum"]
     shared = [each for each in users if each.name in DIVISIONS and len(each.args) == 2]
     dims = {_dim_of(each) for each in sums}
-    if call.name not in ("exp", "exp_") or not shared or len(users) != len(sums) + len(shared) or len(dims) != 1:
+    if (
+        call.name not in ("exp", "exp_")
+        or not shared
+        or len(users) != len(sums) + len(shared)
+        or len(dims) != 1
+    ):
         return None
     totals = {value for each in sums for value in each.outputs}
     dim = dims.pop()
-    return Shift(call, dim) if dim is not None and all(_is_total(each.args[1], totals) for each in shared) else None
+    return (
+        Shift(call, dim)
+        if dim is not None and all(_is_total(each.args[1], totals) for each in shared)
+        else None
+    )
 
 
 def _dim_of(call: Call) -> int | None:
@@ -65,6 +81,11 @@ def _dim_of(call: Call) -> int | None:
 
 
 def _is_total(thing: Any, totals: set[Value]) -> bool:
-    while isinstance(thing, Value) and thing not in totals and thing.call is not None and thing.call.name in MOVES:
+    while (
+        isinstance(thing, Value)
+        and thing not in totals
+        and thing.call is not None
+        and thing.call.name in MOVES
+    ):
         thing = thing.call.operands[0]
     return isinstance(thing, Value) and thing in totals

@@ -1,4 +1,4 @@
-"""Numbers that outlive a step and are not finite any more."""
+"""Buffers and optimizer state that stay NaN or Inf after a step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from whence.finding import Confidence, Finding, Hop, Sample
 from whence.lineage.births import Contents
 from whence.lineage.rows import blamed_rows, is_finite_outcome
 from whence.rules.data.nonfinite import operation_of, source_of
-from whence.rules.loss.endless import fell_without_end
+from whence.rules.loss.endless import fell_without_bound
 from whence.rules.nonfinite.forward import clamped, scenario_of
 from whence.rules.nonfinite.telling import module_path, tell_trip
 from whence.rules.rule import Rank, trip_rule
@@ -21,35 +21,41 @@ from whence.tape.trip import BadState, Notice, Trip
 
 @trip_rule("nonfinite/state", Rank.CAUSE)
 def state(trip: Trip) -> Finding | None:
-    """A buffer or optimizer state is poisoned and outlives the bad batch.
+    """A buffer or optimizer state became NaN or Inf and stays so after the bad batch.
 
     What happened
-        BatchNorm's running statistics, or an optimizer's moments, took in a number that is not finite, or one whose
-        square is not. The program may skip the batch's loss: the statistics were changed in the forward pass already.
+        BatchNorm's running statistics, or an optimizer's moments, absorbed a value that is not
+        finite, or one whose square is not. Even if the program skips the batch's loss, the forward
+        pass has already updated the statistics.
     Why it matters
-        Training looks healthy, for it uses the statistics of the batch; evaluation is NaN or constant from then on. A second
-        moment of Inf never comes back, and its weight never moves again.
+        Training looks healthy because it uses the statistics of the batch; evaluation is NaN or
+        constant from then on. A second moment of Inf never recovers, and its weight never changes
+        again.
     How it is detected
-        What a recorded step changes in place, beside weights, is looked at after each step; optimizer state after a loss
-        beyond all measure. The step is then replayed to name the sample.
+        Buffers that a recorded step changes in place are checked after each step; optimizer state
+        is checked after an extremely large loss. The step is then replayed to find the sample.
     How to fix it
-        Check the batch before the forward pass, not the loss after it; reset the statistics or the optimizer's state.
+        Check the batch before the forward pass, not the loss after it. Reset the statistics or the
+        optimizer's state.
     When it stays silent
-        State that is finite.
+        When the state is finite.
     Cost
-        One look at the running statistics in each step.
+        One check of the running statistics per step.
     """
     if trip.notice is not Notice.STATE or not isinstance(trip.evidence, BadState):
         return None
     names = ", ".join(trip.evidence.names)
     if trip.optimizer is not None:
-        return fell_without_end(trip) or tell_trip(
+        return fell_without_bound(trip) or tell_trip(
             trip,
             "nonfinite/state",
             spot=Spot.of_site(trip.stack[0]) if trip.stack else None,
-            verdict=f"{trip.evidence.owner}'s {names} is not finite after this step, and stays so",
-            why=f"The gradients are finite, their squares are not: with {names} at Inf the update of those weights is 0 for ever.",
-            fix="Clip the gradients before the step, leave out the sample that makes them, and rebuild the optimizer.",
+            verdict=f"{trip.evidence.owner}'s {names} is not finite after this step and will not "
+            "recover",
+            why=f"The gradients are finite, but their squares overflow. With {names} at Inf, "
+            "every later update of those weights is 0.",
+            fix="Clip the gradients before the step, drop the sample that causes them, and "
+            "rebuild the optimizer.",
             phase="optimizer",
             confidence=Confidence.PROVEN,
             replayed=False,
@@ -68,25 +74,27 @@ def state(trip: Trip) -> Finding | None:
         trip,
         "nonfinite/state",
         spot=began.spot or written,
-        chain=(*began.hops, written.hop(f"{names} takes it in")) if written is not None else began.hops,
-        verdict=f"{names} is not finite after this batch, and outlives it",
+        chain=(*began.hops, written.hop(f"{names} absorbs it"))
+        if written is not None
+        else began.hops,
+        verdict=f"{names} is not finite after this batch and will not recover",
         why=began.why
-        + "The forward pass in training mode writes the statistics of this batch into it, whatever becomes of the loss: "
-        "evaluation uses it.",
-        fix=f"{began.fix or 'Check the batch before the forward pass and leave it out there.'} Then reset the statistics "
-        "(`reset_running_stats()`) or load a checkpoint from before.",
+        + f"In training mode the forward pass writes the batch's statistics into {names}, even if "
+        "the loss is skipped. Evaluation uses them.",
+        fix=f"{began.fix or 'Check the batch before the forward pass and skip it there.'} Then "
+        "reset the statistics (`reset_running_stats()`) or load an earlier checkpoint.",
         patch=began.patch,
         op=began.op if began.spot is not None else call.name if call is not None else None,
         phase="forward",
         module=module_path(trip, call),
         sample=sample,
-        counterfactual=f"{rows.text()} {names} stays finite" if rows is not None else None,
+        counterfactual=f"{rows.text()}, {names} stays finite" if rows is not None else None,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where what is taken in became what it is, if it was not finite already."""
+    """Where the values became non-finite, if that was before the buffer absorbed them."""
 
     spot: Spot | None = None
     op: str | None = None
@@ -102,16 +110,23 @@ def _began(trip: Trip, call: Call | None) -> Beginning:
         scenario = scenario_of(trip)
         spot = Spot.of_site(made.site)
         if scenario is None:
-            return Beginning(spot, made.name, why=f"{made.name} gave NaN or Inf, and that is what it takes in. ")
+            return Beginning(
+                spot, made.name, why=f"{made.name} gave NaN or Inf, which reached the buffer. "
+            )
         cure, reason = clamped(scenario), scenario.reason
-        why = f"{reason.verdict}, and that is what it takes in. "
-        return Beginning(spot, made.name, why=why, fix=reason.fix, patch=cure.patch if cure is not None else None)
+        why = f"{reason.verdict}, which reached the buffer. "
+        return Beginning(
+            spot, made.name, why=why, fix=reason.fix, patch=cure.patch if cure is not None else None
+        )
     source = source_of(trip)
     if source is None or source.trail.spot is None:
         return Beginning()
     trail = source.trail
     return Beginning(
-        trail.spot, operation_of(trail), trail.hops, "What it takes in was not finite in the data already. "
+        trail.spot,
+        operation_of(trail),
+        trail.hops,
+        "The data already contained NaN or Inf. ",
     )
 
 
@@ -120,4 +135,8 @@ def _changer(trip: Trip) -> Call | None:
 
 
 def _input(call: Call | None, trip: Trip) -> torch.Tensor | None:
-    return Contents(trip.tape, trip.run).of(call.operands[0]) if call is not None and call.operands else None
+    return (
+        Contents(trip.tape, trip.run).of(call.operands[0])
+        if call is not None and call.operands
+        else None
+    )

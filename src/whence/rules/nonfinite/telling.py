@@ -1,4 +1,4 @@
-"""From a trip to a finding: what all rules of NaN and Inf have to say."""
+"""Build a finding from a trip, the record of a NaN or Inf: shared by all nonfinite rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from whence.finding import Confidence, Finding, Hop, Operand, Origin, Proof, Sample, Severity, Symptom
+from whence.finding import (
+    Confidence,
+    Finding,
+    Hop,
+    Operand,
+    Origin,
+    Proof,
+    Sample,
+    Severity,
+    Symptom,
+)
 from whence.source.spots import Spot
 from whence.tape.replay import trouble_in
 from whence.tape.tape import Call, CompiledRegion
@@ -32,11 +42,13 @@ def place_text(index: tuple[int, ...]) -> str:
 
 
 def symptom_of(trip: Trip) -> Symptom | None:
-    """Where it was noticed, in the program's words."""
+    """The line where the NaN or Inf was noticed, and its effect there."""
     if not trip.stack:
         return None
     spot = Spot.of_site(trip.stack[0])
-    return Symptom(file=spot.file, line=spot.line, code=spot.code, step=trip.step, what=what_of(trip))
+    return Symptom(
+        file=spot.file, line=spot.line, code=spot.code, step=trip.step, what=what_of(trip)
+    )
 
 
 def what_of(trip: Trip) -> str:
@@ -48,10 +60,12 @@ def what_of(trip: Trip) -> str:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"the gradient of {names[0] if names else 'a weight'}{more} is not finite"
     if trip.notice is Notice.STATE:
-        return "nothing shows here: the step's loss may be finite"
+        return "no visible effect here: the step's loss may be finite"
     if trip.notice is Notice.INPUT:
-        whom = "gradients are computed from" if trip.consequence is Consequence.APPLIED else "the model is given"
-        return f"{whom} NaN or Inf"
+        receiver = (
+            "the gradient computation" if trip.consequence is Consequence.APPLIED else "the model"
+        )
+        return f"{receiver} receives NaN or Inf"
     number = (
         trip.observed.detach().reshape(-1)[0].item()
         if trip.observed is not None and trip.observed.numel() == 1
@@ -72,13 +86,15 @@ def replay_text(trip: Trip) -> str | None:
     how = "bit-identical" if trip.certified else "not bit-identical"
     if trip.plan is not None and not trip.plan.own:
         how += f", from the recording of step {trip.plan.recorded_at}"
-    if trip.plan is not None and any(isinstance(call.func, CompiledRegion) for call in trip.plan.calls):
+    if trip.plan is not None and any(
+        isinstance(call.func, CompiledRegion) for call in trip.plan.calls
+    ):
         how += "; compiled code was run eagerly"
     return f"{how}; {trip.manner}" if trip.manner else how
 
 
 def operand_hops(calls: tuple[Call, ...], skip: Spot | None, most: int = 4) -> tuple[Hop, ...]:
-    """The calls that carried it on, one for each line."""
+    """The calls that propagated the NaN or Inf, one for each line."""
     hops: list[Hop] = []
     taken = {(skip.file, skip.line)} if skip is not None else set()
     for call in calls:
@@ -87,7 +103,7 @@ def operand_hops(calls: tuple[Call, ...], skip: Spot | None, most: int = 4) -> t
         spot = Spot.of_site(call.site)
         if (spot.file, spot.line) not in taken:
             taken.add((spot.file, spot.line))
-            hops.append(spot.hop(f"{call.name} carries it on"))
+            hops.append(spot.hop(f"{call.name} propagates it"))
     return tuple(hops[:most])
 
 
@@ -97,7 +113,10 @@ def module_path(trip: Trip, call: Call | None) -> str | None:
 
 
 def severity_of(trip: Trip) -> Severity:
-    if trip.consequence in (Consequence.SKIPPED, Consequence.REPORTED) and trip.notice is not Notice.STATE:
+    if (
+        trip.consequence in (Consequence.SKIPPED, Consequence.REPORTED)
+        and trip.notice is not Notice.STATE
+    ):
         return Severity.WARNING
     return Severity.ERROR
 
@@ -163,7 +182,7 @@ def tell_trip(
 
 
 def loss_text(tensor: torch.Tensor | None) -> str | None:
-    """A finite outcome in words, or None if it is not finite."""
+    """A finite outcome as text, or None if it is not finite."""
     if tensor is None or trouble_in(tensor):
         return None
     if tensor.numel() == 1:
@@ -172,7 +191,7 @@ def loss_text(tensor: torch.Tensor | None) -> str | None:
 
 
 def at(tensor: torch.Tensor, index: tuple[int, ...], shape: Any) -> float | None:
-    """The element of an operand that met the element `index` of a result, where broadcasting lets that be known."""
+    """The operand's element for `index` of the result, if broadcasting defines it."""
     try:
         return float(tensor.detach().broadcast_to(shape)[index].item())
     except (RuntimeError, IndexError, TypeError):

@@ -1,4 +1,4 @@
-"""Local cures together: what is not finite still, with one of them, was born a second time, where another one helps."""
+"""Several local fixes together: where one is not enough, the remaining NaN has another origin."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ MOST_REMEDIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """Each call with what is done about it, and the loss that came of all of it."""
+    """The calls with their remedies, and the loss with all of them applied."""
 
     parts: tuple[tuple[Call, Remedy], ...]
     outcome: torch.Tensor | None = None
 
     @property
     def words(self) -> str:
-        said = [remedy.words(call).removeprefix("with ") for call, remedy in self.parts]
-        return f"with {', and '.join(dict.fromkeys(said))}" + (f", in {len(said)} places," if len(said) > 1 else "")
+        words = [remedy.words(call).removeprefix("with ") for call, remedy in self.parts]
+        return f"with {' and '.join(dict.fromkeys(words))}" + (
+            f", in {len(words)} places" if len(words) > 1 else ""
+        )
 
     @property
     def patch(self) -> str | None:
@@ -41,7 +43,7 @@ class Treatment:
 
 
 def treat(trip: Trip, call: Call, remedy: Remedy) -> Treatment | None:
-    """The step with a remedy, and with those for what is born then, if the loss is finite in the end."""
+    """Replay the step with a remedy, adding more until the loss is finite."""
     treatment = Treatment(((call, remedy),))
     for _ in range(MOST_REMEDIES):
         try:
@@ -59,7 +61,7 @@ def treat(trip: Trip, call: Call, remedy: Remedy) -> Treatment | None:
 
 
 def _further(trip: Trip, run: Run) -> tuple[Call, Remedy] | None:
-    """The birth that is left in a run, and its remedy."""
+    """The next call that gives NaN or Inf in a run, and its remedy."""
     plan, contents = trip.plan, Contents(trip.tape, run)
     if plan is None or trip.target is None or run.raised is not None:
         return None
@@ -70,5 +72,7 @@ def _further(trip: Trip, run: Run) -> tuple[Call, Remedy] | None:
     call = find_birth(trip.target, contents, is_leaf).call
     if call is None:
         return None
-    remedy = remedy_for(call, [each for value in call.operands if (each := contents.of(value)) is not None])
+    remedy = remedy_for(
+        call, [each for value in call.operands if (each := contents.of(value)) is not None]
+    )
     return (call, remedy) if remedy is not None else None

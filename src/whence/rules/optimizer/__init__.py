@@ -1,1 +1,1 @@
-"""The loop and its updates."""
+"""The training loop, optimizers and schedulers."""

@@ -1,4 +1,4 @@
-"""Gradients of several batches that are added up before one step."""
+"""Gradients that are accumulated over several batches before one step."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ def unscaled_accumulation(audit: Audit) -> Finding | None:
     """Accumulated losses are not averaged.
 
     What happened
-        Gradients of several batches are added up before one step, and each loss is a mean over its own batch: the sum is as many times
-        the gradient of the large batch that was meant.
+        Gradients of several batches are accumulated before one step, and each loss is a mean over
+        its own batch. The sum is N times the gradient of one large batch, for N accumulated
+        batches.
     Why it matters
-        The learning rate is in effect as many times larger, and changes with the number of batches. Adam hides most of it.
+        The effective learning rate is N times larger, and changes with N. Adam hides most of it.
     How it is detected
-        The same number of backward passes at one line before each step, over the same weights, with losses that are means and are not divided
-        by that number.
+        The same number of backward passes at one line before each step, over the same weights, with
+        losses that are means and are not divided by that number.
     How to fix it
-        (loss / number).backward().
+        Divide each loss: (loss / N).backward().
     When it stays silent
-        Losses that are divided or summed, several losses of one batch, numbers that differ. It is a note: the rate may have been chosen for it.
+        For losses that are divided or summed, several losses of one batch, and varying N. It is a
+        note: the learning rate may have been chosen for the sum.
     Cost
-        One entry a call in the first 200 steps.
+        One entry per call in the first 200 steps.
     """
     for entry in audit.built:
         story = audit.loop.story_of(entry)
@@ -49,7 +51,11 @@ def unscaled_accumulation(audit: Audit) -> Finding | None:
         if len(done) < ENOUGH or len(sizes) != 1 or (count := sizes.pop()) < 2:
             continue
         backward = done[-1][-1]
-        alike = all(each.site == backward.site and each.written == backward.written for group in done for each in group)
+        alike = all(
+            each.site == backward.site and each.written == backward.written
+            for group in done
+            for each in group
+        )
         if not alike or backward.site is None or not _is_mean(audit, backward, count):
             continue
         return tell_silent(
@@ -62,10 +68,13 @@ def unscaled_accumulation(audit: Audit) -> Finding | None:
             phase="backward",
             severity=Severity.INFO,
             confidence=Confidence.HINT,
-            verdict=f"{count} losses are added up before each step and not divided by {count}",
+            verdict=f"{count} mean losses are accumulated before each step without dividing by "
+            f"{count}",
             what=f"each update uses {count} times the mean gradient",
-            why="Each loss is a mean over its batch. Their sum is not the mean over the batches together.",
-            fix=f"Divide: (loss / {count}).backward(); or choose the learning rate for the sum.",
+            why="Each loss is a mean over its batch. The sum of the losses is not the mean over "
+            "all batches.",
+            fix=f"Divide each loss, (loss / {count}).backward(), or choose the learning rate for "
+            "the sum.",
             patch=_divided(backward.site, count),
         )
     return None
@@ -74,14 +83,20 @@ def unscaled_accumulation(audit: Audit) -> Finding | None:
 def _divided(site: Site, count: int) -> str | None:
     match site.node():
         case ast.Call(func=ast.Attribute(value=loss, attr="backward")):
-            return diff_of(replace_node(site.filename, loss, f"({in_parentheses(site.filename, loss)} / {count})"))
+            return diff_of(
+                replace_node(
+                    site.filename, loss, f"({in_parentheses(site.filename, loss)} / {count})"
+                )
+            )
     return None
 
 
 def _is_mean(audit: Audit, backward: Event, count: int) -> bool:
-    """Whether the last loss at this backward is a mean, with no factor on its way."""
+    """Whether the last loss at this backward is a mean without a factor."""
     calls = [
-        call for call in audit.tape.calls if call.name == "backward" and call.site == backward.site and call.operands
+        call
+        for call in audit.tape.calls
+        if call.name == "backward" and call.site == backward.site and call.operands
     ]
     made = calls[-1].operands[0].call if calls else None
     if made is None:

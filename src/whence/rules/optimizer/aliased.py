@@ -1,4 +1,4 @@
-"""Weights that are kept, or held back, and are those that are trained: a best state, a target network."""
+"""Kept weights, such as a best state or a target network, that share memory with the live model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ast
 from whence.finding import Confidence, Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
-from whence.rules.optimizer.champions import champion_is_the_model, is_the_better
+from whence.rules.optimizer.champions import best_is_the_model, is_if_better
 from whence.rules.optimizer.copying import NameGiven, deep_copied, definition_of, name_given
 from whence.rules.optimizer.itself import average_of_itself, mixed_with_itself, restored_from_itself
 from whence.rules.optimizer.targets import (
@@ -34,44 +34,55 @@ def aliased_weights(audit: Audit) -> Finding | None:
     """A kept "best" state or target network shares memory with the live model.
 
     What happened
-        state_dict() gives the weights themselves, not copies. What was kept as the best state changed with every later step; or two
-        names for a network and its target are one and the same network.
+        state_dict() returns the weights themselves, not copies. The kept best state changed with
+        every later step; or a network and its target are the same object under two names.
     Why it matters
-        Restoring the best state restores nothing: the last weights are used. A target network that is the network itself
-        makes the target move with every update.
+        Restoring the best state restores nothing: the last weights are used. A target network that
+        is the network itself moves with every update.
     How it is detected
-        load_state_dict is given tensors that are the module's own memory, after steps have changed it, or under another name. Or a
-        network that is only run without gradients, and whose results a loss is made from, has all its weights in the memory of those
-        that an optimizer trains, or is a copy.copy of the trained one. Or what was kept in an earlier step is moved towards trained weights, and lies in their memory. Or a
-        weight is mixed with itself, as a target is with the weights that it follows; or is written back from its own memory. Or three
-        states of one module, taken at one line after different steps, are there at once; or one that was taken whenever a number was better is
-        written to a file later, or the module itself is kept so by another name.
+        load_state_dict: receives the module's own memory, after steps have changed it or under
+        another name. Target networks: a network runs only without gradients, a loss depends on its
+        results, and all its weights share memory with trained weights, or it is a copy.copy of the
+        trained network. Averages: weights kept in an earlier step are moved towards trained weights
+        and share their memory; or a weight is mixed with itself, or restored from its own memory.
+        Best states: three states of one module, taken at one line after different steps, exist at
+        once; a state taken whenever a score improved is saved later; or the module itself is kept
+        under another name.
     How to fix it
-        copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
+        Copy: copy.deepcopy(model.state_dict()), copy.deepcopy(model), p.detach().clone().
     When it stays silent
-        Copies, states from disk, another module's state; a second network on the same memory that only acts or is evaluated; weights
-        that are decayed, by whatever name.
+        For copies, states from disk, another module's state; a second network on the same memory
+        that only acts or is evaluated; weights that are decayed, under any name.
     Cost
-        A comparison of addresses for each load_state_dict, and for each network that is run without gradients.
+        A comparison of addresses for each load_state_dict, and for each network that runs without
+        gradients.
     """
     for event in audit.loop.of(Kind.LOAD):
         node = event.site.node() if event.site is not None else None
-        if not event.detail["aliased"] or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if (
+            not event.detail["aliased"]
+            or not isinstance(node, ast.Call)
+            or not isinstance(node.func, ast.Attribute)
+        ):
             continue
         given = node.args[0] if node.args else None
-        if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "state_dict":
+        if (
+            isinstance(given, ast.Call)
+            and isinstance(given.func, ast.Attribute)
+            and given.func.attr == "state_dict"
+        ):
             found = _one_network(audit, event, node.func.value, given.func.value)
         else:
             found = _kept_alias(audit, event)
         if found is not None:
             return found
     return (
-        _target_that_moves(audit)
+        _moving_target(audit)
         or _shallow_copy(audit)
         or _two_names(audit)
-        or _states_of_one_memory(audit)
+        or _states_share_memory(audit)
         or _saved_too_late(audit)
-        or champion_is_the_model(audit)
+        or best_is_the_model(audit)
         or average_of_itself(audit)
         or restored_from_itself(audit)
         or mixed_with_itself(audit)
@@ -79,7 +90,7 @@ def aliased_weights(audit: Audit) -> Finding | None:
 
 
 def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr) -> Finding | None:
-    """`target.load_state_dict(source.state_dict())`, and both are the same module."""
+    """Report `target.load_state_dict(source.state_dict())` where both are the same module."""
     assert event.site is not None
     one, other = ast.unparse(target), ast.unparse(source)
     if one == other:
@@ -92,16 +103,17 @@ def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr)
         symptom=Spot.of_site(event.site),
         step=event.step,
         op="load_state_dict",
-        verdict=f"{one} and {other} are one and the same network",
+        verdict=f"`{one}` and `{other}` are the same network",
         what="load_state_dict copies the weights onto themselves",
-        why="Assigning a module, and module.to(...), give the same module under another name: both change with every step.",
-        fix="Keep a copy: copy.deepcopy(model).",
+        why="Assigning a module, like module.to(...), gives the same object another name. Both "
+        "change with every step.",
+        fix="Create a copy: copy.deepcopy(model).",
         patch=deep_copied(spot),
     )
 
 
 def _kept_alias(audit: Audit, event: Event) -> Finding | None:
-    """A state that was kept some steps ago, and is the module's own memory."""
+    """Report a state kept some steps ago that is the module's own memory."""
     assert event.site is not None
     module = event.subject() if event.subject is not None else None
     kept = [
@@ -122,15 +134,17 @@ def _kept_alias(audit: Audit, event: Event) -> Finding | None:
         step=kept[-1].step,
         op="state_dict",
         verdict="the kept state is the live model itself: loading it restores nothing",
-        what=f"load_state_dict at step {event.step} was given the model's own memory, kept since step {kept[-1].step}",
-        why="state_dict() gives references to the weights. Every later step changed what was kept.",
+        what=f"load_state_dict at step {event.step} received the model's own memory, kept since "
+        f"step {kept[-1].step}",
+        why="state_dict() returns references to the weights, so every later step changed the "
+        "kept state.",
         fix="Keep a copy: copy.deepcopy(model.state_dict()).",
         patch=deep_copied(Spot.of_site(kept[-1].site)),
     )
 
 
-def _states_of_one_memory(audit: Audit) -> Finding | None:
-    """States that were taken after different updates, and are all there: in a list, to be averaged or compared."""
+def _states_share_memory(audit: Audit) -> Finding | None:
+    """Report states taken after different updates that all exist at once, to average or compare."""
     for events in audit.loop.states_kept():
         first, last = events[0], events[-1]
         if len(events) < SEVERAL or first.site is None:
@@ -142,10 +156,11 @@ def _states_of_one_memory(audit: Audit) -> Finding | None:
             step=first.step,
             op="state_dict",
             confidence=Confidence.LIKELY,
-            verdict=f"the {len(events)} states that are kept are all the live model: they are one and the same",
+            verdict=f"the {len(events)} kept states are all the live model, so they are identical",
             what=f"they were taken after steps {', '.join(str(each.step) for each in events[:3])}"
             + (f" ... {last.step}" if len(events) > SEVERAL else ""),
-            why="state_dict() gives references to the weights. Every later step, and every load, changed all that was kept.",
+            why="state_dict() returns references to the weights, so every later step, and every "
+            "load, changed all of them.",
             fix="Keep copies: copy.deepcopy(model.state_dict()).",
             patch=deep_copied(Spot.of_site(first.site)),
         )
@@ -153,11 +168,16 @@ def _states_of_one_memory(audit: Audit) -> Finding | None:
 
 
 def _saved_too_late(audit: Audit) -> Finding | None:
-    """The best state, taken whenever a score was better, and written to a file after further updates."""
+    """Report a best state, taken whenever a score improved, that is saved after more updates."""
     for save in audit.loop.of(Kind.SAVE):
         for taken in save.detail["kept"]:
             times = {each.step for each in audit.loop.of(Kind.STATE) if each.site == taken.site}
-            if taken.step >= save.step or len(times) < 2 or taken.site is None or not _is_taken_if_better(taken.site):
+            if (
+                taken.step >= save.step
+                or len(times) < 2
+                or taken.site is None
+                or not _is_taken_if_better(taken.site)
+            ):
                 continue
             return tell_silent(
                 audit,
@@ -167,10 +187,14 @@ def _saved_too_late(audit: Audit) -> Finding | None:
                 step=taken.step,
                 op="state_dict",
                 confidence=Confidence.LIKELY,
-                verdict="the kept state is the live model itself: what is saved are the last weights",
-                what=f"it was taken after step {taken.step}, and written after step {save.step}",
-                why="state_dict() gives references to the weights. Every later step changed what was kept.",
-                fix="Keep a copy: copy.deepcopy(model.state_dict()); or save it when it is taken.",
+                verdict="the kept state is the live model itself: the saved weights are the last "
+                "ones",
+                what=f"the state was taken after step {taken.step} and saved after step "
+                f"{save.step}",
+                why="state_dict() returns references to the weights, so every later step changed "
+                "the kept state.",
+                fix="Keep a copy, copy.deepcopy(model.state_dict()), or save the state when it "
+                "is taken.",
                 patch=deep_copied(Spot.of_site(taken.site)),
             )
     return None
@@ -178,11 +202,11 @@ def _saved_too_late(audit: Audit) -> Finding | None:
 
 def _is_taken_if_better(site: Site) -> bool:
     statement = site.statement()
-    return statement is not None and is_the_better(statement)
+    return statement is not None and is_if_better(statement)
 
 
 def _is_copied(site: Site) -> bool:
-    """Whether what state_dict gave is copied, saved or loaded in the same expression."""
+    """Whether the state is copied, saved or loaded in the same expression."""
     node: ast.AST | None = site.node()
     while node is not None and not isinstance(node, ast.stmt):
         node = parent_of(node)
@@ -195,12 +219,14 @@ def _is_copied(site: Site) -> bool:
     return False
 
 
-def _target_that_moves(audit: Audit) -> Finding | None:
-    """A network that a loss takes its targets from, and that lies in the memory of the one that is trained."""
+def _moving_target(audit: Audit) -> Finding | None:
+    """Report a target network that shares memory with the trained one."""
     trained = trained_memory(audit)
     for scope, module, numbers in run_without_gradients(audit):
         weights = list(weights_within(module))
-        if not weights or any(audit.is_owned(each) or storage_of(each) not in trained for each in weights):
+        if not weights or any(
+            audit.is_owned(each) or storage_of(each) not in trained for each in weights
+        ):
             continue
         if not gives_targets(audit, numbers):
             continue
@@ -213,38 +239,53 @@ def _target_that_moves(audit: Audit) -> Finding | None:
             symptom=Spot.of_site(scope.called_from[0]),
             step=audit.step,
             op="data.__set__" if spot is not None else None,
-            verdict=f"the {len(weights)} weights of {name} share the memory of weights that are trained: it moves with every step",
-            what="a loss is made from its results, which are computed without gradients",
-            why="To assign a tensor's .data is to share its memory. A target that moves with the network it is the target of holds nothing back.",
-            fix="Copy the numbers: target.data.copy_(source.data), or target.load_state_dict(source.state_dict()).",
+            verdict=f"{name} shares the memory of trained weights ({len(weights)} tensors): it "
+            "moves with every step",
+            what="a loss uses its results, which are computed without gradients",
+            why="Assigning .data shares the memory. The target network then changes with every "
+            "step instead of staying fixed.",
+            fix="Copy the values: target.data.copy_(source.data), or "
+            "target.load_state_dict(source.state_dict()).",
             patch=_copied(spot),
         )
     return None
 
 
 def _shallow_copy(audit: Audit) -> Finding | None:
-    """`copy.copy(model)`: another module with the very parts of the first, and a loss takes its targets from it."""
+    """Report a target network from `copy.copy(model)`, which has the same layers."""
     for scope, module, numbers in run_without_gradients(audit):
-        own = [each for each in (vars(module).get("_modules"), vars(module).get("_parameters")) if each]
-        twins = [each for each in audit.modules.roots() if each is not module and type(each) is type(module)]
+        own = [
+            each for each in (vars(module).get("_modules"), vars(module).get("_parameters")) if each
+        ]
+        twins = [
+            each
+            for each in audit.modules.roots()
+            if each is not module and type(each) is type(module)
+        ]
         if not any(one is each for twin in twins for one in vars(twin).values() for each in own):
             continue
-        if not all(audit.is_owned(each) for each in weights_within(module)) or not gives_targets(audit, numbers):
+        if not all(audit.is_owned(each) for each in weights_within(module)) or not gives_targets(
+            audit, numbers
+        ):
             continue
         call = scope.called_from[0].node()
-        spot = definition_of(call.func, scope.called_from[0]) if isinstance(call, ast.Call) else None
+        spot = (
+            definition_of(call.func, scope.called_from[0]) if isinstance(call, ast.Call) else None
+        )
         made = spot.node() if spot is not None else None
+        name = "the copy"
+        if spot is not None and made is not None:
+            name = f"`{text_of(spot.filename, made)}`"
         return tell_silent(
             audit,
             "optimizer/aliased-weights",
             spot=spot or Spot.of_site(scope.called_from[0]),
             symptom=Spot.of_site(scope.called_from[0]),
             step=audit.step,
-            verdict=f"{text_of(spot.filename, made) if spot is not None and made is not None else 'the copy'} has the weights that are "
-            "trained: it moves with every step",
-            what="a loss is made from its results, which are computed without gradients",
-            why="copy.copy gives a new module that holds the same layers. A target that moves with the network it is the target of holds "
-            "nothing back.",
+            verdict=f"{name} shares the trained weights: it moves with every step",
+            what="a loss uses its results, which are computed without gradients",
+            why="copy.copy creates a new module that holds the same layers. The target network "
+            "then changes with every step instead of staying fixed.",
             fix="Copy the weights as well: copy.deepcopy(model).",
             patch=_made_deep(spot),
         )
@@ -252,20 +293,28 @@ def _shallow_copy(audit: Audit) -> Finding | None:
 
 
 def _made_deep(spot: Spot | None) -> str | None:
-    """`copy.copy(model)` to `copy.deepcopy(model)`."""
+    """`copy.copy(model)` becomes `copy.deepcopy(model)`."""
     made = spot.node() if spot is not None else None
     if spot is None or not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
         return None
     module = text_of(spot.filename, made.func.value)
-    return diff_of(replace_node(spot.filename, made.func, f"{module}.deepcopy")) if made.func.attr == "copy" else None
+    return (
+        diff_of(replace_node(spot.filename, made.func, f"{module}.deepcopy"))
+        if made.func.attr == "copy"
+        else None
+    )
 
 
 def _two_names(audit: Audit) -> Finding | None:
-    """`self.target = self.online` where the weights were to be copied: a loss takes its targets from the network that is trained."""
+    """Report `self.target = self.online`: a loss takes its targets from the trained network."""
     trained = names_in_training(audit)
     for scope, module, numbers in runs_by_name(audit):
         call, site = scope.called_from[0].node(), scope.called_from[0]
-        given = name_given(call.func, site, trained.get(id(module), set())) if isinstance(call, ast.Call) else None
+        given = (
+            name_given(call.func, site, trained.get(id(module), set()))
+            if isinstance(call, ast.Call)
+            else None
+        )
         if given is None or not all(audit.is_owned(each) for each in weights_within(module)):
             continue
         if not isinstance(call, ast.Call) or not gives_targets(audit, numbers):
@@ -278,17 +327,19 @@ def _two_names(audit: Audit) -> Finding | None:
             symptom=Spot.of_site(site),
             step=audit.step,
             confidence=Confidence.PROVEN if given.was_another else Confidence.LIKELY,
-            verdict=f"{one} and {other} are one and the same network: it moves with every step",
-            what="a loss is made from its results, which are computed without gradients",
-            why="To assign a module is to give it a second name. A target that moves with the network it is the target of holds nothing back.",
-            fix=f"Copy the weights: {one}.load_state_dict({other}.state_dict()), or copy.deepcopy({other}).",
+            verdict=f"`{one}` and `{other}` are the same network: the target moves with every step",
+            what="a loss uses its results, which are computed without gradients",
+            why="Assigning a module gives it a second name. The target network then changes with "
+            "every step instead of staying fixed.",
+            fix=f"Copy the weights: {one}.load_state_dict({other}.state_dict()), or "
+            f"copy.deepcopy({other}).",
             patch=_weights_copied(site.filename, given),
         )
     return None
 
 
 def _weights_copied(filename: str, given: NameGiven) -> str | None:
-    """`self.target = self.online` to a copy of the weights, where a network of its own is there; else to a network of its own."""
+    """Copy the weights into the target network if it has its own, else create a deep copy."""
     if not given.was_another or not isinstance(given.statement, ast.Assign):
         return deep_copied(Spot.of_node(filename, given.value))
     target = text_of(filename, given.statement.targets[0])
@@ -297,8 +348,11 @@ def _weights_copied(filename: str, given: NameGiven) -> str | None:
 
 
 def _data_assignment(audit: Audit, scope: Scope) -> Spot | None:
-    """The line that gives tensors the memory of others, in the files that run the network: `a.data = b.data`."""
-    files = [*(each.filename for each in scope.called_from), *(frame.f_code.co_filename for frame in audit.frames)]
+    """The line that shares memory, `a.data = b.data`, in files that run the network."""
+    files = [
+        *(each.filename for each in scope.called_from),
+        *(frame.f_code.co_filename for frame in audit.frames),
+    ]
     found = [
         Spot.of_node(filename, node)
         for filename in dict.fromkeys(files)

@@ -1,4 +1,4 @@
-"""Rates that the program sets itself, without a scheduler."""
+"""Learning rates that the program sets itself, without a scheduler."""
 
 from __future__ import annotations
 
@@ -21,22 +21,25 @@ LONG_ENOUGH = 50
 
 
 def files_of(audit: Audit) -> list[str]:
-    """The program's files, with those that optimizers are built and stepped in."""
-    stacks = (*(each.stack for each in audit.built), *(each.stack for each in audit.loop.of(Kind.STEP)))
+    """The program's files, including those that build and step optimizers."""
+    stacks = (
+        *(each.stack for each in audit.built),
+        *(each.stack for each in audit.loop.of(Kind.STEP)),
+    )
     return program_files({site.filename for stack in stacks for site in stack})
 
 
-def rate_set_in_vain(audit: Audit) -> Finding | None:
-    """`optimizer.lr = rate`: an attribute that nothing reads."""
+def unread_rate(audit: Audit) -> Finding | None:
+    """Report `optimizer.lr = rate`: an attribute that nothing reads."""
     for entry in audit.built:
         optimizer = entry.optimizer
-        if optimizer is None or not _is_torchs(optimizer) or "lr" not in vars(optimizer):
+        if optimizer is None or not _is_builtin(optimizer) or "lr" not in vars(optimizer):
             continue
-        said, used = vars(optimizer)["lr"], optimizer.param_groups[0].get("lr")
-        if type(said) not in (int, float) or type(used) not in (int, float) or said == used:
+        set_to, used = vars(optimizer)["lr"], optimizer.param_groups[0].get("lr")
+        if type(set_to) not in (int, float) or type(used) not in (int, float) or set_to == used:
             continue
         if len(optimizer.param_groups) > 1 or _is_read(audit):
-            # It is kept to be printed.
+            # The attribute is kept for printing.
             continue
         lines = [each for each in _attributes_set(audit) if isinstance(each.node(), ast.Assign)]
         spot = lines[0] if len(lines) == 1 else None
@@ -50,16 +53,21 @@ def rate_set_in_vain(audit: Audit) -> Finding | None:
             phase="optimizer",
             severity=Severity.WARNING,
             confidence=Confidence.PROVEN,
-            verdict=f"the learning rate stays {used:g}: {entry.kind} does not read the attribute lr that is set here",
-            what=f"lr is {said:g}, and every group of weights is stepped with its own rate, {used:g}",
-            why="An optimizer has a rate for each of its param_groups. To set an attribute of another name on it changes nothing.",
-            fix='Set the rate of the groups: for group in optimizer.param_groups: group["lr"] = rate.',
-            patch=_set_in_its_group(spot) if spot is not None and len(optimizer.param_groups) == 1 else None,
+            verdict=f"setting `lr` on {entry.kind} has no effect: the learning rate stays {used:g}",
+            what=f"lr is {set_to:g}, but every parameter group uses its own learning rate, "
+            f"{used:g}",
+            why="Each of the optimizer's param_groups has its own learning rate. The attribute "
+            "`lr` of the optimizer itself is never read.",
+            fix="Set the learning rate of the groups: for group in optimizer.param_groups: "
+            'group["lr"] = rate.',
+            patch=_set_in_its_group(spot)
+            if spot is not None and len(optimizer.param_groups) == 1
+            else None,
         )
     return None
 
 
-def _is_torchs(optimizer: Optimizer) -> bool:
+def _is_builtin(optimizer: Optimizer) -> bool:
     return type(optimizer).__module__.startswith("torch.optim.")
 
 
@@ -68,7 +76,9 @@ def _attributes_set(audit: Audit) -> list[Spot]:
         Spot.of_node(filename, node)
         for filename in files_of(audit)
         for node in ast.walk(tree_of(filename) or ast.Module([], []))
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == "lr"
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Attribute)
+        and node.targets[0].attr == "lr"
     ]
 
 
@@ -76,7 +86,8 @@ def _is_read(audit: Audit) -> bool:
     trees = (tree_of(filename) for filename in files_of(audit))
     nodes = (node for tree in trees if tree is not None for node in ast.walk(tree))
     return any(
-        isinstance(each, ast.Attribute) and each.attr == "lr" and isinstance(each.ctx, ast.Load) for each in nodes
+        isinstance(each, ast.Attribute) and each.attr == "lr" and isinstance(each.ctx, ast.Load)
+        for each in nodes
     )
 
 
@@ -88,22 +99,22 @@ def _set_in_its_group(spot: Spot) -> str | None:
     return None
 
 
-def rate_gone(audit: Audit) -> Finding | None:
-    """The program multiplies the rate in every step with what was meant for an epoch: most steps are made at next to nothing."""
+def rate_decayed_per_step(audit: Audit) -> Finding | None:
+    """Report a per-epoch decay that is applied in every step: most steps change almost nothing."""
     for entry in audit.built:
         if not audit.final or entry.steps < LONG_ENOUGH or not entry.stack:
             continue
-        # A second phase at a rate of its own changes it once.
+        # A second phase with its own learning rate changes it only once.
         if min(entry.gone, entry.changes) <= 0.5 * entry.steps:
             continue
         plan = audit.schedules.of(entry.ref)
         spot = _where_set(audit) if plan is None or not plan.steps else None
         if spot is not None:
-            return _tell_gone(audit, entry, spot)
+            return _report_decayed(audit, entry, spot)
     return None
 
 
-def _tell_gone(audit: Audit, entry: OptimizerEntry, spot: Spot) -> Finding | None:
+def _report_decayed(audit: Audit, entry: OptimizerEntry, spot: Spot) -> Finding | None:
     first, last = entry.rates[-1], entry.climb.rate
     return tell_silent(
         audit,
@@ -113,18 +124,21 @@ def _tell_gone(audit: Audit, entry: OptimizerEntry, spot: Spot) -> Finding | Non
         step=audit.step,
         op=entry.kind,
         phase="optimizer",
-        # A rate of 1 / t is gone as soon, and some have reasons for it.
+        # 1 / t decays as fast, and can be intended.
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
-        verdict=f"the learning rate is gone after {entry.steps - entry.gone} of {entry.steps} steps: the program lowers it in every step",
-        what=f"the rate fell from {first:g} to {last:g}",
-        why="What is to be done once an epoch is done for every batch: with a rate below a thousandth of the first nothing is learnt any more.",
-        fix="Lower it once an epoch, outside of the loop over batches; or by a factor that is made for the number of batches.",
+        verdict=f"the learning rate is negligible after {entry.steps - entry.gone} of "
+        f"{entry.steps} steps: it is lowered in every step",
+        what=f"the learning rate fell from {first:g} to {last:g}",
+        why="The decay is applied for every batch. Below a thousandth of the first learning rate "
+        "almost nothing is learned.",
+        fix="Lower the learning rate once per epoch, outside of the loop over batches, or use a "
+        "factor made for the number of batches.",
     )
 
 
 def _where_set(audit: Audit) -> Spot | None:
-    """The only line that sets a rate; the only call of its function, where that stands in a loop."""
+    """The only line that sets a learning rate, or the only call of its function in a loop."""
     lines = lines_that_set_rates(files_of(audit))
     node = lines[0].node() if len(lines) == 1 else None
     function = enclosing(node, ast.FunctionDef) if node is not None else None
@@ -134,8 +148,12 @@ def _where_set(audit: Audit) -> Spot | None:
         Spot.of_node(filename, each)
         for filename in files_of(audit)
         for each in ast.walk(tree_of(filename) or ast.Module([], []))
-        if isinstance(each, ast.Call) and dotted(each.func) is not None and last_name(each.func) == function.name
+        if isinstance(each, ast.Call)
+        and dotted(each.func) is not None
+        and last_name(each.func) == function.name
     ]
     call = calls[0].node() if len(calls) == 1 else None
-    is_looped = call is not None and any(isinstance(each, LOOPS) for each in statements_around(call))
+    is_looped = call is not None and any(
+        isinstance(each, LOOPS) for each in statements_around(call)
+    )
     return calls[0] if is_looped else lines[0]

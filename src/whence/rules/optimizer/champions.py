@@ -1,4 +1,4 @@
-"""The best model, kept by another name: `if score > best: champion = model`, and the model is trained on."""
+"""The best model kept under another name: `if score > best: champion = model`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from whence.tape.scopes import weights_within
 ORDERS = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)
 
 
-def champion_is_the_model(audit: Audit) -> Finding | None:
+def best_is_the_model(audit: Audit) -> Finding | None:
     for frame in audit.frames:
         for target, value in _kept(frame):
             model, champion = _module(_original(value), frame), _module(target, frame)
@@ -41,17 +41,19 @@ def champion_is_the_model(audit: Audit) -> Finding | None:
                 symptom=spot_at(audit.stack[0] if audit.stack else None),
                 step=audit.step,
                 confidence=Confidence.LIKELY,
-                verdict=f"{kept} has the weights of {live}, which is trained on: it is never anything but the last model",
+                verdict=f"`{kept}` is another name for `{live}`, so it always holds the latest "
+                "weights, not the best",
                 what="this step changes both",
-                why="To assign a module is to give it a second name, and copy.copy gives a module that holds the same layers.",
+                why="Assigning a module gives it a second name, and copy.copy creates a module "
+                "that holds the same layers.",
                 fix=f"Keep a copy: copy.deepcopy({live}).",
                 patch=_copied(filename, value),
             )
     return None
 
 
-def is_the_better(statement: ast.AST) -> bool:
-    """Whether a line is reached only where one number is above or below another."""
+def is_if_better(statement: ast.AST) -> bool:
+    """Whether a line runs only if one value is above or below another."""
     tests = [each.test for each in statements_around(statement) if isinstance(each, ast.If)]
     return any(
         isinstance(op, ORDERS)
@@ -63,7 +65,7 @@ def is_the_better(statement: ast.AST) -> bool:
 
 
 def _keeps_the_best(statement: ast.AST) -> bool:
-    """Whether it stands beside the number that it was compared with: `if score > best: best, champion = score, model`."""
+    """Whether the same branch updates the best score: `best, champion = score, model`."""
     branches = [each for each in statements_around(statement) if isinstance(each, ast.If)]
     return any(_compared(each) & _set_in(each) for each in branches)
 
@@ -74,21 +76,34 @@ def _compared(branch: ast.If) -> set[str]:
 
 
 def _set_in(branch: ast.If) -> set[str]:
-    found = (each for node in branch.body for each in ast.walk(node) if isinstance(each, ast.Assign))
+    found = (
+        each for node in branch.body for each in ast.walk(node) if isinstance(each, ast.Assign)
+    )
     targets = (target for each in found for target in each.targets)
-    return {ast.unparse(name) for each in targets for name in (each.elts if isinstance(each, ast.Tuple) else [each])}
+    return {
+        ast.unparse(name)
+        for each in targets
+        for name in (each.elts if isinstance(each, ast.Tuple) else [each])
+    }
 
 
 def _kept(frame: FrameType) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Names that a running function gives, where a number is better, to what a loop does not make anew."""
+    """Names assigned where a score is better, to an object that the loop does not rebuild."""
     scope = function_node(Site.of(frame))
     for node in own_nodes(scope) if scope is not None else ():
-        if not isinstance(node, ast.Assign) or not is_the_better(node) or not _keeps_the_best(node):
+        if not isinstance(node, ast.Assign) or not is_if_better(node) or not _keeps_the_best(node):
             continue
-        loop = next((each for each in reversed(statements_around(node)) if isinstance(each, LOOPS)), None)
+        loop = next(
+            (each for each in reversed(statements_around(node)) if isinstance(each, LOOPS)), None
+        )
         for target, value in _pairs(node):
             name = dotted(_original(value))
-            if name is not None and loop is not None and not binds(loop, name) and _is_read(target, node, scope):
+            if (
+                name is not None
+                and loop is not None
+                and not binds(loop, name)
+                and _is_read(target, node, scope)
+            ):
                 yield target, value
 
 
@@ -108,14 +123,21 @@ def _original(value: ast.expr) -> ast.expr:
 
 
 def _is_read(target: ast.expr, node: ast.Assign, scope: ast.AST | None) -> bool:
-    """An attribute may be read by others."""
+    """Whether the name is read later; other code may read an attribute."""
     if not isinstance(target, ast.Name):
         return isinstance(target, ast.Attribute)
-    branch = next((each for each in reversed(statements_around(node)) if isinstance(each, ast.If)), node)
-    reads = [each for each in ast.walk(scope or node) if isinstance(each, ast.Name) and each.id == target.id]
-    # What is read at once, and there alone, is only another name: `torch.save(to_save.state_dict(), path)`.
+    branch = next(
+        (each for each in reversed(statements_around(node)) if isinstance(each, ast.If)), node
+    )
+    reads = [
+        each
+        for each in ast.walk(scope or node)
+        if isinstance(each, ast.Name) and each.id == target.id
+    ]
+    # A name read only in this branch is a mere alias: `torch.save(to_save.state_dict(), path)`.
     return any(
-        isinstance(each.ctx, ast.Load) and not branch.lineno <= each.lineno <= (branch.end_lineno or 0)
+        isinstance(each.ctx, ast.Load)
+        and not branch.lineno <= each.lineno <= (branch.end_lineno or 0)
         for each in reads
     )
 
@@ -129,7 +151,7 @@ def _module(node: ast.expr, frame: FrameType) -> nn.Module | None:
 
 
 def _shares(one: nn.Module, other: nn.Module) -> bool:
-    """The same module, or one that has the very dicts of its parts."""
+    """Whether they are the same module, or one holds the other's layer dictionaries."""
     own = [each for each in (vars(other).get("_modules"), vars(other).get("_parameters")) if each]
     return one is other or any(mine is each for mine in vars(one).values() for each in own)
 
@@ -137,7 +159,9 @@ def _shares(one: nn.Module, other: nn.Module) -> bool:
 def _copied(filename: str, value: ast.expr) -> str | None:
     match value:
         case ast.Call(func=ast.Attribute(value=module, attr="copy")):
-            return diff_of(replace_node(filename, value.func, f"{text_of(filename, module)}.deepcopy"))
+            return diff_of(
+                replace_node(filename, value.func, f"{text_of(filename, module)}.deepcopy")
+            )
         case ast.Name() | ast.Attribute():
             return deep_copied(Spot.of_node(filename, value))
     return None

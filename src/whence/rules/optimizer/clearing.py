@@ -1,4 +1,4 @@
-"""Gradients of earlier steps that are still there, and are used again."""
+"""Gradients of earlier steps that were not cleared and are used again."""
 
 from __future__ import annotations
 
@@ -32,27 +32,32 @@ def missing_zero_grad(study: Study) -> Finding | None:
     """Gradients of earlier steps are added to this one.
 
     What happened
-        backward adds to .grad. After the optimizer had used the gradients they were not cleared, so that each step uses the sum
-        of all gradients since.
+        backward adds to .grad. The gradients were not cleared after the optimizer had used them, so
+        each step uses the sum of all gradients since.
     Why it matters
-        The update follows old gradients more than new ones: training is unstable or diverges, or seems to have a far
-        higher learning rate.
+        The update follows old gradients more than new ones: training is unstable or diverges, or
+        behaves as with a far higher learning rate.
     How it is detected
-        When backward begins again after a step, the gradients that the step has used are still there, and the step run again
-        from cleared ones gives others. A step that is too large to be run again: if this is so after each update.
-        It is told at the backward; where the program clears others just before it, at the line that does so. In a closure that an
-        optimizer calls several times a step: gradients of one call are there at the first backward of the next. Where a hook steps
-        within backward, at its step.
+        When backward begins again after a step, the gradients of that step still exist, and
+        replaying the step with cleared gradients gives different ones. For a step that is too large
+        to replay, this must be so after each update. It is reported at the backward; where the
+        program clears other gradients just before it, at the line that does so. In a closure that
+        an optimizer calls several times per step, gradients of one call exist at the first backward
+        of the next. Where a hook steps inside backward, it is reported at the hook's step.
     How to fix it
-        optimizer.zero_grad() before backward, in each step.
+        Call optimizer.zero_grad() before backward, in each step.
     When it stays silent
-        Accumulation over several backwards before one step, clearing by any means (zero_grad of the optimizer or the model,
-        grad = None, grad.zero_()).
+        For accumulation over several backwards before one step, and clearing by any means
+        (zero_grad of the optimizer or the model, grad = None, grad.zero_()).
     Cost
-        A replay in the first steps, and only if the same gradient tensors are used again.
+        A replay in the first steps, only if the same gradient tensors are used again.
     """
     optimizer = study.optimizer
-    story = [each for each in study.loop.story_of(study.entry) if each.kind in (Kind.STEP, Kind.CLEAR, Kind.BACKWARD)]
+    story = [
+        each
+        for each in study.loop.story_of(study.entry)
+        if each.kind in (Kind.STEP, Kind.CLEAR, Kind.BACKWARD)
+    ]
     steps = [number for number, each in enumerate(story) if each.kind is Kind.STEP]
     if len(steps) < 2:
         return None
@@ -68,11 +73,13 @@ def missing_zero_grad(study: Study) -> Finding | None:
         return None
     step = story[steps[-1]]
     if step.detail.get("within") and step.site is not None:
-        return _left_by_hook(study, step.site, backward.site, share)
+        return _not_cleared_by_hook(study, step.site, backward.site, share)
     partial = _clears_others(study, backwards[0])
-    mistaken = _clears_in_vain(study, backward) if partial is None else None
+    mistaken = _clears_unreached(study, backward) if partial is None else None
     unmade = uncalled_beside(backward.site, "zero_grad") if partial is None else None
-    whose = f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
+    whose = (
+        f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
+    )
     return tell_silent(
         study,
         "optimizer/missing-zero-grad",
@@ -81,34 +88,51 @@ def missing_zero_grad(study: Study) -> Finding | None:
         step=study.step,
         op="backward" if partial is None else "zero_grad",
         phase="backward",
-        verdict=f"gradients{whose} are not cleared between steps: each update uses the sum of all gradients so far"
+        verdict=f"gradients{whose} are not cleared between steps: each update uses the sum of all "
+        "gradients so far"
         if partial is None
-        else f"only a part of the gradients is cleared: {_left_out(study, partial)} uses the sum of all of its own so far",
-        what=f"what is left of earlier steps is {share:.2g} times this step's own gradient"
+        else f"only part of the gradients is cleared: {_not_cleared(study, partial)} uses the sum "
+        "of all gradients so far",
+        what=f"gradients left from earlier steps are {share:.2g} times the size of this step's own"
         if share is not None
-        else "each backward adds to gradients that an update has used already",
-        why="What is cleared here belongs to weights that this backward gives nothing; those that it adds to were not cleared."
+        else "each backward adds to gradients that an update has already used",
+        why="This line clears gradients of weights that the backward does not reach. The "
+        "gradients that it adds to were not cleared."
         if mistaken is not None
-        else f"backward adds to .grad, and nothing cleared it after the last update.{UNMADE if unmade is not None else ''}"
+        else "backward adds to .grad, and nothing cleared it after the last "
+        f"update.{UNMADE if unmade is not None else ''}"
         if partial is None
-        else "backward adds to the .grad of all weights behind the loss; those that are cleared here are not all of them.",
-        fix="Clear all of them: zero_grad of every optimizer that steps after this backward, or of the whole model."
+        else "backward adds to the .grad of all weights in the loss's graph; this line clears "
+        "only some of them.",
+        fix="Clear all gradients: call zero_grad of every optimizer that steps after this "
+        "backward, or of the whole model."
         if partial is not None
         else "Call optimizer.zero_grad() before backward, in every step."
         if study.entry.stack
-        else "Clear the gradients before backward, in every step: the model's zero_grad(), or grad = None for each weight.",
+        else "Clear the gradients before backward, in every step: call the model's zero_grad(), "
+        "or set grad = None for each weight.",
         patch=called(unmade)
-        or (_inserted(backward.site, _clearing(study, step, backward.site)) if partial is None else None),
+        or (
+            _inserted(backward.site, _clearing(study, step, backward.site))
+            if partial is None
+            else None
+        ),
         replay="bit-identical" if share is not None else None,
-        counterfactual="with the gradients cleared, the same step gives other gradients" if share is not None else None,
+        counterfactual="with cleared gradients, the same step gives different gradients"
+        if share is not None
+        else None,
     )
 
 
-def _left_by_hook(study: Study, step: Site, backward: Site, share: float | None) -> Finding | None:
-    """It steps within backward, as soon as a gradient is complete: who clears before backward has nothing to step with."""
+def _not_cleared_by_hook(
+    study: Study, step: Site, backward: Site, share: float | None
+) -> Finding | None:
+    """Report a hook that steps inside backward: clearing before backward would be too early."""
     match step.statement():
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="step"))) as statement:
-            patch = diff_of(line_after(step.filename, statement, f"{ast.unparse(owner)}.zero_grad()"))
+            patch = diff_of(
+                line_after(step.filename, statement, f"{ast.unparse(owner)}.zero_grad()")
+            )
         case _:
             patch = None
     return tell_silent(
@@ -119,20 +143,24 @@ def _left_by_hook(study: Study, step: Site, backward: Site, share: float | None)
         step=study.step,
         op="step",
         phase="backward",
-        verdict="the hook steps and does not clear the gradient: each update uses the sum of all gradients so far",
-        what=f"what is left of earlier steps is {share:.2g} times this step's own gradient"
+        verdict="the hook steps without clearing the gradient: each update uses the sum of all "
+        "gradients so far",
+        what=f"gradients left from earlier steps are {share:.2g} times the size of this step's own"
         if share is not None
-        else "each backward adds to gradients that an update has used already",
-        why="backward adds to .grad, and nothing cleared it after the step that was made within the last backward.",
+        else "each backward adds to gradients that an update has already used",
+        why="backward adds to .grad, and nothing cleared it after the step inside the last "
+        "backward.",
         fix="Clear the gradient in the hook, after the step: zero_grad(), or grad = None.",
         patch=patch,
         replay="bit-identical" if share is not None else None,
-        counterfactual="with the gradients cleared, the same step gives other gradients" if share is not None else None,
+        counterfactual="with cleared gradients, the same step gives different gradients"
+        if share is not None
+        else None,
     )
 
 
 @audit_rule("optimizer/missing-zero-grad", Rank.CAUSE)
-def closure_that_adds_up(audit: Audit) -> Finding | None:
+def closure_accumulates(audit: Audit) -> Finding | None:
     for entry in audit.built:
         if not entry.evaluates or entry.optimizer is None:
             continue
@@ -149,19 +177,24 @@ def closure_that_adds_up(audit: Audit) -> Finding | None:
             step=added[0].step,
             op="backward",
             phase="backward",
-            verdict=f"the closure does not clear the gradients: {entry.kind} is given the sum of all its evaluations so far",
-            what=f"in {len(added)} calls of the closure the gradients of the call before were still there",
-            why=f"{entry.kind} calls the closure several times in one step, and backward adds to .grad each time.",
-            fix="Call optimizer.zero_grad() within the closure, before backward.",
-            patch=_inserted(backward.site, _words(call, backward.site)) if backward.site and call else None,
+            verdict=f"the closure does not clear the gradients: {entry.kind} receives the sum of "
+            "all evaluations so far",
+            what=f"in {len(added)} calls of the closure the gradients of the previous call still "
+            "existed",
+            why=f"{entry.kind} calls the closure several times per step, and backward adds to "
+            ".grad each time.",
+            fix="Call optimizer.zero_grad() inside the closure, before backward.",
+            patch=_inserted(backward.site, _words(call, backward.site))
+            if backward.site and call
+            else None,
         )
     return None
 
 
 def _added_up(audit: Audit, entry: OptimizerEntry) -> Iterator[Event]:
-    """Backwards that come first in a call of the closure, and find gradients that the call before has left.
+    """The first backward of each closure call that finds gradients left by the previous call.
 
-    Those of a backward outside of it are accumulated on purpose.
+    Gradients of a backward outside of the closure are accumulated on purpose.
     """
     within = is_first = left = False
     for event in audit.loop.of(Kind.EVALUATE, Kind.EVALUATED, Kind.BACKWARD):
@@ -174,9 +207,13 @@ def _added_up(audit: Audit, entry: OptimizerEntry) -> Iterator[Event]:
 
 
 def _words(call: Event, backward: Site) -> list[str]:
-    """How the closure, written where the step is, calls the optimizer."""
+    """The clearing line in the closure's own names, if it is defined where the step is called."""
     node, statement = call.site.node() if call.site is not None else None, backward.statement()
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or statement is None:
+    if (
+        not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or statement is None
+    ):
         return []
     around, function = enclosing(node, ast.FunctionDef), enclosing(statement, ast.FunctionDef)
     while function is not None and function is not around:
@@ -185,54 +222,65 @@ def _words(call: Event, backward: Site) -> list[str]:
 
 
 def _adds_each_time(study: Study, story: list[Event]) -> bool:
-    """Where a pass is too large to be run again: after each of the last updates, backward has added to gradients that were not zero."""
+    """Whether backward has added to nonzero gradients after each of the last updates."""
     steps = [number for number, each in enumerate(story) if each.kind is Kind.STEP][-ENOUGH:]
     if len(steps) < ENOUGH:
         return False
     for before, after in pairwise(steps):
         between = story[before + 1 : after]
         first = next((each for each in between if each.kind is Kind.BACKWARD), None)
-        cleared = frozenset[int]().union(*(each.written for each in between if each.kind is Kind.CLEAR))
+        cleared = frozenset[int]().union(
+            *(each.written for each in between if each.kind is Kind.CLEAR)
+        )
         if first is None or not (study.entry.weights & first.detail["added"]) - cleared:
             return False
     return True
 
 
 def _clears_others(study: Study, backward: Event) -> Event | None:
-    """What clears, just before a backward, gradients that it gives to weights of this step, and leaves this optimizer's out.
+    """The event just before a backward that clears gradients, but not this optimizer's.
 
-    A GAN that clears one player's before that player's own backward leaves nothing out there.
+    In a GAN that clears one network's gradients before its own backward, none are missing there.
     """
     events = list(study.loop.of(Kind.BACKWARD, Kind.STEP, Kind.CLEAR))
     number = events.index(backward)
     earlier = [at for at in range(number) if events[at].kind is Kind.BACKWARD]
     last = events[earlier[-1] + 1 : number] if earlier else []
-    stepping = frozenset[int]().union(*(each.detail["entry"].weights for each in last if each.kind is Kind.STEP))
+    stepping = frozenset[int]().union(
+        *(each.detail["entry"].weights for each in last if each.kind is Kind.STEP)
+    )
     left = study.entry.weights & backward.detail["kept"]
     for event in reversed(last):
-        if event.kind is Kind.CLEAR and event.written & stepping & backward.written and left - event.written:
+        if (
+            event.kind is Kind.CLEAR
+            and event.written & stepping & backward.written
+            and left - event.written
+        ):
             return event
     return None
 
 
-def _clears_in_vain(study: Study, backward: Event) -> Site | None:
-    """What clears, in the same function and just before a backward, only gradients of weights that it does not reach: another's were meant."""
+def _clears_unreached(study: Study, backward: Event) -> Site | None:
+    """The line before a backward that clears only gradients that the backward does not reach."""
     events = list(study.loop.of(Kind.BACKWARD, Kind.CLEAR))
     for event in reversed(events[: events.index(backward)]):
         if event.kind is Kind.BACKWARD or event.site is None or backward.site is None:
             return None
-        here = next((each for each in event.stack if backward.site and each.f_code is backward.site.f_code), None)
+        here = next(
+            (each for each in event.stack if backward.site and each.f_code is backward.site.f_code),
+            None,
+        )
         if here is not None and event.written and not event.written & backward.written:
             return here
     return None
 
 
-def _left_out(study: Study, clear: Event) -> str:
-    return "the rest" if clear.written & study.entry.weights else study.entry.kind
+def _not_cleared(study: Study, clear: Event) -> str:
+    return "the rest of the model" if clear.written & study.entry.weights else study.entry.kind
 
 
 def _carried(study: Study, optimizer: Optimizer) -> float | None:
-    """What earlier steps have left, as a multiple of the gradients of the pass alone; None if there is nothing."""
+    """Size of the gradients left by earlier steps, relative to this step's own; None if zero."""
     if study.plan is None:
         return None
     values = [each.value for each in study.losses]
@@ -259,13 +307,13 @@ def _carried(study: Study, optimizer: Optimizer) -> float | None:
 
 
 def _squared(gradient: torch.Tensor) -> float:
-    """An embedding's may be sparse, with a row in it several times."""
+    """Sparse gradients of an embedding may hold one row several times."""
     numbers = gradient.coalesce().values() if gradient.is_sparse else gradient
     return float(numbers.double().pow(2).sum())
 
 
 def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
-    """Lines that clear the gradients, in the words of the program; none if there are no words for it."""
+    """Lines that clear the gradients, in the program's own names; empty if there are none."""
     frame = next((each for each in study.frames if each.f_code is backward.f_code), None)
     if frame is None:
         return []
@@ -273,22 +321,28 @@ def _clearing(study: Study, step: Event, backward: Site) -> list[str]:
         weights = _in_words(all_weights_of(study.optimizer), frame, backward)
         if weights:
             return [f"for weight in {weights}:", "    weight.grad = None"]
-    node = step.site.node() if step.site is not None and step.site.f_code is backward.f_code else None
+    node = (
+        step.site.node() if step.site is not None and step.site.f_code is backward.f_code else None
+    )
     if not isinstance(node, ast.Call):
         return []
-    # An optimizer's step, or a model's call.
-    owner = ast.unparse(node.func.value if study.entry.stack and isinstance(node.func, ast.Attribute) else node.func)
+    # The owner of an optimizer's step, or the called model.
+    owner = ast.unparse(
+        node.func.value if study.entry.stack and isinstance(node.func, ast.Attribute) else node.func
+    )
     loop = enclosing(node, ast.For)
     if isinstance(loop, ast.For) and owner in _names_in(loop.target) and not _is_in(backward, loop):
-        # `for optimizer in optimizers: optimizer.step()`: at the backward the name stands for another one, or for none.
+        # `for optimizer in optimizers: optimizer.step()`: the name is not valid at the backward.
         return []
     return [f"{owner}.zero_grad()"] if owner.isidentifier() or study.entry.stack else []
 
 
 def _in_words(weights: Iterable[torch.Tensor], frame: FrameType, backward: Site) -> str:
-    """A variable that has these weights, or one for each of them; a loop's stands for another one at each turn."""
+    """A variable with these weights, or a list of variables; loop variables do not count."""
     scope = function_node(backward)
-    loops = [each for each in ast.walk(scope) if isinstance(each, ast.For)] if scope is not None else []
+    loops = (
+        [each for each in ast.walk(scope) if isinstance(each, ast.For)] if scope is not None else []
+    )
     passing = {name for each in loops for name in _names_in(each.target)}
     held = {name: each for name, each in variables(frame).items() if name not in passing}
     wanted = [id(each) for each in weights]
@@ -308,7 +362,7 @@ def _is_in(site: Site, loop: ast.For) -> bool:
 
 
 def _inserted(backward: Site, lines: list[str]) -> str | None:
-    """Lines in front of backward."""
+    """Insert lines before backward."""
     statement = backward.statement()
     if not isinstance(statement, ast.Expr) or not lines:
         return None

@@ -1,4 +1,4 @@
-"""Clipping that has no effect, or too much."""
+"""Gradient clipping without effect."""
 
 from __future__ import annotations
 
@@ -26,33 +26,37 @@ def ineffective_clip(audit: Audit) -> Finding | None:
     """Clipping happens where it has no effect.
 
     What happened
-        Gradients are clipped after the step that used them, or before there are any; or the parameters are in an iterator that was at its
-        end, or gradients are given in place of the weights that have them, so that nothing is clipped.
+        Gradients are clipped after the step that used them, or before backward computes them; or
+        the clip receives an exhausted iterator, or gradients instead of the weights that have them,
+        so nothing is clipped.
     Why it matters
-        The updates are those of unclipped gradients; the spikes that clipping was to prevent are there.
+        The updates use unclipped gradients, so the spikes that clipping should prevent still occur.
     How it is detected
-        The order of backward, clip and step: between backward and step there is no clip, and each clip comes when nothing uses
-        its gradients any more. Or the clip was given an iterator that gave nothing, and the source shows who went through it before.
+        The order of backward, clip and step: no clip happens between backward and step, and each
+        clip comes when nothing uses its gradients any more. Or the clip received an empty iterator,
+        and the source shows what consumed it.
     How to fix it
         Clip between backward and step. Keep parameters in a list if they are needed more than once.
     When it stays silent
-        If at least one step used clipped gradients; norms that are only measured (an infinite limit); lists and filters that are empty
-        because nothing is in them.
+        If at least one step used clipped gradients; for norms that are only measured (an infinite
+        limit); for lists and filters that are simply empty.
     Cost
-        One entry a call in the first 200 steps.
+        One entry per call in the first 200 steps.
     """
     if "optimizer/discarded-gradient" in audit.told:
         return None
-    nothing = _of_nothing(audit) or _of_gradients(audit)
-    if nothing is not None:
-        return nothing
+    without_effect = _exhausted(audit) or _of_gradients(audit)
+    if without_effect is not None:
+        return without_effect
     for entry in audit.built:
         story = audit.loop.story_of(entry)
         clips = [each for each in story if each.kind is Kind.CLIP]
-        if len(clips) < ENOUGH or any(each.detail["limit"] in (None, float("inf")) for each in clips):
+        if len(clips) < ENOUGH or any(
+            each.detail["limit"] in (None, float("inf")) for each in clips
+        ):
             continue
         if not any(each.kind is Kind.BACKWARD for each in story):
-            # There are none to clip at any time.
+            # There are no gradients to clip at any time.
             continue
         useful, clipped, steps = 0, False, 0
         for each in story:
@@ -79,7 +83,8 @@ def ineffective_clip(audit: Audit) -> Finding | None:
             confidence=Confidence.PROVEN,
             verdict="gradients are clipped when no step uses them any more",
             what=f"{steps} steps, none with clipped gradients",
-            why="A step uses the gradients as they are when it is called. Here the clip comes at another time: after the step, or before backward.",
+            why="A step uses the gradients as they are when it is called. Here the clip comes "
+            "after the step, or before backward.",
             fix="Clip between backward and step.",
             patch=_before_the_step(clips[-1].site, steps_at[-1]),
         )
@@ -87,24 +92,34 @@ def ineffective_clip(audit: Audit) -> Finding | None:
 
 
 def _before_the_step(clip: Site, step: Site | None) -> str | None:
-    """Both stand in one block, so that whatever the clip is given is there as well."""
+    """Move the clip in front of the step, if both are in one block and share its names."""
     one, other = clip.statement(), step.statement() if step is not None else None
     if one is None or other is None or step is None or parent_of(one) is not parent_of(other):
         return None
     if not isinstance(one, ast.Expr) and one.lineno < other.lineno:
-        # What it gives may be used before the step.
+        # Its result may be used before the step.
         return None
     return diff_of(*move_before(clip.filename, one, other))
 
 
-def _of_nothing(audit: Audit) -> Finding | None:
-    """A clip that is given an iterator which somebody has gone through before."""
-    clips = [each for each in audit.loop.of(Kind.CLIP) if each.detail["limit"] not in (None, float("inf"))]
+def _exhausted(audit: Audit) -> Finding | None:
+    """Report a clip that receives an iterator which other code has already consumed."""
+    clips = [
+        each
+        for each in audit.loop.of(Kind.CLIP)
+        if each.detail["limit"] not in (None, float("inf"))
+    ]
     empty = list(takewhile(lambda each: not each.written, reversed(clips)))
-    if len(empty) < ENOUGH or not all(each.detail["iterated"] and each.site == empty[0].site for each in empty):
+    if len(empty) < ENOUGH or not all(
+        each.detail["iterated"] and each.site == empty[0].site for each in empty
+    ):
         return None
     found = iterated(empty[0].stack, "parameters")
-    if found is None or found.made is None or not (found.lines or _used_itself(clips, empty[0], found.made)):
+    if (
+        found is None
+        or found.made is None
+        or not (found.lines or _used_itself(clips, empty[0], found.made))
+    ):
         return None
     return tell_silent(
         audit,
@@ -116,22 +131,23 @@ def _of_nothing(audit: Audit) -> Finding | None:
         phase="backward",
         severity=Severity.WARNING,
         confidence=Confidence.PROVEN,
-        verdict="nothing is clipped: the parameters are in an iterator that was at its end",
-        what=f"{len(empty)} calls were given no parameter at all",
-        why="An iterator gives its elements once. This one had given all of them before"
+        verdict="nothing is clipped: the parameters are in an exhausted iterator",
+        what=f"{len(empty)} calls received no parameter at all",
+        why="An iterator yields its elements once. This one was consumed before"
         + (
-            ", so that the clip finds none."
+            " the clip."
             if found.lines
-            else " the second clip, so that only the first one did something."
+            else " the second clip, so only the first one had an effect."
         ),
-        fix="Keep a list where parameters are gone through more than once, or ask for them anew each time.",
-        chain=found.was_used_up,
+        fix="Keep the parameters in a list if they are iterated more than once, or call "
+        "parameters() each time.",
+        chain=found.consumed_hop,
         patch=found.patch,
     )
 
 
 def _of_gradients(audit: Audit) -> Finding | None:
-    """`clip_grad_norm_([p.grad for p in parameters], 1.0)`: a gradient has no gradient of its own."""
+    """Report `clip_grad_norm_([p.grad for p in parameters], 1.0)`: gradients have no `.grad`."""
     clips = [each for each in audit.loop.of(Kind.CLIP) if each.detail.get("are_gradients")]
     if len(clips) < ENOUGH or clips[-1].site is None:
         return None
@@ -144,16 +160,17 @@ def _of_gradients(audit: Audit) -> Finding | None:
         phase="backward",
         severity=Severity.WARNING,
         confidence=Confidence.PROVEN,
-        verdict="nothing is clipped: the clip is given gradients, and not the weights that have them",
+        verdict="nothing is clipped: the clip receives gradients instead of parameters",
         what=f"in {len(clips)} calls no tensor had a .grad",
-        why="What is clipped is the .grad of each tensor that is given. Gradients have none, and are passed over.",
-        fix="Give it the parameters: clip_grad_norm_(model.parameters(), limit).",
+        why="clip_grad_norm_ scales the .grad of each tensor that it receives. Gradients have no "
+        ".grad, so they are skipped.",
+        fix="Pass the parameters: clip_grad_norm_(model.parameters(), limit).",
         patch=_of_weights(clips[-1].site),
     )
 
 
 def _of_weights(clip: Site) -> str | None:
-    """`[p.grad for p in parameters if ...]` to `[p for p in parameters if ...]`."""
+    """`[p.grad for p in parameters if ...]` becomes `[p for p in parameters if ...]`."""
     node, scope = clip.node(), function_node(clip)
     given: ast.expr | None = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(given, ast.Name) and scope is not None:
@@ -162,14 +179,16 @@ def _of_weights(clip: Site) -> str | None:
     match given:
         case (
             ast.ListComp(elt=ast.Attribute(value=ast.Name() as weight, attr="grad") as element)
-            | ast.GeneratorExp(elt=ast.Attribute(value=ast.Name() as weight, attr="grad") as element)
+            | ast.GeneratorExp(
+                elt=ast.Attribute(value=ast.Name() as weight, attr="grad") as element
+            )
         ):
             return diff_of(replace_node(clip.filename, element, weight.id))
     return None
 
 
 def _used_itself(clips: list[Event], empty: Event, made: Spot) -> bool:
-    """Whether the same line has clipped before, with an iterator that is not made anew for each call."""
+    """Whether the same line has clipped before, with an iterator created outside of any loop."""
     node = made.node()
     is_made_once = node is not None and enclosing(node, ast.For, ast.While) is None
     return is_made_once and any(each.site == empty.site and each.written for each in clips)

@@ -1,4 +1,4 @@
-"""Where a network or a state gets its name, and how a copy of it is written."""
+"""Where a network or a state gets its name, and the code for a copy of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from whence.source.statements import import_of
 from whence.source.text import enclosing, function_node, statement_of, text_of, tree_of
 
 SAME = frozenset({"to", "eval", "train", "float", "cpu", "cuda", "requires_grad_"})
-"""Methods of a module that give the module itself."""
+"""Methods that return the module itself."""
 
 
 def deep_copied(spot: Spot | None) -> str | None:
@@ -34,7 +34,7 @@ def deep_copied(spot: Spot | None) -> str | None:
 
 
 def definition_of(node: ast.expr, *stack: Site) -> Spot | None:
-    """Where a variable or an attribute of `self` gets its value; a parameter, where the argument does that a caller gives for it."""
+    """Where a variable or attribute gets its value; for a parameter, the caller's argument."""
     site = stack[0]
     function = function_node(site)
     tree = tree_of(site.filename)
@@ -55,9 +55,9 @@ def definition_of(node: ast.expr, *stack: Site) -> Spot | None:
 
 
 def _first_of_its_kind(name: str, scope: ast.AST) -> Definition | None:
-    """The last definition of a name but for those that only ask it for itself: `model = model.cuda()` is the same module."""
+    """The last definition of a name, skipping those like `model = model.cuda()`."""
     found = find_definition(name, scope, None)
-    while found is not None and _asks_itself(found.value, name):
+    while found is not None and _calls_itself(found.value, name):
         before = next(iter(definitions_before(name, scope, found.node)), None)
         if before is None:
             break
@@ -65,7 +65,7 @@ def _first_of_its_kind(name: str, scope: ast.AST) -> Definition | None:
     return found
 
 
-def _asks_itself(value: ast.expr | None, name: str) -> bool:
+def _calls_itself(value: ast.expr | None, name: str) -> bool:
     match value:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=asked))):
             return asked == name
@@ -79,15 +79,23 @@ class NameGiven:
     value: ast.expr
     statement: ast.stmt
     was_another: bool
-    """Elsewhere the same name is given to something else."""
+    """Whether other lines assign the name to something else."""
 
 
 def name_given(node: ast.expr, site: Site, others: set[str]) -> NameGiven | None:
-    """Where what a line calls a network is made one of the other names of that network."""
-    found = [each for each in _assignments(node, site) if each.value is not None and not _is_none(each.value)]
+    """The assignment that makes the expression an alias of one of the network's other names."""
+    found = [
+        each
+        for each in _assignments(node, site)
+        if each.value is not None and not _is_none(each.value)
+    ]
     for each in found:
         value = each.value
-        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SAME:
+        while (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Attribute)
+            and value.func.attr in SAME
+        ):
             value = value.func.value
         statement = statement_of(value) if value is not None else None
         if value is not None and statement is not None and dotted(value) in others - {dotted(node)}:
@@ -101,7 +109,11 @@ def _assignments(node: ast.expr, site: Site) -> list[Definition]:
         scopes = [each for each in (function, tree) if each is not None]
         return next((found for each in scopes if (found := list(names_set_in(each, node.id)))), [])
     kind = enclosing(function, ast.ClassDef) if function is not None else None
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and isinstance(kind, ast.ClassDef):
+    if (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and isinstance(kind, ast.ClassDef)
+    ):
         return [definition for _, definition in find_attributes(node.attr, kind)]
     return []
 

@@ -1,4 +1,4 @@
-"""Where an optimizer is built, stepped and given its weights: the edits of several rules."""
+"""Edits of lines that build and step optimizers, shared by several rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEQUENCES = frozenset({"parameters", "chain", "list"})
 
 
 def built_once(site: Site) -> str | None:
-    """An optimizer that is built in a loop, built before it: as far out as what it is built from is the same."""
+    """Move an optimizer that is built in a loop out of it, as far as its inputs stay the same."""
     made = target_of(site)
     if made is None:
         return None
@@ -47,10 +47,13 @@ def built_once(site: Site) -> str | None:
 
 
 def built_after(entry: OptimizerEntry, replacing: Stack) -> str | None:
-    """The optimizer built behind the line that leads to the replacement, where nobody asks for it in between."""
+    """Build the optimizer after the replacement, if nothing uses it in between."""
     site = entry.stack[0] if entry.stack else None
     made = target_of(site) if site is not None else None
-    here = next((each.statement() for each in replacing if site is not None and each.f_code is site.f_code), None)
+    here = next(
+        (each.statement() for each in replacing if site is not None and each.f_code is site.f_code),
+        None,
+    )
     if site is None or made is None or here is None:
         return None
     name, statement = made
@@ -61,7 +64,7 @@ def built_after(entry: OptimizerEntry, replacing: Stack) -> str | None:
 
 
 def stepped_after(audit: Audit, entry: OptimizerEntry, backward: Site) -> str | None:
-    """`optimizer.step()` behind backward, by the name that it is built or cleared with there."""
+    """Insert `optimizer.step()` after backward, by the name used where it is built or cleared."""
     statement = backward.statement()
     if not isinstance(statement, ast.Expr):
         return None
@@ -72,29 +75,43 @@ def stepped_after(audit: Audit, entry: OptimizerEntry, backward: Site) -> str | 
 
 
 def names_of(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[tuple[str, ast.stmt]]:
-    """What an optimizer is called where, in a file."""
-    made = target_of(entry.stack[0]) if entry.stack and entry.stack[0].filename == filename else None
+    """The names of an optimizer in a file, and the statements where they are valid."""
+    made = (
+        target_of(entry.stack[0]) if entry.stack and entry.stack[0].filename == filename else None
+    )
     if made is not None:
         yield made
     for event in audit.loop.of(Kind.CLEAR):
-        is_own = issubclass(event.detail["by"], torch.optim.Optimizer) and event.written == entry.weights
-        node = event.site.node() if event.site is not None and event.site.filename == filename and is_own else None
-        name = dotted(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        is_own = (
+            issubclass(event.detail["by"], torch.optim.Optimizer) and event.written == entry.weights
+        )
+        node = (
+            event.site.node()
+            if event.site is not None and event.site.filename == filename and is_own
+            else None
+        )
+        name = (
+            dotted(node.func.value)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            else None
+        )
         statement = statement_of(node) if node is not None else None
         if name is not None and statement is not None:
             yield name, statement
 
 
-def moved_behind(site: Site | None, other: Site | None) -> str | None:
-    """A statement put behind another one of the same block."""
+def moved_after(site: Site | None, other: Site | None) -> str | None:
+    """Move a statement after another one of the same block."""
     one, then = (each.statement() if each is not None else None for each in (site, other))
     if site is None or not isinstance(one, ast.Expr) or then is None or then not in block_of(one):
         return None
     return diff_of(*move_after(site.filename, one, then))
 
 
-def given_as_well(audit: Audit, entry: OptimizerEntry, lost: Iterable[torch.Tensor | None]) -> str | None:
-    """The optimizer given all that it lacks: the whole model and not a part of it, or the other model beside the one that it has."""
+def missing_weights_added(
+    audit: Audit, entry: OptimizerEntry, lost: Iterable[torch.Tensor | None]
+) -> str | None:
+    """Pass all missing weights to the optimizer: the whole model, or the other model too."""
     wanted = {id(each) for each in lost}
     site = entry.stack[0] if entry.stack else None
     node = site.node() if site is not None else None
@@ -105,29 +122,41 @@ def given_as_well(audit: Audit, entry: OptimizerEntry, lost: Iterable[torch.Tens
 
 
 def _the_whole(audit: Audit, entry: OptimizerEntry, given: ast.expr, lost: set[int]) -> str | None:
-    """`model.head.parameters()` to `model.parameters()`."""
+    """`model.head.parameters()` becomes `model.parameters()`."""
     match given:
-        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=model, attr=part) as owner, attr="parameters")):
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Attribute(value=model, attr=part) as owner, attr="parameters"
+            )
+        ):
             pass
         case _:
             return None
-    names = {each.name: each for each in audit.weights.entries() if each.name and each.weight is not None}
+    names = {
+        each.name: each for each in audit.weights.entries() if each.name and each.weight is not None
+    }
     given_names = [name for name, each in names.items() if id(each.weight) in entry.weights]
     left = [name for name, each in names.items() if id(each.weight) in lost]
     whole = given_names[0].partition(f".{part}.")[0] if given_names else ""
     beside = [
-        name for name, each in names.items() if name.startswith(f"{whole}.") and id(each.weight) not in entry.weights
+        name
+        for name, each in names.items()
+        if name.startswith(f"{whole}.") and id(each.weight) not in entry.weights
     ]
-    is_part = all(each.startswith(f"{whole}.{part}.") for each in given_names) and len(left) == len(lost)
+    is_part = all(each.startswith(f"{whole}.{part}.") for each in given_names) and len(left) == len(
+        lost
+    )
     if not whole or not is_part or set(beside) != set(left) or dotted(model) is None:
         return None
     return diff_of(replace_node(entry.stack[0].filename, owner, ast.unparse(model)))
 
 
 def _the_other(audit: Audit, site: Site, given: ast.expr, lost: set[int]) -> str | None:
-    """`encoder.parameters()` to `[*encoder.parameters(), *decoder.parameters()]`."""
+    """`encoder.parameters()` becomes `[*encoder.parameters(), *decoder.parameters()]`."""
     statement = site.statement()
-    is_sequence = isinstance(given, ast.BinOp) or (isinstance(given, ast.Call) and last_name(given.func) in SEQUENCES)
+    is_sequence = isinstance(given, ast.BinOp) or (
+        isinstance(given, ast.Call) and last_name(given.func) in SEQUENCES
+    )
     if statement is None or not is_sequence:
         return None
     names: list[str] = []
@@ -141,4 +170,6 @@ def _the_other(audit: Audit, site: Site, given: ast.expr, lost: set[int]) -> str
     if lost or not names:
         return None
     more = "".join(f", *{name}.parameters()" for name in names)
-    return diff_of(replace_node(site.filename, given, f"[*{in_parentheses(site.filename, given)}{more}]"))
+    return diff_of(
+        replace_node(site.filename, given, f"[*{in_parentheses(site.filename, given)}{more}]")
+    )

@@ -1,4 +1,4 @@
-"""An optimizer that a function builds at each of its calls, built once by its caller or its object's constructor: the edits of optimizer/recreated."""
+"""The edits of optimizer/recreated: build once what a function builds at each call."""
 
 from __future__ import annotations
 
@@ -34,14 +34,18 @@ from whence.source.text import enclosing, parent_of, statement_of, text_of
 
 
 def built_by_the_caller(stack: Stack) -> str | None:
-    """Where the function is called at one place only, in a loop of the same file, with what the loop leaves as it is."""
+    """Build it in the caller, if there is only one, in a loop of the same file."""
     depth = _where_it_gets_its_name(stack)
     made = target_of(stack[depth]) if depth is not None else None
     if depth is None or made is None or depth + 1 >= len(stack):
         return None
     (name, statement), site, caller = made, stack[depth], stack[depth + 1]
     function, call = enclosing(statement, *SCOPES), caller.node()
-    if not isinstance(function, ast.FunctionDef) or not isinstance(call, ast.Call) or not name.isidentifier():
+    if (
+        not isinstance(function, ast.FunctionDef)
+        or not isinstance(call, ast.Call)
+        or not name.isidentifier()
+    ):
         return None
     if (
         caller.filename != site.filename
@@ -49,13 +53,17 @@ def built_by_the_caller(stack: Stack) -> str | None:
         or not _is_its_own(name, statement, function)
     ):
         return None
-    value = _in_words_of_the_caller(statement, function, call)
+    value = _in_terms_of_the_caller(statement, function, call)
     loop = _loop_around(caller, names_in(value)) if value is not None else None
     if value is None or loop is None or name in _names_at(call):
         return None
     own = getattr(statement, "value", None)
-    # As it is written, where nothing of it changes.
-    text = text_of(site.filename, own) if own is not None and ast.dump(own) == ast.dump(value) else ast.unparse(value)
+    # Keep the original text if nothing in it changes.
+    text = (
+        text_of(site.filename, own)
+        if own is not None and ast.dump(own) == ast.dump(value)
+        else ast.unparse(value)
+    )
     return diff_of(
         remove_statement(site.filename, statement),
         one_more_parameter(site.filename, function, name),
@@ -65,7 +73,7 @@ def built_by_the_caller(stack: Stack) -> str | None:
 
 
 def built_by_the_constructor(stack: Stack) -> str | None:
-    """`self.opt = Adam(self.model.parameters())` of a method put at the end of __init__, where all that it is made of is there then, for good."""
+    """Move `self.opt = Adam(...)` to the end of __init__, if its inputs are fixed by then."""
     depth = kept_at(stack)
     made = target_of(stack[depth]) if depth is not None else None
     if depth is None or made is None:
@@ -73,15 +81,32 @@ def built_by_the_constructor(stack: Stack) -> str | None:
     (name, statement), filename = made, stack[depth].filename
     method = enclosing(statement, *SCOPES)
     init, own = constructor_of(method), self_of(method)
-    if not isinstance(method, ast.FunctionDef) or init is None or method is init or own != self_of(init):
+    if (
+        not isinstance(method, ast.FunctionDef)
+        or init is None
+        or method is init
+        or own != self_of(init)
+    ):
         return None
-    used = {each for each in map(dotted, ast.walk(statement)) if each is not None and each.startswith(f"{own}.")}
+    used = {
+        each
+        for each in map(dotted, ast.walk(statement))
+        if each is not None and each.startswith(f"{own}.")
+    }
     used = {".".join(each.split(".")[:2]) for each in used} - {name}
     strange = names_in(statement) & ({*all_parameter_names(method), *bindings_in(method)} - {own})
-    others = [one for each in _written(name, init) if (one := statement_of(each)) is not None and one is not statement]
-    if strange or not name.startswith(f"{own}.") or not all(_is_nothing_yet(each, init) for each in others):
+    others = [
+        one
+        for each in _written(name, init)
+        if (one := statement_of(each)) is not None and one is not statement
+    ]
+    if (
+        strange
+        or not name.startswith(f"{own}.")
+        or not all(_is_none_yet(each, init) for each in others)
+    ):
         return None
-    if not all(_is_set_for_good(each, init) for each in used):
+    if not all(_is_set_once(each, init) for each in used):
         return None
     if is_used_between(name, others[-1] if others else init.body[0], init.body[-1]):
         return None
@@ -89,32 +114,36 @@ def built_by_the_constructor(stack: Stack) -> str | None:
 
 
 def kept_at(stack: Stack) -> int | None:
-    """Where an object gets what is built as one of its own: the place in the way to it."""
+    """The depth in the stack where the optimizer becomes an attribute of an object."""
     depth = _where_it_gets_its_name(stack)
     made = target_of(stack[depth]) if depth is not None else None
     return depth if made is not None and "." in made[0] else None
 
 
-def _is_set_for_good(name: str, init: ast.FunctionDef) -> bool:
-    """An attribute that the constructor sets, under no condition, and no other line of the class."""
+def _is_set_once(name: str, init: ast.FunctionDef) -> bool:
+    """Whether only the constructor sets an attribute, unconditionally."""
     written = _written(name, init)
     return bool(written) and all(statement_of(each) in init.body for each in written)
 
 
-def _is_nothing_yet(statement: ast.stmt, init: ast.FunctionDef) -> bool:
-    """`self.opt = None` of a constructor."""
+def _is_none_yet(statement: ast.stmt, init: ast.FunctionDef) -> bool:
+    """Whether it is `self.opt = None` in a constructor."""
     value = getattr(statement, "value", None)
     return statement in init.body and isinstance(value, ast.Constant) and value.value is None
 
 
 def _written(name: str, init: ast.FunctionDef) -> list[ast.AST]:
     owner = class_of_method(init)
-    methods = [each for each in (owner.body if owner is not None else ()) if isinstance(each, ast.FunctionDef)]
+    methods = [
+        each
+        for each in (owner.body if owner is not None else ())
+        if isinstance(each, ast.FunctionDef)
+    ]
     return [each.node for method in methods for each in attribute_definitions(name, method)]
 
 
 def _where_it_gets_its_name(stack: Stack) -> int | None:
-    """Past functions that only build it and give it back."""
+    """Skip functions that only build and return it."""
     for depth, site in enumerate(stack):
         if target_of(site) is not None:
             return depth
@@ -124,7 +153,7 @@ def _where_it_gets_its_name(stack: Stack) -> int | None:
 
 
 def _is_its_own(name: str, statement: ast.stmt, function: ast.FunctionDef) -> bool:
-    """Set by this statement alone, whenever the function runs."""
+    """Whether only this statement sets the name, and always."""
     others = [each for each in function.body if each is not statement]
     return (
         parent_of(statement) is function
@@ -133,8 +162,10 @@ def _is_its_own(name: str, statement: ast.stmt, function: ast.FunctionDef) -> bo
     )
 
 
-def _in_words_of_the_caller(statement: ast.stmt, function: ast.FunctionDef, call: ast.Call) -> ast.expr | None:
-    """What is assigned, with the call's arguments for the function's parameters; None if it is made of anything else of the function's."""
+def _in_terms_of_the_caller(
+    statement: ast.stmt, function: ast.FunctionDef, call: ast.Call
+) -> ast.expr | None:
+    """The assigned expression in the caller's names; None if it uses the function's variables."""
     value = getattr(statement, "value", None)
     if not isinstance(value, ast.expr):
         return None
@@ -148,7 +179,7 @@ def _in_words_of_the_caller(statement: ast.stmt, function: ast.FunctionDef, call
         if argument is not None:
             given[each] = argument
         elif each in _names_at(call) - _names_of_file(call):
-            # The caller calls something else by this name.
+            # This name means something else in the caller.
             return None
     renamed = _Renaming(given).visit(copy.deepcopy(value))
     return renamed if isinstance(renamed, ast.expr) else None
@@ -163,7 +194,7 @@ class _Renaming(ast.NodeTransformer):
 
 
 def _names_at(call: ast.Call) -> set[str]:
-    """The variables of the function that a call is made in."""
+    """The variables of the function around a call."""
     scope = enclosing(call, *SCOPES)
     parameters = all_parameter_names(scope) if isinstance(scope, ast.FunctionDef) else []
     return {*parameters, *(bindings_in(scope) if scope is not None else ())}
@@ -172,12 +203,14 @@ def _names_at(call: ast.Call) -> set[str]:
 def _names_of_file(call: ast.Call) -> set[str]:
     module = enclosing(call, ast.Module)
     return (
-        {*vars(builtins), *bindings_in(module)} if enclosing(call, *SCOPES) is module and module is not None else set()
+        {*vars(builtins), *bindings_in(module)}
+        if enclosing(call, *SCOPES) is module and module is not None
+        else set()
     )
 
 
 def _loop_around(caller: Site, used: set[str]) -> ast.stmt | None:
-    """The outermost loop around a call that gives none of these names another value."""
+    """The outermost loop around a call that does not rebind any of these names."""
     statement = caller.statement()
     found: ast.stmt | None = None
     for each in reversed(statements_around(statement) if statement is not None else []):

@@ -1,4 +1,4 @@
-"""A schedule that is over before the training is, and refuses to go on."""
+"""A schedule that ends before training does, and then raises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POSITIONS = {"total_steps": 2, "epochs": 3, "steps_per_epoch": 4}
 
 @rule("optimizer/schedule", Rank.CAUSE)
 def horizon(failed: FailedCall) -> Finding | None:
-    """The loud form: OneCycleLR raises after its last step."""
+    """The form that raises: OneCycleLR after its last step."""
     names = refusing(failed, LRScheduler, "get_lr", "step")
     scheduler = names["self"] if names is not None else None
     planned, made = getattr(scheduler, "total_steps", None), getattr(scheduler, "last_epoch", None)
@@ -47,16 +47,20 @@ def horizon(failed: FailedCall) -> Finding | None:
     return tell(
         failed,
         "optimizer/schedule",
-        verdict=f"the schedule is {planned} steps long and the loop makes {total if known else 'more'}: {kind} refuses step {made}",
+        verdict=f"{kind} was built for {planned} steps, but the loop makes "
+        f"{total if known else 'more'}: step {made} raises",
         spot=spot,
         chain=found.hops,
-        why=f"{reason} A schedule of this kind has no rate for what comes after its last step.",
-        fix="Count the steps as the loop makes them: epochs * len(loader), len(loader) being rounded up unless drop_last is set"
-        " (divided by the accumulation, where the scheduler is stepped once for several batches).",
+        why=f"{reason} {kind} defines no learning rate after its last step.",
+        fix="Count the steps that the loop makes: epochs * len(loader), where len(loader) is "
+        "rounded up unless drop_last is set (divided by the accumulation count, if the scheduler "
+        "is stepped once for several batches).",
         patch=_rounded_up(spot) if is_floored else None,
         confidence=Confidence.PROVEN if known else Confidence.LIKELY,
-        # Who catches it where the step is made trains until the schedule is over.
-        severity=Severity.INFO if failed.fate is Fate.CAUGHT and _is_tried(failed.site) else Severity.ERROR,
+        # A program that catches it around the step intends to train past the end.
+        severity=Severity.INFO
+        if failed.fate is Fate.CAUGHT and _is_tried(failed.site)
+        else Severity.ERROR,
     )
 
 
@@ -66,36 +70,45 @@ def _is_tried(site: Site | None) -> bool:
 
 
 def _reason(planned: int, rounds: Rounds) -> tuple[str, bool]:
-    """Why the loop makes more steps than planned; and whether a short last batch was not counted."""
+    """Why there are more steps than planned, and whether a short last batch is uncounted."""
     total = rounds.total
     if total is None or total <= planned:
-        return "The scheduler is stepped more often than was planned.", False
+        return "The scheduler is stepped more often than planned.", False
     last = rounds.loops[-1]
     batches = last.count or 1
     epochs = total // (last.times or 1)
-    loop = f"The loop makes {epochs} epochs of {batches} batches, which is {total} steps."
+    loop = f"The loop runs {epochs} epochs of {batches} batches, which is {total} steps."
     if last.every > 1:
-        loop = f"The loop makes {epochs} epochs of {batches} batches and steps once for {last.every}, which is {total} steps."
+        loop = (
+            f"The loop runs {epochs} epochs of {batches} batches and steps once every "
+            f"{last.every}, which is {total} steps."
+        )
         if last.at_end and planned == epochs * batches // last.every:
             return (
-                f"{loop} The rest at the end of each epoch makes a step as well, which the schedule does not count.",
+                f"{loop} The incomplete window at the end of each epoch makes a step too, which "
+                "the schedule does not count.",
                 False,
             )
         return loop, False
     if planned == epochs * (batches - 1) and _has_short_batch(rounds.loops[-1].loader):
         return (
-            f"{loop} The schedule counts {batches - 1} batches an epoch: the last one, which is shorter, was rounded off.",
+            f"{loop} The schedule counts {batches - 1} batches per epoch: the last, shorter batch "
+            "was rounded off.",
             True,
         )
     if planned == epochs and batches > 1:
-        return f"{loop} The schedule counts epochs, and the scheduler is stepped for every batch.", False
+        return (
+            f"{loop} The schedule counts epochs, but the scheduler is stepped for every batch.",
+            False,
+        )
     if planned == batches:
-        return f"{loop} The schedule counts the batches of one epoch.", False
+        return f"{loop} The schedule counts the batches of one epoch only.", False
     if planned % batches == 0:
         return f"{loop} The schedule counts {planned // batches} epochs.", False
     if total // planned > 1:
         return (
-            f"{loop} That is {total / planned:.3g} times what the schedule counts: it counts otherwise than the scheduler is stepped.",
+            f"{loop} That is {total / planned:.3g} times the planned number: the schedule counts "
+            "something other than its steps.",
             False,
         )
     return loop, False
@@ -110,7 +123,7 @@ def _has_short_batch(loader: Any) -> bool:
 
 
 def _where_given(failed: FailedCall, build: Build | None, planned: int, rounds: Rounds) -> Found:
-    """Where the number was computed that the scheduler was built with."""
+    """Where the number of steps that the scheduler was built with was computed."""
     node = build.stack[0].node() if build is not None and build.stack else None
     if build is None or not isinstance(node, ast.Call):
         return Found()
@@ -124,21 +137,27 @@ def _where_given(failed: FailedCall, build: Build | None, planned: int, rounds: 
     count: int | None = planned
     name = "total_steps"
     if name not in given:
-        # Of the two factors the one is to blame that is not what the loop has.
+        # The factor that differs from the loop's is the wrong one.
         by_epochs = batches is not None and planned % batches == 0
-        name, count = ("epochs", planned // batches) if by_epochs and batches else ("steps_per_epoch", None)
+        name, count = (
+            ("epochs", planned // batches) if by_epochs and batches else ("steps_per_epoch", None)
+        )
     if name not in given:
         return Found()
-    return SourceTrace(IsNumber(count), failed.frames).follow(given[name], ground_of(build.stack, failed.frames))
+    return SourceTrace(IsNumber(count), failed.frames).follow(
+        given[name], ground_of(build.stack, failed.frames)
+    )
 
 
 def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     named = next((each.value for each in call.keywords if each.arg == name), None)
-    return named if named is not None else call.args[position] if position < len(call.args) else None
+    return (
+        named if named is not None else call.args[position] if position < len(call.args) else None
+    )
 
 
 def _rounded_up(spot: Spot | None) -> str | None:
-    """`n // size` to `-(-n // size)`, where there is one such division."""
+    """`n // size` becomes `-(-n // size)`, if there is exactly one such division."""
     node = spot.node() if spot is not None else None
     found = [
         each
@@ -148,5 +167,9 @@ def _rounded_up(spot: Spot | None) -> str | None:
     if spot is None or len(found) != 1:
         return None
     left, right = (text_of(spot.filename, each) for each in (found[0].left, found[0].right))
-    left = left if isinstance(found[0].left, ast.Name | ast.Call | ast.Attribute | ast.Subscript) else f"({left})"
+    left = (
+        left
+        if isinstance(found[0].left, ast.Name | ast.Call | ast.Attribute | ast.Subscript)
+        else f"({left})"
+    )
     return diff_of(replace_node(spot.filename, found[0], f"-(-{left} // {right})"))

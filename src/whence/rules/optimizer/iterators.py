@@ -1,4 +1,4 @@
-"""Parameters in an iterator that gives them once, and is gone through twice."""
+"""Parameters in an iterator that is consumed twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from whence.source.text import text_of
 
 @dataclass(frozen=True, slots=True)
 class Iterated:
-    """An iterator that was at its end: the line that made it, all lines that may have gone through it, and the one that has."""
+    """An exhausted iterator, with the lines that created and consumed it."""
 
     made: Spot | None
     patch: str | None
@@ -24,28 +24,32 @@ class Iterated:
 
     @property
     def is_local(self) -> bool:
-        """Who went through it stands in the function that made it, and not in one that was given it."""
+        """Whether the function that created the iterator also consumed it."""
         made, line = self.made, self.line
-        return made is None or line is None or (made.filename, made.function) == (line.filename, line.function)
+        return (
+            made is None
+            or line is None
+            or (made.filename, made.function) == (line.filename, line.function)
+        )
 
     @property
-    def was_made(self) -> tuple[Hop, ...]:
-        return (self.made.hop("made here, to be gone through once"),) if self.made is not None else ()
+    def created_hop(self) -> tuple[Hop, ...]:
+        return (self.made.hop("the iterator is created here"),) if self.made is not None else ()
 
     @property
-    def was_used_up(self) -> tuple[Hop, ...]:
-        return (self.line.hop("gone through here, to its end"),) if self.line is not None else ()
+    def consumed_hop(self) -> tuple[Hop, ...]:
+        return (self.line.hop("the iterator is consumed here"),) if self.line is not None else ()
 
 
 def iterated(stack: tuple[Site, ...], *names: str) -> Iterated | None:
-    """What is known of the iterator that the call at the top of a stack was given, by position or under one of these names."""
+    """The iterator that the call at the top of a stack received, by position or by these names."""
     call = stack[0].node() if stack else None
     given = _argument(call, names) if isinstance(call, ast.Call) else None
     return iterated_in(stack, given) if given is not None else None
 
 
 def iterated_in(stack: tuple[Site, ...], given: ast.expr) -> Iterated | None:
-    """The same for an expression in what the call was given."""
+    """The same for an expression within the call's arguments."""
     found = used_up(stack, given)
     return Iterated(
         made=Spot.of_node(*found.made) if found.made is not None else None,

@@ -1,4 +1,4 @@
-"""Weights that are averaged, restored or mixed, and what they are made from is their own memory."""
+"""Weights that are averaged with, restored from or mixed with their own memory."""
 
 from __future__ import annotations
 
@@ -21,13 +21,22 @@ ALIASES = frozenset({"data.__get__", "detach"})
 
 
 def average_of_itself(audit: Audit) -> Finding | None:
-    """What follows the weights, as a moving average does, and is the weights: kept in an earlier step, and moved towards its own memory."""
+    """Report a moving average that shares memory with the weights it should follow."""
     trained = trained_memory(audit)
     for call in audit.tape.calls:
-        if call.name not in FOLLOWS or call.phase == "optimizer" or call.inner or len(call.operands) < 2:
+        if (
+            call.name not in FOLLOWS
+            or call.phase == "optimizer"
+            or call.inner
+            or len(call.operands) < 2
+        ):
             continue
         follower, weight = call.operands[:2]
-        if follower.storage not in trained or follower.storage != weight.storage or follower.shape != weight.shape:
+        if (
+            follower.storage not in trained
+            or follower.storage != weight.storage
+            or follower.shape != weight.shape
+        ):
             continue
         if follower.tensor is weight.tensor:
             continue
@@ -35,7 +44,12 @@ def average_of_itself(audit: Audit) -> Finding | None:
         if made is None or made.site is None or made.step >= call.step or call.site is None:
             continue
         name = next(
-            (audit.modules.name_of(each.tensor) for each in (weight, *made.operands) if each.tensor is not None), ""
+            (
+                audit.modules.name_of(each.tensor)
+                for each in (weight, *made.operands)
+                if each.tensor is not None
+            ),
+            "",
         )
         return tell_silent(
             audit,
@@ -44,10 +58,12 @@ def average_of_itself(audit: Audit) -> Finding | None:
             symptom=Spot.of_site(call.site),
             step=call.step,
             call=made,
-            verdict=f"what is to follow {name or 'a weight'} shares its memory: it is the trained weight itself",
-            what=f"{call.name} at step {call.step} moves it towards its own memory, kept since step {made.step}",
-            why="A parameter's .data, detach() and state_dict() give its own memory. What is written to the average is written to the "
-            "weights that are trained, and the average is never anything else.",
+            verdict=f"the average of {name or 'a weight'} shares its memory: it is the trained "
+            "weight itself",
+            what=f"{call.name} at step {call.step} moves it towards its own memory, kept since "
+            f"step {made.step}",
+            why="A parameter's .data, detach() and state_dict() share its memory. Writing to the "
+            "average writes to the trained weights, so the two are always equal.",
             fix="Keep a copy: .clone().",
             patch=_with_clone(made.site),
         )
@@ -55,33 +71,57 @@ def average_of_itself(audit: Audit) -> Finding | None:
 
 
 def restored_from_itself(audit: Audit) -> Finding | None:
-    """What was put aside before the weights were overwritten, and is written back: it is the weights, with what was written over them."""
+    """Report weights that were set aside without a copy, overwritten, and then written back."""
     trained = trained_memory(audit)
     written: dict[int, int] = {}
     for call in audit.tape.calls:
         is_restored = call.name == "copy_" and call.phase != "optimizer" and len(call.operands) > 1
         live, kept = call.operands[:2] if is_restored else (None, None)
-        if live is not None and kept is not None and live.storage in trained and live.storage == kept.storage:
-            # What was written by way of it was meant for the weights.
-            made = kept.call if kept.call is not None and kept.call.name in ALIASES and _says_copy(call) else None
-            # Written over by the program, or by an update.
-            changed = made is not None and (made.number < written.get(kept.storage, -1) or made.step < call.step)
-            if made is not None and made.site is not None and made.site != call.site and call.site and changed:
-                return _tell_restored(audit, call, made)
+        if (
+            live is not None
+            and kept is not None
+            and live.storage in trained
+            and live.storage == kept.storage
+        ):
+            # Writing through such an alias is intended for the weights.
+            made = (
+                kept.call
+                if kept.call is not None and kept.call.name in ALIASES and _is_explicit_copy(call)
+                else None
+            )
+            # Overwritten by the program or by an update.
+            changed = made is not None and (
+                made.number < written.get(kept.storage, -1) or made.step < call.step
+            )
+            if (
+                made is not None
+                and made.site is not None
+                and made.site != call.site
+                and call.site
+                and changed
+            ):
+                return _report_restored(audit, call, made)
         for each in call.changed:
             written[each.storage] = call.number
     return None
 
 
-def _says_copy(call: Call) -> bool:
-    """`weight.copy_(kept)`, in the program's own words: to load a state onto itself is another thing."""
+def _is_explicit_copy(call: Call) -> bool:
+    """Whether the program itself writes `weight.copy_(kept)`, rather than load_state_dict."""
     node = call.site.node() if call.site is not None else None
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "copy_"
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "copy_"
+    )
 
 
-def _tell_restored(audit: Audit, call: Call, made: Call) -> Finding | None:
+def _report_restored(audit: Audit, call: Call, made: Call) -> Finding | None:
     assert made.site is not None
-    name = next((audit.modules.name_of(each.tensor) for each in made.operands if each.tensor is not None), "")
+    name = next(
+        (audit.modules.name_of(each.tensor) for each in made.operands if each.tensor is not None),
+        "",
+    )
     return tell_silent(
         audit,
         "optimizer/aliased-weights",
@@ -89,26 +129,33 @@ def _tell_restored(audit: Audit, call: Call, made: Call) -> Finding | None:
         symptom=Spot.of_site(call.site) if call.site is not None else None,
         step=call.step,
         call=made,
-        verdict=f"what is kept of {name or 'a weight'} is the weight itself: writing it back restores nothing",
-        what="copy_ writes a weight to its own memory, which was written over since it was put aside",
-        why="A parameter's .data and detach() give its own memory. What is written to the weights is written to what was kept as well.",
+        verdict=f"the kept copy of {name or 'a weight'} is the weight itself: writing it back "
+        "restores nothing",
+        what="copy_ writes a weight onto its own memory, which has been overwritten since",
+        why="A parameter's .data and detach() share its memory. Writing to the weights also "
+        "changes the kept values.",
         fix="Keep a copy: .clone().",
         patch=_with_clone(made.site),
     )
 
 
 def mixed_with_itself(audit: Audit) -> Finding | None:
-    """`target.copy_(tau * weight + (1 - tau) * target)`, and both are the same trained weight: two names for one network."""
+    """Report `target.copy_(tau * weight + (1 - tau) * target)` where both are the same weight."""
     trained = trained_memory(audit)
     for call in audit.tape.calls:
-        if call.name != "copy_" or call.phase == "optimizer" or call.site is None or len(call.operands) < 2:
+        if (
+            call.name != "copy_"
+            or call.phase == "optimizer"
+            or call.site is None
+            or len(call.operands) < 2
+        ):
             continue
         follower, mixture = call.operands[:2]
         if follower.storage not in trained or _shares(mixture, follower.storage) != 1:
             continue
         owner = _looped_over(call.site)
         spot = definition_of(owner, *call.stack) if owner is not None else None
-        name = ast.unparse(owner) if owner is not None else "what is to follow the weights"
+        name = f"`{ast.unparse(owner)}`" if owner is not None else "the target"
         return tell_silent(
             audit,
             "optimizer/aliased-weights",
@@ -116,22 +163,29 @@ def mixed_with_itself(audit: Audit) -> Finding | None:
             symptom=Spot.of_site(call.site),
             step=call.step,
             call=call,
-            verdict=f"{name} has the weights that are trained: it is mixed with itself",
-            what="copy_ writes a weight's own numbers to it",
-            why="Assigning a module gives the same module under another name: it moves with every step, and holds nothing back.",
-            fix="Keep a copy: copy.deepcopy(model).",
+            verdict=f"{name} shares the trained weights: it is mixed with itself",
+            what="copy_ writes a weight's own values to it",
+            why="Assigning a module gives the same object another name. The target then changes "
+            "with every step.",
+            fix="Create a copy: copy.deepcopy(model).",
             patch=deep_copied(spot),
         )
     return None
 
 
 def _shares(mixture: Value, storage: int) -> float | None:
-    """The sum of the shares that a sum takes of the tensors in one memory; None if it has anything else in it, or only one of them."""
+    """The total share of one storage in a weighted sum; None if the sum has other terms."""
     whole = mixture.call
-    if whole is None or whole.name not in ("add", "__add__", "__radd__") or len(whole.operands) != 2:
+    if (
+        whole is None
+        or whole.name not in ("add", "__add__", "__radd__")
+        or len(whole.operands) != 2
+    ):
         return None
     shares = [_share(each, storage) for each in whole.operands]
-    return round(sum(each for each in shares if each is not None), 6) if None not in shares else None
+    return (
+        round(sum(each for each in shares if each is not None), 6) if None not in shares else None
+    )
 
 
 def _share(value: Value, storage: int) -> float | None:
@@ -146,13 +200,19 @@ def _share(value: Value, storage: int) -> float | None:
 
 
 def _looped_over(site: Site) -> ast.expr | None:
-    """`target` of `for a, b in zip(model.parameters(), target.parameters())`, where `b.data.copy_(...)` is written."""
+    """`target` in `for a, b in zip(model.parameters(), target.parameters()): b.data.copy_(...)`."""
     node = site.node()
     written = (
-        {each.id for each in ast.walk(node.func) if isinstance(each, ast.Name)} if isinstance(node, ast.Call) else set()
+        {each.id for each in ast.walk(node.func) if isinstance(each, ast.Name)}
+        if isinstance(node, ast.Call)
+        else set()
     )
     loop = enclosing(node, ast.For) if node is not None else None
-    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or not isinstance(loop.iter, ast.Call):
+    if (
+        not isinstance(loop, ast.For)
+        or not isinstance(loop.target, ast.Tuple)
+        or not isinstance(loop.iter, ast.Call)
+    ):
         return None
     for name, given in zip(loop.target.elts, loop.iter.args, strict=False):
         if isinstance(name, ast.Name) and name.id in written and isinstance(given, ast.Call):
@@ -161,7 +221,7 @@ def _looped_over(site: Site) -> ast.expr | None:
 
 
 def _made(value: Value) -> Call | None:
-    """The call that gave a tensor the memory of another, before all that wrote to it in place."""
+    """The call that made a tensor share memory, before all in-place writes to it."""
     call = value.call
     for _ in range(MOST_CALLS):
         if call is None or call.forgotten or not call.changed:

@@ -1,22 +1,26 @@
 """Training in eval mode, or evaluating in train mode.
 
 What happened
-    eval() was called for a validation and train() was not called afterwards; or a model with dropout or batch normalisation is
-    evaluated in training mode, as model.eval is named and not called, maybe; or F.dropout is called without training=, which drops in both modes.
+    eval() was called for a validation and train() was not called afterwards; or a model with
+    dropout or batch normalisation is evaluated in training mode, for example because `model.eval`
+    lacks its parentheses; or F.dropout is called without training=, so it drops in both modes.
 Why it matters
-    In eval mode nothing is dropped and running statistics stand still, so that the model trains as something else than it was
-    designed to be. In training mode an evaluation is random, depends on the other samples of the batch, and changes the running statistics.
+    In eval mode nothing is dropped and running statistics are not updated, so the model trains
+    differently from its design. In training mode an evaluation is random, depends on the other
+    samples of the batch, and changes the running statistics.
 How it is detected
-    The mode of the outermost module and of what runs in it, in recorded passes: an update while all of the model is in eval
-    mode; a pass without gradients, whose results are only read, in which dropout drops or statistics are written.
+    The mode of the outermost module and its layers in recorded passes: an update while the whole
+    model is in eval mode; a pass without gradients, whose results are only read, in which dropout
+    drops or statistics are updated.
 How to fix it
-    model.train() before training, model.eval() before evaluating; training=self.training for F.dropout.
+    Call model.train() before training, model.eval() before evaluating; pass training=self.training
+    to F.dropout.
 When it stays silent
-    Models without dropout and batch normalisation, parts frozen in eval mode, several runs on one input (Monte Carlo
-    dropout), a training metric of the batch that is trained on, passes that recompute statistics, results that a loss uses
-    (pseudo labels, momentum teachers).
+    For models without dropout and batch normalisation, parts frozen in eval mode, several runs on
+    one input (Monte Carlo dropout), a training metric of the current batch, passes that recompute
+    statistics, and results that a loss uses (pseudo labels, momentum teachers).
 Cost
-    A look at a few recorded passes.
+    A check of a few recorded passes.
 """
 
 from __future__ import annotations
@@ -45,9 +49,24 @@ from whence.source.uncalled import UNMADE, called, uncalled_beside, uncalled_in_
 from whence.tape.scopes import Scope, buffers_within, has_modes, parts_of, weights_within
 from whence.tape.tape import OUT_OF_TORCH, Call
 
-DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
+DROPOUTS = frozenset(
+    {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"}
+)
 COMPARES = frozenset(
-    {"eq", "__eq__", "ne", "__ne__", "argmax", "max", "topk", "item", "tolist", "numpy", "mean", "sum"}
+    {
+        "eq",
+        "__eq__",
+        "ne",
+        "__ne__",
+        "argmax",
+        "max",
+        "topk",
+        "item",
+        "tolist",
+        "numpy",
+        "mean",
+        "sum",
+    }
 )
 NUMBERS = OUT_OF_TORCH | COMPARES | LOSSES
 SEVERAL = 3
@@ -56,7 +75,11 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 @study_rule("optimizer/wrong-mode", Rank.CAUSE)
 def training_in_eval_mode(study: Study) -> Finding | None:
-    roots = {id(scope.module): scope for call in study.calls if (scope := root_of(call)) is not None and call.grad_mode}
+    roots = {
+        id(scope.module): scope
+        for call in study.calls
+        if (scope := root_of(call)) is not None and call.grad_mode
+    }
     for scope in roots.values():
         model = scope.module
         if model is None or model.training or not any(_trained(model, study)):
@@ -69,7 +92,7 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             continue
         after_training = switched.step > 0
         if not after_training and study.loop.last(Kind.LOAD, model) is not None:
-            # Fine-tuning with everything as it was learnt may be meant.
+            # Fine-tuning with everything fixed as loaded may be intended.
             continue
         kinds = ", ".join(sorted({type(each).__name__ for each in effective})[:3])
         unmade = uncalled_beside(study.stack[0] if study.stack else None, "train")
@@ -83,12 +106,13 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             phase="forward",
             severity=Severity.ERROR if after_training else Severity.WARNING,
             confidence=Confidence.PROVEN if after_training else Confidence.LIKELY,
-            verdict=f"the model trains in eval mode since step {switched.step}: {kinds} do nothing or stand still",
+            verdict=f"the model trains in eval mode since step {switched.step}: {kinds} layers "
+            "are inactive or frozen",
             what=f"step {study.step} updates weights of a model in eval mode",
-            why="eval() holds until train() is called. "
-            + (f"The first {switched.step} steps were made in training mode." if after_training else "")
+            why="eval() stays in effect until train() is called."
+            + (f" The first {switched.step} steps ran in training mode." if after_training else "")
             + (UNMADE if unmade is not None else ""),
-            fix="Call model.train() before training goes on: at the start of each epoch.",
+            fix="Call model.train() before training continues: at the start of each epoch.",
             patch=called(unmade) or back_to_training(study, model, scope),
         )
     return None
@@ -101,7 +125,7 @@ def _trained(model: nn.Module, study: Study) -> Iterator[bool]:
 
 @audit_rule("optimizer/wrong-mode", Rank.CALL)
 def evaluating_in_training_mode(audit: Audit) -> Finding | None:
-    return _eval_is_only_named(audit) or _evaluated_in_training_mode(audit)
+    return _eval_not_called(audit) or _evaluated_in_training_mode(audit)
 
 
 def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
@@ -109,25 +133,44 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
     scopes: dict[int, Scope] = {}
     for call in audit.tape.calls:
         root = root_of(call)
-        if root is not None and not call.grad_mode and root.training and root.called_from and call.phase == "forward":
+        if (
+            root is not None
+            and not call.grad_mode
+            and root.training
+            and root.called_from
+            and call.phase == "forward"
+        ):
             runs.setdefault(id(root), []).append(call)
             scopes[id(root)] = root
-    random = {key: calls for key, calls in runs.items() if any(_depends_on_mode(call) for call in calls)}
+    random = {
+        key: calls for key, calls in runs.items() if any(_depends_on_mode(call) for call in calls)
+    }
     if len(random) < 2 or not any(entry.steps for entry in audit.built):
         return None
     used_by_loss = behind_losses(audit.tape.calls)
     given = {key: _given_to(calls, scopes[key]) for key, calls in random.items()}
     inputs = Counter(given.values())
-    trained = {id(value) for call in audit.tape.calls if call.number in used_by_loss for value in call.operands}
-    # Of the passes that are kept some have lost the one that trained on the same batch.
+    trained = {
+        id(value)
+        for call in audit.tape.calls
+        if call.number in used_by_loss
+        for value in call.operands
+    }
+    # For some recorded passes, the training pass on the same batch is no longer recorded.
     metrics = {scopes[key].called_from for key in random if given[key] in trained}
     for key, calls in random.items():
         last = calls[-1]
         effect = next(call for call in calls if _depends_on_mode(call))
-        if given[key] is None or inputs[given[key]] >= SEVERAL or scopes[key].called_from in metrics:
+        if (
+            given[key] is None
+            or inputs[given[key]] >= SEVERAL
+            or scopes[key].called_from in metrics
+        ):
             continue
-        # Without gradients a loss is a number to read, whoever adds it up and prints it.
-        if any(call.number in used_by_loss for call in calls) or not _comes_to(last, audit, NUMBERS):
+        # Without gradients a loss is only a metric.
+        if any(call.number in used_by_loss for call in calls) or not _comes_to(
+            last, audit, NUMBERS
+        ):
             continue
         if not any(
             id(value.tensor) in entry.weights
@@ -149,20 +192,27 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
             verdict=f"the model is evaluated in training mode: {effect.name} "
-            + ("drops at random" if effect.name in DROPOUTS else "uses and changes the statistics of this batch"),
-            what="results of a pass without gradients, read as a metric",
-            why="Without model.eval() dropout is on and batch normalisation uses the batch at hand: the numbers are not those of the trained model.",
+            + (
+                "drops at random"
+                if effect.name in DROPOUTS
+                else "uses and updates the statistics of this batch"
+            ),
+            what="a pass without gradients whose results are read as a metric",
+            why="Without model.eval(), dropout is active and batch normalisation uses the "
+            "current batch. The metric is not that of the trained model.",
             fix="Call model.eval() before the evaluation and model.train() after it.",
             patch=into_evaluation(audit, scopes[key]),
         )
     return None
 
 
-def _eval_is_only_named(audit: Audit) -> Finding | None:
-    """`model.eval` as a statement: what is run after it need not be looked at."""
+def _eval_not_called(audit: Audit) -> Finding | None:
+    """Report `model.eval` as a statement, without a call: this needs no recorded pass."""
     has_models = any(has_modes(part) for each in audit.modules.roots() for part in parts_of(each))
     spots = (
-        uncalled_in_program("eval", files_of(audit)) if has_models and any(entry.steps for entry in audit.built) else []
+        uncalled_in_program("eval", files_of(audit))
+        if has_models and any(entry.steps for entry in audit.built)
+        else []
     )
     if not spots:
         return None
@@ -176,22 +226,29 @@ def _eval_is_only_named(audit: Audit) -> Finding | None:
         phase="forward",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
-        verdict=f"{spots[0].code} is not called: what follows is run in training mode",
-        what="the statement does nothing",
-        why=f"In training mode dropout drops and batch normalisation uses the batch at hand.{UNMADE}",
-        fix="Call it: model.eval().",
+        verdict=f"`{spots[0].code}` is not called: the code after it runs in training mode",
+        what="the statement has no effect",
+        why="In training mode dropout is active and batch normalisation uses the current "
+        f"batch.{UNMADE}",
+        fix="Add the parentheses: model.eval().",
         patch=called(spots[0]),
     )
 
 
 def _given_to(calls: list[Call], root: Scope) -> int | None:
-    """The first thing that a pass was given: neither the model's own nor made in the pass."""
+    """The first input of a pass: neither a weight of the model nor computed in the pass."""
     model = root.module
-    own = {id(each) for each in (*weights_within(model), *buffers_within(model))} if model is not None else set()
+    own = (
+        {id(each) for each in (*weights_within(model), *buffers_within(model))}
+        if model is not None
+        else set()
+    )
     within = {call.number for call in calls}
     for call in calls:
         for value in call.operands:
-            if id(value.tensor) not in own and (value.call is None or value.call.number not in within):
+            if id(value.tensor) not in own and (
+                value.call is None or value.call.number not in within
+            ):
                 return id(value)
     return None
 
@@ -209,7 +266,7 @@ def _depends_on_mode(call: Call) -> bool:
 
 
 def is_read(last: Call, audit: Audit) -> bool:
-    """Whether the program makes numbers of what a pass gave."""
+    """Whether the program reads values from the result of a pass."""
     return _comes_to(last, audit, OUT_OF_TORCH | COMPARES)
 
 
@@ -225,16 +282,22 @@ def _comes_to(last: Call, audit: Audit, names: frozenset[str]) -> bool:
 
 @call_rule("optimizer/wrong-mode")
 def dropout_in_eval_mode(call: Call) -> Finding | None:
-    if call.name not in DROPOUTS or not isinstance(call.module, Scope) or call.module.training or call.site is None:
+    if (
+        call.name not in DROPOUTS
+        or not isinstance(call.module, Scope)
+        or call.module.training
+        or call.site is None
+    ):
         return None
-    if not _depends_on_mode(call) or _says_when(call):
+    if not _depends_on_mode(call) or _sets_training(call):
         return None
     verdict = f"F.{call.name} drops in eval mode: it is called without training="
     return tell_call(
         call,
         "optimizer/wrong-mode",
         verdict=verdict,
-        why="The function does not know the module's mode; its default is training=True, so that evaluations are random.",
+        why="The function does not know the module's mode. Its default is training=True, so "
+        "evaluations are random.",
         fix="Pass training=self.training, or use an nn.Dropout layer.",
         patch=_with_mode(call),
         what=f"{call.module.kind} is in eval mode",
@@ -242,20 +305,26 @@ def dropout_in_eval_mode(call: Call) -> Finding | None:
 
 
 def _with_mode(call: Call) -> str | None:
-    """`training=self.training`, in a method of the very module that runs."""
+    """Add `training=self.training`, in a method of the module that runs."""
     node = call.site.node() if call.site is not None else None
     module = call.module.module if isinstance(call.module, Scope) else None
     around = enclosing(node, *FUNCTIONS) if node is not None else None
-    if call.site is None or not isinstance(node, ast.Call) or not isinstance(around, ast.FunctionDef):
+    if (
+        call.site is None
+        or not isinstance(node, ast.Call)
+        or not isinstance(around, ast.FunctionDef)
+    ):
         return None
     method = getattr(type(module), call.site.function, None)
     if getattr(method, "__code__", None) is not call.site.f_code or not around.args.args:
         return None
-    return diff_of(give_by_name(call.site.filename, node, "training", f"{around.args.args[0].arg}.training"))
+    return diff_of(
+        give_by_name(call.site.filename, node, "training", f"{around.args.args[0].arg}.training")
+    )
 
 
-def _says_when(call: Call) -> bool:
-    """Whether the program itself says training=: then it is meant, as in Monte Carlo dropout."""
+def _sets_training(call: Call) -> bool:
+    """Whether the program passes training= itself, as for Monte Carlo dropout."""
     node = call.site.node() if call.site is not None else None
     if not isinstance(node, ast.Call):
         return True

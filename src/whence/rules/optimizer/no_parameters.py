@@ -1,17 +1,20 @@
-"""The optimizer was given nothing to train.
+"""The optimizer received nothing to train.
 
 What happened
-    torch refused to build an optimizer over no parameters, or over something else: a module, iterators in a list, names.
+    PyTorch raised when an optimizer was built over no parameters, or over something else: a module,
+    iterators in a list, names.
 Why it matters
-    The message says that the list is empty, not why: the layers are in a plain list that `parameters()` does not see, the generator was used
-    up before, or the class has no `__init__` that torch calls.
+    The error says that the list is empty, not why: the layers are in a plain list that
+    `parameters()` does not search, the generator was already consumed, or `__init__` does not call
+    `super().__init__()`.
 How it is detected
-    The optimizer's own arguments when it raised: what it was given, whether that was at its end before, and what the models that are
-    alive hold in plain containers. Who went through an iterator before is read from the source.
+    The optimizer's arguments when it raised: what it received, whether that was an exhausted
+    iterator, and which plain containers of live models hold layers. The line that consumed an
+    iterator is found in the source.
 How to fix it
-    nn.ModuleList instead of a list; list(model.parameters()) where it is used more than once.
+    Use nn.ModuleList instead of a list; list(model.parameters()) if it is used more than once.
 When it stays silent
-    Any other error.
+    For any other error.
 Cost
     None until a call raises.
 """
@@ -42,7 +45,7 @@ from whence.tape.failed import FailedCall
 
 @rule("optimizer/no-parameters", Rank.CAUSE)
 def no_parameters(failed: FailedCall) -> Finding | None:
-    if not _was_given_nothing(failed):
+    if not _received_nothing(failed):
         return no_tensors(failed)
     spot = Spot.of_site(failed.site) if failed.site is not None else None
     hidden = hiding(failed, lambda weight: isinstance(weight, nn.Parameter))
@@ -50,23 +53,38 @@ def no_parameters(failed: FailedCall) -> Finding | None:
     patch = None
     if failed.builds.given_used_up:
         spot, chain, patch = _used_up(failed) or (spot, chain, patch)
-        why = "An iterator such as model.parameters() gives its elements once. This one had given all of them before the optimizer got it."
-        fix = "Keep a list, list(model.parameters()), where it is gone through more than once, or ask for the parameters anew each time."
+        why = (
+            "An iterator such as model.parameters() yields its elements once. This one was "
+            "consumed before the optimizer received it."
+        )
+        fix = (
+            "Keep a list, list(model.parameters()), if it is iterated more than once, or call "
+            "parameters() each time."
+        )
     elif hidden is not None:
         spot, where = hidden
-        why = f"parameters() is empty: the layers are in {where}, a plain container that a module does not look into."
+        why = (
+            f"parameters() is empty: the layers are in {where}, a plain container that a module "
+            "does not search."
+        )
         fix = "Use nn.ModuleList, nn.ModuleDict or nn.ParameterList."
     elif (plain := _plain_tensor(failed)) is not None:
         spot, where = plain
-        why = f"parameters() is empty: {where} is a plain tensor, and a module has as parameters only what is an nn.Parameter."
-        fix = "Wrap what is to be trained: nn.Parameter(...)."
+        why = (
+            f"parameters() is empty: {where} is a plain tensor. Only nn.Parameter objects count "
+            "as parameters of a module."
+        )
+        fix = f"Wrap {where} in nn.Parameter(...)."
     else:
-        why = "What it was given has no parameters in it."
-        fix = "Give it the parameters of the model that is trained; look at whether the model's __init__ has run and assigned its layers, and at what a filter lets through."
+        why = "The object passed to the optimizer contains no parameters."
+        fix = (
+            "Pass the parameters of the model that is trained. Check that the model's __init__ "
+            "has run and assigned its layers, and what a filter selects."
+        )
     return tell(
         failed,
         "optimizer/no-parameters",
-        verdict="the optimizer was given nothing to train",
+        verdict="the optimizer received no parameters",
         spot=spot,
         why=why,
         fix=fix,
@@ -77,7 +95,7 @@ def no_parameters(failed: FailedCall) -> Finding | None:
 
 @audit_rule("optimizer/no-parameters", Rank.CAUSE)
 def empty_group(audit: Audit) -> Finding | None:
-    """The silent form: other groups have parameters, so that nothing is refused."""
+    """The form that does not raise: other groups have parameters."""
     for entry in audit.built:
         optimizer = entry.optimizer
         if optimizer is None or not entry.stack or not entry.steps:
@@ -95,18 +113,21 @@ def empty_group(audit: Audit) -> Finding | None:
                 step=audit.step,
                 op=entry.kind,
                 phase="program",
-                verdict=f"one group of {entry.kind} has nothing to train: its parameters were in an iterator that was at its end",
+                verdict=f"a parameter group of {entry.kind} is empty: its iterator was already "
+                "exhausted",
                 what=f"{audit.step} steps so far, and nothing in the group to update",
-                why="An iterator gives its elements once. This one had given all of them before the optimizer got it.",
-                fix="Keep a list where parameters are gone through more than once, or ask for them anew each time.",
-                chain=found.was_used_up,
+                why="An iterator yields its elements once. This one was consumed before the "
+                "optimizer received it.",
+                fix="Keep the parameters in a list if they are iterated more than once, or call "
+                "parameters() each time.",
+                chain=found.consumed_hop,
                 patch=found.patch,
             )
     return None
 
 
 def _plain_tensor(failed: FailedCall) -> tuple[Spot, str] | None:
-    """A tensor of real numbers that a module of the program's keeps as a plain attribute, where none has parameters."""
+    """A floating-point tensor that a module without parameters keeps as a plain attribute."""
     for module in failed.modules.known():
         for name, thing in list(vars(module).items()):
             spot = (
@@ -120,7 +141,7 @@ def _plain_tensor(failed: FailedCall) -> tuple[Spot, str] | None:
 
 
 def _groups(site: Site) -> list[ast.expr]:
-    """The groups that an optimizer is given, as they are written: in its call, or where the variable gets its value."""
+    """The source of the groups that an optimizer receives: in its call, or in a variable."""
     node, scope = site.node(), function_node(site)
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(given, ast.Name) and scope is not None:
@@ -130,11 +151,16 @@ def _groups(site: Site) -> list[ast.expr]:
 
 
 def _entry_of(node: ast.expr, key: str) -> ast.expr | None:
-    """What a dict has under a name, as it is written."""
+    """The source expression of a dict's value for a key."""
     match node:
         case ast.Dict(keys=keys, values=values):
             return next(
-                (v for k, v in zip(keys, values, strict=True) if isinstance(k, ast.Constant) and k.value == key), None
+                (
+                    v
+                    for k, v in zip(keys, values, strict=True)
+                    if isinstance(k, ast.Constant) and k.value == key
+                ),
+                None,
             )
         case ast.Call(func=ast.Name(id="dict"), keywords=given):
             return next((each.value for each in given if each.arg == key), None)
@@ -142,18 +168,20 @@ def _entry_of(node: ast.expr, key: str) -> ast.expr | None:
 
 
 def _used_up(failed: FailedCall) -> tuple[Spot, tuple[Hop, ...], str | None] | None:
-    """The line that went through the iterator before. One in a function that was given it does what it is there for: then, and where
-    it cannot be told, the line that made it and kept no list."""
+    """The line that consumed the iterator, if it is in the function that created it.
+
+    Otherwise the line that created it: a function that receives an iterator may consume it.
+    """
     found = iterated(failed.call.stack, "params")
     if found is None:
         return None
     if found.line is not None and (found.is_local or found.made is None):
-        return found.line, found.was_made, found.patch
-    return (found.made, found.was_used_up, found.patch) if found.made is not None else None
+        return found.line, found.created_hop, found.patch
+    return (found.made, found.consumed_hop, found.patch) if found.made is not None else None
 
 
-def _was_given_nothing(failed: FailedCall) -> bool:
-    """Whether an optimizer refused to be built because it found no parameter group."""
+def _received_nothing(failed: FailedCall) -> bool:
+    """Whether an optimizer raised because it found no parameter group."""
     names = refusing(failed, Optimizer, "__init__")
     groups = names.get("param_groups") if names is not None else None
     return isinstance(groups, list) and not groups and isinstance(failed.exception, ValueError)

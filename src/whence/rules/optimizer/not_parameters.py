@@ -1,4 +1,4 @@
-"""An optimizer that was given something else than parameters: generators in a list, a module, names."""
+"""An optimizer that received no parameters but generators in a list, a module or names."""
 
 from __future__ import annotations
 
@@ -27,42 +27,61 @@ def no_tensors(failed: FailedCall) -> Finding | None:
     strange = [given] if whole else [each for each in given if not isinstance(each, torch.Tensor)]
     if not strange or isinstance(strange[0], dict) or (whole and isinstance(given, Iterator)):
         return None
-    what, fix = _told(strange[0])
+    what, fix = _text(strange[0])
     return tell(
         failed,
         "optimizer/no-parameters",
-        verdict=f"the optimizer was given {what} where it wants parameters",
-        why="It takes tensors in a list, or an iterator such as model.parameters(), or dicts that have these as 'params'.",
+        verdict=f"the optimizer expects parameters, got {what}",
+        why="The optimizer accepts a list of tensors, an iterator such as model.parameters(), or "
+        "dicts with these under 'params'.",
         fix=fix,
         patch=_patch(failed, strange[0], whole),
-        operands=(Operand("given", describe(strange[0])),),
+        operands=(Operand("argument", describe(strange[0])),),
     )
 
 
-def _told(thing: Any) -> tuple[str, str]:
+def _text(thing: Any) -> tuple[str, str]:
     if isinstance(thing, nn.Module):
-        return f"a module ({type(thing).__name__})", "Give its parameters: model.parameters()."
+        return f"a module ({type(thing).__name__})", "Pass its parameters: model.parameters()."
     if isinstance(thing, torch.Tensor):
-        return "a tensor by itself", "Put it into a list: [tensor]."
+        return "a single tensor", "Put the tensor into a list: [tensor]."
     if isinstance(thing, Iterator):
-        return "iterators in a list", "Put their elements into the list: [*a.parameters(), *b.parameters()]."
+        return (
+            "a list of iterators",
+            "Unpack the iterators into the list: [*a.parameters(), *b.parameters()].",
+        )
     if isinstance(thing, str):
-        return f"names ({thing!r})", "Give the parameters themselves: model.parameters(); of a dict its .values()."
-    return f"a {type(thing).__name__}", "Give tensors that require a gradient."
+        return (
+            f"names ({thing!r})",
+            "Pass the parameters themselves: model.parameters(), or the .values() of a dict.",
+        )
+    return f"a {type(thing).__name__}", "Pass tensors that require grad."
 
 
 def _patch(failed: FailedCall, thing: Any, whole: bool) -> str | None:
-    """Where the optimizer's own line has it written out."""
+    """A diff, if the optimizer's own line contains the argument."""
     node = failed.site.node() if failed.site is not None else None
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if failed.site is None or given is None:
         return None
     filename = failed.site.filename
     edits: list[Edit] = []
-    if whole and isinstance(thing, nn.Module | torch.Tensor) and isinstance(given, ast.Name | ast.Attribute):
+    if (
+        whole
+        and isinstance(thing, nn.Module | torch.Tensor)
+        and isinstance(given, ast.Name | ast.Attribute)
+    ):
         text = in_parentheses(filename, given)
-        edits = [replace_node(filename, given, f"{text}.parameters()" if isinstance(thing, nn.Module) else f"[{text}]")]
+        edits = [
+            replace_node(
+                filename,
+                given,
+                f"{text}.parameters()" if isinstance(thing, nn.Module) else f"[{text}]",
+            )
+        ]
     elif isinstance(thing, Iterator) and isinstance(given, ast.List):
-        edits = [insert_before(filename, each, "*") for each in given.elts if isinstance(each, ast.Call)]
+        edits = [
+            insert_before(filename, each, "*") for each in given.elts if isinstance(each, ast.Call)
+        ]
         edits = edits if len(edits) == len(given.elts) else []
     return diff_of(*edits)

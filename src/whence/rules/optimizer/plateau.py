@@ -1,4 +1,4 @@
-"""A schedule that waits for a metric to stop getting better, and takes better for worse."""
+"""ReduceLROnPlateau with the wrong mode: it treats an improving metric as a plateau."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from whence.source.edits import diff_of, give_by_name
 FEWEST = 5
 RECORDS = 3
 MOST_COUNTED = 5000
-"""Samples in an evaluation: a share of more is hardly told from any other number."""
+"""Samples in an evaluation: above this, shares are hard to distinguish from other values."""
 EXACT = 1e-7
 RISEN = 1.05
 STEADY = 0.7
 HALF = 0.5
 GROWN, FALLEN = 1.1, 0.75
-"""The last metrics against the first."""
+"""The last metrics relative to the first."""
 
 
-def goes_the_other_way(audit: Audit, story: Schedule) -> str:
-    """The other way, where the metric went that one all along while training did not go wrong: max or min."""
+def correct_mode(audit: Audit, story: Schedule) -> str:
+    """The correct mode, if the metric moved against the current one while training succeeded."""
     metrics = list(story.metrics)
     if story.mode not in ("min", "max") or len(metrics) < FEWEST or story.last >= story.first:
         return ""
@@ -31,15 +31,24 @@ def goes_the_other_way(audit: Audit, story: Schedule) -> str:
     if min(rising[2:]) <= min(rising[:2]) or not _rise(rising) or _has_risen(audit.losses):
         return ""
     end = sum(metrics[-RECORDS:]) / RECORDS
-    # Where a model learns by heart, a loss of the validation or a share of wrong answers may rise from the first epoch on, and a score
-    # fall by a little. What is right more often than not is no share of wrong answers, and what falls so far is no score.
+    # When a model overfits, a validation loss or error rate may rise from the first epoch on, and a
+    # score may fall slightly. But a share above one half is hardly an error rate, and a value that
+    # falls this far is hardly a score.
     if story.mode == "min":
-        return "max" if end > max(GROWN * metrics[0], HALF * _whole(metrics)) and _are_shares(metrics) else ""
-    return "min" if 0 < end < FALLEN * metrics[0] and min(metrics) > 0 and not _are_shares(metrics) else ""
+        return (
+            "max"
+            if end > max(GROWN * metrics[0], HALF * _whole(metrics)) and _are_shares(metrics)
+            else ""
+        )
+    return (
+        "min"
+        if 0 < end < FALLEN * metrics[0] and min(metrics) > 0 and not _are_shares(metrics)
+        else ""
+    )
 
 
 def _rise(numbers: Sequence[float]) -> bool:
-    """Some are above all that came before them, and of most pairs the later one is above the earlier."""
+    """Whether values set new records, and later values are mostly above earlier ones."""
     records = sum(each > max(numbers[:place]) for place, each in enumerate(numbers) if place)
     pairs = [later > earlier for earlier, later in combinations(numbers, 2)]
     return records >= RECORDS and sum(pairs) >= STEADY * len(pairs)
@@ -56,7 +65,7 @@ def _whole(numbers: Sequence[float]) -> float:
 
 
 def _are_shares(numbers: Sequence[float]) -> bool:
-    """Whether they are shares, or percentages, of one whole number: so many of so many."""
+    """Whether all values are shares, or percentages, of one count."""
     few = sorted({each for each in numbers if each not in (0.0, 1.0, 100.0)})[:8]
     if len(few) < RECORDS or not all(0 <= each <= 100 for each in few):
         return False
@@ -68,11 +77,13 @@ def _are_shares(numbers: Sequence[float]) -> bool:
 
 
 def other_mode(story: Schedule, mode: str) -> str | None:
-    """The mode as it is to be, where it is written out, or left out, in the line that builds the schedule."""
+    """A diff to the other mode, if the scheduler's mode is a literal or the default."""
     call = story.built[0].node() if story.built else None
     if not isinstance(call, ast.Call) or len(call.args) > 1:
         return None
     given = next((each.value for each in call.keywords if each.arg == "mode"), None)
-    if any(each.arg is None for each in call.keywords) or not (given is None or isinstance(given, ast.Constant)):
+    if any(each.arg is None for each in call.keywords) or not (
+        given is None or isinstance(given, ast.Constant)
+    ):
         return None
     return diff_of(give_by_name(story.built[0].filename, call, "mode", f'"{mode}"'))

@@ -1,4 +1,4 @@
-"""Where a program sets its learning rates while it trains."""
+"""Where a program sets learning rates during training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from whence.tape.trip import Trip
 
 
 def set_at(trip: Trip) -> Spot | None:
-    """The formula of its schedule, the line that builds one, or the only line that sets a rate: `group["lr"] = ...`."""
+    """The schedule's formula, the line that builds it, or the only line `group["lr"] = ...`."""
     plan = trip.schedule
     if plan is not None:
         formula = spot_of_formula(plan.formula) if plan.formula is not None else None
@@ -35,22 +35,37 @@ def lines_that_set_rates(files: list[str]) -> list[Spot]:
 
 
 def spot_of_formula(code: CodeType) -> Spot | None:
-    """What a function gives back: its only return, the body of a lambda; else where it begins."""
+    """The only return of a function, the body of a lambda, else the function itself."""
     tree = tree_of(code.co_filename)
     for node in ast.walk(tree) if tree is not None and not is_library(code.co_filename) else ():
-        if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
+        if (
+            isinstance(node, ast.Lambda)
+            and code.co_name == "<lambda>"
+            and node.lineno == code.co_firstlineno
+        ):
             return Spot.of_node(code.co_filename, node)
-        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (code.co_name, code.co_firstlineno):
-            returns = [each for each in own_nodes(node) if isinstance(each, ast.Return) and each.value is not None]
+        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (
+            code.co_name,
+            code.co_firstlineno,
+        ):
+            returns = [
+                each
+                for each in own_nodes(node)
+                if isinstance(each, ast.Return) and each.value is not None
+            ]
             return Spot.of_node(code.co_filename, returns[0] if len(returns) == 1 else node)
     return None
 
 
 def capped(formula: Spot) -> str | None:
-    """A factor of the rate, held at 1."""
+    """A diff that limits a learning rate factor to 1."""
     match formula.node():
         case ast.Return(value=ast.expr() as given) | ast.Lambda(body=given):
-            return diff_of(replace_node(formula.filename, given, f"min(1.0, {text_of(formula.filename, given)})"))
+            return diff_of(
+                replace_node(
+                    formula.filename, given, f"min(1.0, {text_of(formula.filename, given)})"
+                )
+            )
     return None
 
 

@@ -1,4 +1,4 @@
-"""Schedules whose steps are not what they were counted in: epochs, batches, samples."""
+"""Schedules that are stepped in other units than they count: epochs, batches, samples."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.ledgers.schedules import Schedule
-from whence.rules.optimizer.by_hand import files_of, rate_gone, rate_set_in_vain
-from whence.rules.optimizer.plateau import goes_the_other_way, other_mode
+from whence.rules.optimizer.by_hand import files_of, rate_decayed_per_step, unread_rate
+from whence.rules.optimizer.plateau import correct_mode, other_mode
 from whence.rules.optimizer.stepping import (
-    behind_each_update,
-    behind_the_batches,
+    after_each_update,
+    after_the_batches,
     counted_in_batches,
-    put_behind,
-    update_behind,
+    put_after,
+    update_after,
 )
 from whence.rules.rule import Rank, audit_rule
 from whence.rules.telling import spot_at, tell_silent
@@ -30,14 +30,17 @@ FEWEST_EPOCHS = 3
 FEWEST_UPDATES = 50
 HARDLY = 0.5
 FEWEST_BATCHES = 4
-"""In an epoch: with fewer it makes little difference which of the two a schedule counts."""
+"""Per epoch: with fewer, epochs and batches hardly differ."""
 LITTLE = 0.12
-"""The mean rate of a run as a share of the first one."""
+"""The mean learning rate of a run relative to the first."""
 LOW = 0.05
 UNPLANNED = 5e-5
-"""Of the first rate: who has a rate decay with every batch lets it end at a hundredth of that, or at a ten-thousandth, and not below."""
+"""Relative to the first learning rate: an intended per-batch decay does not end below this."""
 MOVING = 0.95
-ONCE = "Call the scheduler's step once an epoch, outside of the loop over batches; or count its steps in batches."
+ONCE = (
+    "Call scheduler.step() once per epoch, outside of the loop over batches; or build the "
+    "schedule for the number of batches."
+)
 
 
 @audit_rule("optimizer/schedule", Rank.CALL)
@@ -45,47 +48,53 @@ def schedule(audit: Audit) -> Finding | None:
     """The scheduler is stepped at the wrong place, rate or order.
 
     What happened
-        A schedule that counts epochs is stepped for every batch, or one that counts batches once an epoch, or its horizon is counted in
-        samples: the learning rate collapses in the first epochs, goes up and down, or never comes down. Or it is never stepped, or the program
-        sets a rate itself that nothing reads (`optimizer.lr`), or lowers it in every step. Or it is stepped before the optimizer, so that
-        every rate comes too early. Or it waits for a metric to stop falling and is given one that is to rise. Or it is
-        shorter than the loop: OneCycleLR raises after its last step.
+        A schedule for epochs is stepped for every batch, or one for batches once per epoch, or its
+        length is counted in samples: the learning rate collapses in the first epochs, oscillates,
+        or never decays. Or it is never stepped; or the program sets a learning rate that nothing
+        reads (`optimizer.lr`), or lowers it in every step. Or it is stepped before the optimizer,
+        so every learning rate comes too early. Or it waits for a metric to stop falling but
+        receives one that should rise. Or it is shorter than the loop: OneCycleLR raises after its
+        last step.
     Why it matters
-        Most of the training happens at a rate that nobody chose.
+        Most of the training happens at an unintended learning rate.
     How it is detected
-        The rate at each of the scheduler's steps over the whole run, with the updates and the epochs that were made meanwhile. Stepped
-        for every update, more than half of the steps have less than a thousandth of the first rate; or nearly all of the schedule is over
-        in the first few epochs, and its first steps are a sound schedule for just the epochs there are. Or the horizon is the number of
-        epochs and it is stepped for every batch, or the number of batches and it is stepped once an epoch, or longer than the run by the
-        batch size. A function that gives the rates is asked for the numbers that it knows. The metrics that ReduceLROnPlateau was given:
-        they go the other way all along while the training loss does not rise, and are shares of a whole number (right answers), or are not
-        (a loss). Where it raises, the number it was given, followed back to where it was computed, against the turns of the loops
-        around its step.
+        The learning rate at each scheduler step over the whole run is compared with the updates and
+        epochs. A scheduler that is stepped for every update is reported if more than half of the
+        steps have less than a thousandth of the first learning rate; or if nearly all of the
+        schedule is over in the first few epochs, and its first steps are a plausible schedule for
+        the epochs of the run. Its length is the number of epochs and it is stepped for every batch,
+        or the number of batches and it is stepped once per epoch, or longer than the run by the
+        batch size; for a learning rate function, the constants that it uses count.
+        ReduceLROnPlateau: the metric moves against the mode all along while the training loss does
+        not rise, and is a share of a count (accuracy), or is not (a loss). Where a scheduler
+        raises, its length is traced back to where it was computed, and compared with the iterations
+        of the loops around its step.
     How to fix it
-        Step an epoch's schedule once an epoch; count a horizon in the steps that are made.
+        Step an epoch schedule once per epoch; count the length in actual steps.
     When it stays silent
-        Schedules whose step hangs on a number that was not reached (a note). Warm-ups (also those that are stepped first, so as not to
-        begin at zero), cycles, warm restarts, decay for each batch that lasts for the run, runs that were stopped early, programs that catch
-        the end of the schedule.
+        For warm-ups (also those that are stepped first, so as not to start at zero), cycles, warm
+        restarts, per-batch decay that lasts for the run, runs that were stopped early, and programs
+        that catch the end of the schedule. It is a note if the step depends on a condition that was
+        not met.
     Cost
-        A number for each step of a scheduler.
+        One value for each scheduler step.
     """
-    if (found := rate_set_in_vain(audit) or rate_gone(audit)) is not None or not audit.final:
+    if (found := unread_rate(audit) or rate_decayed_per_step(audit)) is not None or not audit.final:
         return found
     for story in audit.schedules.known:
         if not story.steps:
             found = _never_stepped(audit, story)
         elif story.steps >= ENOUGH and _is_stepped_for_updates(story):
             found = (
-                _gone(audit, story)
+                _negligible(audit, story)
                 or _for_epochs(audit, story)
-                or _swinging(audit, story)
-                or _for_parts_of_updates(audit, story)
-                or _long(audit, story)
+                or _oscillating(audit, story)
+                or _stepped_per_backward(audit, story)
+                or _counted_in_samples(audit, story)
             )
         else:
-            found = _once_an_epoch(audit, story)
-        found = found or _ahead(audit, story) or _the_other_way(audit, story)
+            found = _stepped_per_epoch(audit, story)
+        found = found or _stepped_first(audit, story) or _wrong_mode(audit, story)
         if found is not None:
             return found
     return None
@@ -96,28 +105,30 @@ def _is_stepped_for_updates(story: Schedule) -> bool:
 
 
 def _falls(story: Schedule) -> bool:
-    """It begins at its highest rate."""
+    """Whether it starts at its highest learning rate."""
     return story.first == story.highest > 0
 
 
-def _gone(audit: Audit, story: Schedule) -> Finding | None:
-    """Most steps are made at next to nothing."""
+def _negligible(audit: Audit, story: Schedule) -> Finding | None:
+    """Report that most steps have a negligible learning rate."""
     if not _falls(story) or story.gone <= 0.5 * story.steps:
         return None
-    return _tell(
+    return _report(
         audit,
         story,
-        verdict=f"the learning rate is gone after {story.steps - story.gone} of {story.steps} steps: the scheduler is stepped for every batch",
-        what=f"the rate fell from {story.first:g} to {story.last:g}",
-        why=f"{story.kind} counts its own steps; called after every update, its epochs are batches.",
-        patch=behind_the_batches(story),
+        verdict=f"the learning rate is negligible after {story.steps - story.gone} of "
+        f"{story.steps} steps: the scheduler is stepped for every batch",
+        what=f"the learning rate fell from {story.first:g} to {story.last:g}",
+        why=f"{story.kind} counts its own steps. Called after every update, each of its epochs is "
+        "a batch.",
+        patch=after_the_batches(story),
     )
 
 
 def _for_epochs(audit: Audit, story: Schedule) -> Finding | None:
-    """The rates of the first steps are a schedule for the epochs of the run.
+    """Report learning rates that are plausible for the epochs of the run, but not for its batches.
 
-    For its batches they are none: the schedule is over with them, or goes on to next to nothing.
+    For the batches, the schedule ends after its first steps, or decays to almost nothing.
     """
     epochs = _epochs(story)
     if epochs is None or not _falls(story) or story.rises or story.kind == "ReduceLROnPlateau":
@@ -130,54 +141,71 @@ def _for_epochs(audit: Audit, story: Schedule) -> Finding | None:
         return None
     if story.last > UNPLANNED * first and story.changed > epochs:
         return None
-    over = next((number for number, rate in enumerate(story.rates) if rate <= LOW * first), story.steps)
-    return _tell(
+    over = next(
+        (number for number, rate in enumerate(story.rates) if rate <= LOW * first), story.steps
+    )
+    return _report(
         audit,
         story,
-        verdict=f"after {over} of {story.steps} steps the learning rate is {LOW:.0%} of its first: the scheduler is stepped for every batch",
-        what=f"the rate fell from {first:g} to {story.last:g}; stepped once in each of the {epochs} epochs it would have ended at {at_end:g}",
-        why=f"{story.kind} counts its own steps; called after every update, its epochs are batches.",
-        patch=behind_the_batches(story),
+        verdict=f"after {over} of {story.steps} steps the learning rate is {LOW:.0%} of its first "
+        "value: the scheduler is stepped for every batch",
+        what=f"the learning rate fell from {first:g} to {story.last:g}; stepped once in each of "
+        f"the {epochs} epochs it would have ended at {at_end:g}",
+        why=f"{story.kind} counts its own steps. Called after every update, each of its epochs is "
+        "a batch.",
+        patch=after_the_batches(story),
     )
 
 
-def _swinging(audit: Audit, story: Schedule) -> Finding | None:
-    """A half wave that is as long as the run has epochs, gone through again and again."""
+def _oscillating(audit: Audit, story: Schedule) -> Finding | None:
+    """Report a half cosine as long as the number of epochs that is run through repeatedly."""
     epochs = _epochs(story)
     if epochs is None or not story.swings or story.planned != epochs:
         return None
     if story.steps // epochs == epochs:
-        # A wave for each epoch, maybe.
+        # Possibly one cosine per epoch.
         return None
-    return _tell(
+    return _report(
         audit,
         story,
-        verdict=f"the learning rate goes down or up {_runs(story)} times: {story.kind} is made for {epochs} steps and stepped {story.steps} times",
-        what=f"it is as long as the run has epochs, {epochs}, and is stepped for every batch",
-        why="Past its end, T_max, the cosine climbs back to where it began.",
-        patch=behind_the_batches(story),
+        verdict=f"the learning rate falls or rises {_runs(story)} times: {story.kind} was built "
+        f"for {epochs} steps but is stepped {story.steps} times",
+        what=f"its length is the number of epochs, {epochs}, but it is stepped for every batch",
+        why="After its end, T_max, the cosine rises back to its start.",
+        patch=after_the_batches(story),
     )
 
 
-def _for_parts_of_updates(audit: Audit, story: Schedule) -> Finding | None:
-    """As long as there are updates, and stepped for every backward of those that are added up for one."""
+def _stepped_per_backward(audit: Audit, story: Schedule) -> Finding | None:
+    """Report a schedule for updates that is stepped for every backward of an accumulation."""
     planned, updates = story.planned, story.updates
-    if not planned or updates < ENOUGH or story.steps < 1.8 * updates or abs(planned - updates) > 0.05 * updates:
+    if (
+        not planned
+        or updates < ENOUGH
+        or story.steps < 1.8 * updates
+        or abs(planned - updates) > 0.05 * updates
+    ):
         return None
-    return _tell(
+    return _report(
         audit,
         story,
-        verdict=f"{story.kind} is made for the {planned} updates of the run, and is stepped {story.steps} times: "
-        + ("the rate goes down and up again" if story.swings else "it is over long before the run is"),
-        what=f"{story.steps / updates:.3g} steps of the scheduler for each of the optimizer's",
-        why="Gradients of several batches are added up for an update; the scheduler is stepped for every batch.",
-        fix="Call the scheduler's step where the optimizer's is called.",
+        verdict=f"{story.kind} was built for the {planned} updates of the run, but is stepped "
+        f"{story.steps} times: "
+        + (
+            "the learning rate falls and rises again"
+            if story.swings
+            else "it ends long before the run"
+        ),
+        what=f"{story.steps / updates:.3g} scheduler steps for each optimizer step",
+        why="Gradients of several batches are accumulated for one update, but the scheduler is "
+        "stepped for every batch.",
+        fix="Call scheduler.step() where optimizer.step() is called.",
         patch=None,
     )
 
 
 def _runs(story: Schedule) -> int:
-    """How often the rate goes one way."""
+    """The number of monotonic runs of the learning rate."""
     ways = [after > before for before, after in pairwise(story.rates) if after != before]
     return 1 + sum(one != other for one, other in pairwise(ways))
 
@@ -185,26 +213,34 @@ def _runs(story: Schedule) -> int:
 def _epochs(story: Schedule) -> int | None:
     """The epochs of a run that has several, with some steps in each."""
     epochs = story.epochs
-    if epochs is None or not FEWEST_EPOCHS <= epochs <= len(story.rates) or story.steps < FEWEST_BATCHES * epochs:
+    if (
+        epochs is None
+        or not FEWEST_EPOCHS <= epochs <= len(story.rates)
+        or story.steps < FEWEST_BATCHES * epochs
+    ):
         return None
     return epochs
 
 
-def _long(audit: Audit, story: Schedule) -> Finding | None:
-    """A horizon that is longer than the run by just the batch size."""
+def _counted_in_samples(audit: Audit, story: Schedule) -> Finding | None:
+    """Report a schedule that is longer than the run by a factor of the batch size."""
     made = story.steps
     known = {story.planned} if story.planned is not None else story.numbers
-    total = next((each for each in sorted(known, reverse=True) if _is_in_samples(audit, each, made)), None)
-    # What the function of the rates knows may be the horizon of something else: it had to come down.
+    total = next(
+        (each for each in sorted(known, reverse=True) if _is_in_samples(audit, each, made)), None
+    )
+    # A constant in a learning rate function may mean something else, unless the rate never decayed.
     if total is None or (story.planned is None and story.last < HARDLY * story.highest):
         return None
-    return _tell(
+    return _report(
         audit,
         story,
-        verdict=f"the schedule is {total} steps long and the run only {made}: it counts samples, not batches",
-        what=f"the rate went from {story.first:g} to {story.last:g} and the schedule had hardly begun",
-        why="The horizon is longer than the run by just the batch size.",
-        fix="Count in batches: len(loader), not len(dataset).",
+        verdict=f"the schedule is {total} steps long, but the run has only {made}: it counts "
+        "samples, not batches",
+        what=f"the learning rate went from {story.first:g} to {story.last:g}, when the schedule "
+        "had hardly begun",
+        why="The schedule is longer than the run by a factor of the batch size.",
+        fix="Count batches, len(loader), instead of samples, len(dataset).",
         patch=counted_in_batches(story),
         is_built_wrong=True,
         severity=Severity.WARNING if story.planned is not None else Severity.INFO,
@@ -212,24 +248,36 @@ def _long(audit: Audit, story: Schedule) -> Finding | None:
 
 
 def _is_in_samples(audit: Audit, total: int, made: int) -> bool:
-    return any(size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes)
+    return any(
+        size > 2 and abs(total / made - size) < 0.1 * size for size in audit.loaders.batch_sizes
+    )
 
 
 def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
-    """It is built, and the rate stays what it was for all of the run."""
+    """Report a scheduler that is built but never changes the learning rate."""
     entry = next((each for each in audit.built if each.ref is story.steered), None)
-    others = [each for each in audit.schedules.known if each.steered is story.steered and each.steps]
-    if entry is None or not story.is_plain or others or entry.steps < FEWEST_UPDATES or len(set(entry.rates)) != 1:
+    others = [
+        each for each in audit.schedules.known if each.steered is story.steered and each.steps
+    ]
+    if (
+        entry is None
+        or not story.is_plain
+        or others
+        or entry.steps < FEWEST_UPDATES
+        or len(set(entry.rates)) != 1
+    ):
         return None
     unmade = uncalled_in_program("step", files_of(audit))
-    is_sure = bool(unmade) or not _may_come(audit, story)
-    return _tell(
+    is_sure = bool(unmade) or not _has_unreached_step(audit, story)
+    return _report(
         audit,
         story,
         verdict=f"{story.kind} is never stepped: the learning rate stays {story.first:g}",
-        what=f"{entry.steps} updates were made at one rate",
-        why=f"A scheduler changes the rate when its step is called, and at no other time.{UNMADE if unmade else ''}",
-        fix="Call its step, once an epoch or after each update, as it was built for; or take it away.",
+        what=f"{entry.steps} updates were made with one learning rate",
+        why="A scheduler changes the learning rate only when its step() is "
+        f"called.{UNMADE if unmade else ''}",
+        fix="Call scheduler.step() once per epoch or after each update, as the schedule was "
+        "built for; or remove the scheduler.",
         patch=called(unmade[0]) if len(unmade) == 1 else None,
         is_built_wrong=True,
         named=unmade[0] if len(unmade) == 1 else None,
@@ -237,86 +285,113 @@ def _never_stepped(audit: Audit, story: Schedule) -> Finding | None:
     )
 
 
-def _may_come(audit: Audit, story: Schedule) -> bool:
-    """Whether its step is written somewhere, and only did not come in this run: behind a condition, in a run that is short."""
+def _has_unreached_step(audit: Audit, story: Schedule) -> bool:
+    """Whether the program contains a step that did not run: behind a condition, in a short run."""
     made = target_of(story.built[0]) if story.built else None
     if made is None:
         return True
     trees = (tree_of(filename) for filename in files_of(audit))
     nodes = (node for tree in trees if tree is not None for node in ast.walk(tree))
-    steps = [each.func for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
-    return any(each.attr == "step" and last_name(each.value) == made[0].rpartition(".")[2] for each in steps)
-
-
-def _once_an_epoch(audit: Audit, story: Schedule) -> Finding | None:
-    """A horizon that is the number of updates, and a step for many of these only."""
-    made, updates = story.steps, story.updates
-    if made < FEWEST_EPOCHS or updates < FEWEST_BATCHES * made:
-        return None
-    # Counted in whole batches, or with one that is short left out or put in.
-    known = {story.planned} if story.planned is not None else story.numbers
-    planned = next((each for each in (updates, updates - made, updates + made) if each in known), None)
-    if planned is None:
-        return None
-    return _tell(
-        audit,
-        story,
-        verdict=f"the schedule is {planned} steps long and was stepped {made} times: it counts batches and is stepped once an epoch",
-        what=f"the rate went from {story.first:g} to {story.last:g} and the schedule had hardly begun",
-        why=f"The run made {updates} updates, which is what {story.kind} was built for, and {made} steps of the scheduler.",
-        fix="Call the scheduler's step after every update, in the loop over batches; or build it for the number of epochs.",
-        patch=behind_each_update(audit, story, planned),
+    steps = [
+        each.func
+        for each in nodes
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+    ]
+    return any(
+        each.attr == "step" and last_name(each.value) == made[0].rpartition(".")[2]
+        for each in steps
     )
 
 
-def _the_other_way(audit: Audit, story: Schedule) -> Finding | None:
-    """The rate is cut because a metric gets better."""
-    mode = goes_the_other_way(audit, story)
+def _stepped_per_epoch(audit: Audit, story: Schedule) -> Finding | None:
+    """Report a schedule as long as the number of updates that is stepped far less often."""
+    made, updates = story.steps, story.updates
+    if made < FEWEST_EPOCHS or updates < FEWEST_BATCHES * made:
+        return None
+    # Counted in whole batches, with or without a short last one.
+    known = {story.planned} if story.planned is not None else story.numbers
+    planned = next(
+        (each for each in (updates, updates - made, updates + made) if each in known), None
+    )
+    if planned is None:
+        return None
+    return _report(
+        audit,
+        story,
+        verdict=f"the schedule is {planned} steps long, but was stepped {made} times: it counts "
+        "batches and is stepped once per epoch",
+        what=f"the learning rate went from {story.first:g} to {story.last:g}, when the schedule "
+        "had hardly begun",
+        why=f"The run made {updates} updates, for which {story.kind} was built, but only {made} "
+        "scheduler steps.",
+        fix="Call scheduler.step() after every update, in the loop over batches; or build the "
+        "schedule for the number of epochs.",
+        patch=after_each_update(audit, story, planned),
+    )
+
+
+def _wrong_mode(audit: Audit, story: Schedule) -> Finding | None:
+    """Report a learning rate that is reduced because a metric improves."""
+    mode = correct_mode(audit, story)
     if not mode:
         return None
     first, last = story.metrics[0], story.metrics[-1]
-    return _tell(
+    return _report(
         audit,
         story,
-        verdict=f'{story.kind} with mode="{story.mode}" takes better for worse: it cut the rate from {story.first:g} to {story.last:g} while '
-        f"the metric went from {first:.3g} to {last:.3g}",
-        what=f"{'a share of right answers that grows' if mode == 'max' else 'a loss that falls'} is no plateau",
-        why=f'With mode="{story.mode}" a metric that {"rises" if story.mode == "min" else "falls"} counts as one that does not get better'
+        verdict=f'{story.kind} with mode="{story.mode}" cut the learning rate from '
+        f"{story.first:g} to {story.last:g} while the metric "
+        f"{'rose' if story.mode == 'min' else 'fell'} from {first:.3g} to {last:.3g}",
+        what=f"{'a share of correct answers that grows' if mode == 'max' else 'a loss that falls'} "
+        "is no plateau",
+        why=f'With mode="{story.mode}" a metric that '
+        f"{'rises' if story.mode == 'min' else 'falls'} counts as not improving"
         + (", and that is the default." if story.mode == "min" else "."),
-        fix=f'Build it with mode="{mode}".',
+        fix=f'Build the scheduler with mode="{mode}".',
         patch=other_mode(story, mode),
         is_built_wrong=True,
     )
 
 
-def _ahead(audit: Audit, story: Schedule) -> Finding | None:
-    """In each turn of the loop it is stepped before the optimizer is, and was from the first turn on."""
-    if not story.is_ahead or not _falls(story) or story.steps < FEWEST_EPOCHS or story.kind == "ReduceLROnPlateau":
+def _stepped_first(audit: Audit, story: Schedule) -> Finding | None:
+    """Report a scheduler that is stepped before the optimizer in every iteration."""
+    if (
+        not story.is_ahead
+        or not _falls(story)
+        or story.steps < FEWEST_EPOCHS
+        or story.kind == "ReduceLROnPlateau"
+    ):
         return None
-    ways = {each.stack for each in audit.loop.of(Kind.STEP) if each.detail["entry"].ref is story.steered}
-    behind = update_behind(story, next(iter(ways))) if len(ways) == 1 else None
+    ways = {
+        each.stack for each in audit.loop.of(Kind.STEP) if each.detail["entry"].ref is story.steered
+    }
+    behind = update_after(story, next(iter(ways))) if len(ways) == 1 else None
     if behind is None:
         return None
     is_for_updates = _is_stepped_for_updates(story)
-    return _tell(
+    return _report(
         audit,
         story,
-        verdict=f"the scheduler is stepped before the optimizer: every rate comes one {'step' if is_for_updates else 'epoch'} early",
-        what="its first step was made before any update",
-        why="A scheduler sets the rate of what comes after its step; the first one is set when it is built.",
-        fix="Call the scheduler's step after the optimizer's.",
-        patch=put_behind(story, behind),
+        verdict="the scheduler is stepped before the optimizer: every learning rate comes one "
+        f"{'step' if is_for_updates else 'epoch'} early",
+        what="its first step came before any update",
+        why="A scheduler step sets the learning rate for the updates after it. The first "
+        "learning rate is set when the scheduler is built.",
+        fix="Call scheduler.step() after optimizer.step().",
+        patch=put_after(story, behind),
         severity=Severity.INFO if is_for_updates else Severity.WARNING,
     )
 
 
 def _is_stepped_by_trainer(story: Schedule) -> bool:
-    """The program's own line calls a library's loop, not the scheduler."""
+    """Whether the program calls a library's training loop rather than the scheduler."""
     node = story.stepped[0].node() if story.stepped else None
-    return isinstance(node, ast.Call) and not (isinstance(node.func, ast.Attribute) and "step" in node.func.attr)
+    return isinstance(node, ast.Call) and not (
+        isinstance(node.func, ast.Attribute) and "step" in node.func.attr
+    )
 
 
-def _tell(
+def _report(
     audit: Audit,
     story: Schedule,
     *,
@@ -333,7 +408,10 @@ def _tell(
     by_trainer = _is_stepped_by_trainer(story)
     spot, other = reversed(places) if is_built_wrong or by_trainer else places
     if by_trainer and not is_built_wrong:
-        fix = 'A trainer steps it: tell it when (Lightning: "interval": "step" beside the scheduler), or count what the trainer counts.'
+        fix = (
+            'Configure when the trainer steps the scheduler (Lightning: "interval": "step" next '
+            "to the scheduler), or count in the units of the trainer."
+        )
     return tell_silent(
         audit,
         "optimizer/schedule",

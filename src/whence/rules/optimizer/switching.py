@@ -1,4 +1,4 @@
-"""Where train() and eval() belong: the edits of optimizer/wrong-mode."""
+"""The edits of optimizer/wrong-mode: where train() and eval() belong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, LoopLedger
 from whence.ledgers.study import Study
 from whence.lineage.looking import words_for
-from whence.source.blocks import LOOPS, Stack, binds, called_at, is_run_as_written, part_around, parting
+from whence.source.blocks import (
+    LOOPS,
+    Stack,
+    binds,
+    called_at,
+    is_run_as_written,
+    part_around,
+    parting,
+)
 from whence.source.edits import diff_of
 from whence.source.sites import Site
 from whence.source.statements import line_after, line_before
@@ -19,7 +27,7 @@ from whence.tape.scopes import Scope, parts_of
 
 
 def back_to_training(study: Study, model: nn.Module, scope: Scope) -> str | None:
-    """`model.train()` before the loop that trains, on the way that no call of eval() takes as well."""
+    """Insert `model.train()` before the training loop, where no path to eval() passes."""
     switches = list(study.loop.of(Kind.MODE))
     ways = [parting(scope.called_from, each.stack) for each in switches if _is_off(each, model)]
     known = [each for each in ways if each is not None]
@@ -28,7 +36,9 @@ def back_to_training(study: Study, model: nn.Module, scope: Scope) -> str | None
     depth, apart = min(known, key=lambda each: (each[0], -each[1].lineno))
     for number, statement in _places(scope.called_from, depth, apart):
         site = scope.called_from[number]
-        name = next((each for each in _names(study, scope, number) if not binds(statement, each)), None)
+        name = next(
+            (each for each in _names(study, scope, number) if not binds(statement, each)), None
+        )
         if name is not None:
             return diff_of(line_before(site.filename, statement, f"{name}.train()"))
     return None
@@ -39,16 +49,20 @@ def _is_off(event: Event, model: nn.Module) -> bool:
 
 
 def _is_part(event: Event, model: nn.Module) -> bool:
-    """A part of the model was switched by itself: what train() would do to it may not be meant."""
+    """Whether a part of the model was switched separately: train() might undo that."""
     part = event.subject() if event.subject is not None else None
     return part is not model and any(each is part for each in parts_of(model))
 
 
 def _places(way: Stack, depth: int, apart: ast.stmt) -> Iterator[tuple[int, ast.stmt]]:
-    """Statements on the way to the training before which the mode can be switched, the best first: a loop in a function that only trains."""
+    """Places to switch the mode on the path to training, best first: a loop that only trains."""
     inner = [number for number in range(depth) if is_run_as_written(way, number)]
     own = [(number, part) for number in inner if (part := part_around(way[number])) is not None]
-    yield from ((number, part) for number, part in own if any(isinstance(each, LOOPS) for each in ast.walk(part)))
+    yield from (
+        (number, part)
+        for number, part in own
+        if any(isinstance(each, LOOPS) for each in ast.walk(part))
+    )
     yield depth, apart
     yield from own[:1]
 
@@ -63,7 +77,7 @@ def _names(study: Study, scope: Scope, number: int) -> Iterator[str]:
 
 
 def into_evaluation(audit: Audit, scope: Scope) -> str | None:
-    """`model.eval()` before the loop that evaluates; and `model.train()` behind it, where the program does not switch back by itself."""
+    """Insert `model.eval()` before the evaluation, and `model.train()` after it where needed."""
     site, model = scope.called_from[0], scope.module
     name = called_at(site) if scope.is_called_directly else None
     if name is None or model is None or _belongs_to_another(audit, model):
@@ -76,14 +90,16 @@ def into_evaluation(audit: Audit, scope: Scope) -> str | None:
     before = line_before(site.filename, part, f"{name}.eval()")
     if _switches_back(audit.loop, model):
         return diff_of(before)
-    leaves = any(isinstance(each, ast.Return | ast.Yield | ast.YieldFrom) for each in ast.walk(part))
+    leaves = any(
+        isinstance(each, ast.Return | ast.Yield | ast.YieldFrom) for each in ast.walk(part)
+    )
     if leaves or any(_is_part(each, model) for each in audit.loop.of(Kind.MODE)):
         return None
     return diff_of(before, line_after(site.filename, part, f"{name}.train()"))
 
 
 def training_sites(loop: LoopLedger) -> set[Site]:
-    """All lines on the way to a backward or a step."""
+    """All lines on the path to a backward or a step."""
     return {site for each in loop.of(Kind.BACKWARD, Kind.STEP) for site in each.stack}
 
 
@@ -92,6 +108,8 @@ def _belongs_to_another(audit: Audit, model: nn.Module) -> bool:
 
 
 def _switches_back(loop: LoopLedger, model: nn.Module) -> bool:
-    """It is put into training mode again and again."""
-    on = [each.step for each in loop.of(Kind.MODE) if each.is_about(model) and each.detail["training"]]
+    """Whether the program repeatedly calls train()."""
+    on = [
+        each.step for each in loop.of(Kind.MODE) if each.is_about(model) and each.detail["training"]
+    ]
     return len(set(on)) > 1

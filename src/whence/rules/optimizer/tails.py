@@ -1,4 +1,4 @@
-"""Gradients that are left over at the end of an epoch, and cleared at the start of the next."""
+"""Gradients of an incomplete accumulation window that the next epoch clears."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ ENOUGH = 3
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Backward passes that were added up for a step that did not come."""
+    """Backward passes that were accumulated for a step that never came."""
 
     lost: int
     made: int
-    """All of them since the line was last passed that clears them."""
+    """All backward passes since the clearing line last ran."""
     largest: int
-    """The most that a step has used meanwhile."""
+    """The most that one step has used in that time."""
     backward: Event
     clear: Event
 
 
 def tail_dropped(audit: Audit, entry: OptimizerEntry) -> Finding | None:
-    """Accumulation that does not come out even, and a zero_grad before each epoch."""
+    """Report an incomplete accumulation window that zero_grad clears before each epoch."""
     for site in {each.site for each in audit.loop.of(Kind.CLEAR)}:
         if site is None or not _is_passed_first(audit, site):
             continue
@@ -46,19 +46,22 @@ def tail_dropped(audit: Audit, entry: OptimizerEntry) -> Finding | None:
             step=last.clear.step,
             op="zero_grad",
             phase="backward",
-            # Some mean it so: the last, smaller group is left out as a last, smaller batch is.
+            # It can be intended: the last window is dropped like a last, smaller batch.
             severity=Severity.INFO,
             confidence=Confidence.LIKELY,
-            verdict=f"the last {last.lost} of {last.made} backward passes of each epoch are thrown away: zero_grad comes before their step",
-            what=f"{last.largest} passes make a step, and {last.lost} are left over",
-            why="Steps are made for whole groups of batches only; what is left over at the end of an epoch is cleared at the start of the next.",
-            fix="Step for what is left over as well: in the last batch of the loop, or behind the loop.",
+            verdict=f"the last {last.lost} of {last.made} backward passes of each epoch are lost: "
+            "zero_grad clears them before a step",
+            what=f"{last.largest} passes make a step, and {last.lost} remain",
+            why="A step runs only after a full accumulation window. The incomplete window at the "
+            "end of an epoch is cleared at the start of the next.",
+            fix="Also call optimizer.step() for the last, incomplete accumulation window: in the "
+            "last iteration, or after the loop.",
         )
     return None
 
 
 def _is_passed_first(audit: Audit, site: Site) -> bool:
-    """Before anything was computed: who clears what is bad, or what was used, has no reason to do so there."""
+    """Whether the line clears before anything was computed, so not because of bad gradients."""
     first = next(audit.loop.of(Kind.CLEAR, Kind.BACKWARD), None)
     return first is not None and first.kind is Kind.CLEAR and first.site == site
 

@@ -1,4 +1,4 @@
-"""Networks that a loss takes its targets from."""
+"""Networks that provide the targets of a loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_CALLS = 2_000
 
 
 def trained_memory(audit: Audit) -> set[int]:
-    """Where the weights lie that optimizers have."""
+    """The storages of the weights that optimizers own."""
     optimizers = [each.optimizer for each in audit.built]
     return {
         storage_of(weight)
@@ -31,7 +31,7 @@ def trained_memory(audit: Audit) -> set[int]:
 
 
 def run_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:
-    """Outermost modules that recorded steps run without gradients alone, and the numbers of the calls in them."""
+    """Outermost modules that run only without gradients in recorded steps, with their calls."""
     without: dict[int, Scope] = {}
     numbers: dict[int, set[int]] = {}
     with_gradients: set[int] = set()
@@ -47,7 +47,7 @@ def run_without_gradients(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[
 
 
 def runs_by_name(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:
-    """Outermost modules that one line of the program runs without gradients, and other lines with them; and the numbers of the calls there."""
+    """Outermost modules that one line runs without gradients, with the calls of that line."""
     without: dict[tuple[int, Site], Scope] = {}
     numbers: dict[tuple[int, Site], set[int]] = {}
     for call, root, module in _outermost(audit):
@@ -61,9 +61,13 @@ def runs_by_name(audit: Audit) -> Iterator[tuple[Scope, nn.Module, set[int]]]:
 
 
 def names_in_training(audit: Audit) -> dict[int, set[str]]:
-    """What lines call networks that run them with gradients, by the identity of the network."""
+    """The names of networks where they run with gradients, by the identity of the network."""
     names: dict[int, set[str]] = {}
-    for key, site in {(id(module), root.called_from[0]) for call, root, module in _outermost(audit) if call.grad_mode}:
+    for key, site in {
+        (id(module), root.called_from[0])
+        for call, root, module in _outermost(audit)
+        if call.grad_mode
+    }:
         call = site.node()
         if isinstance(call, ast.Call) and (name := dotted(call.func)) is not None:
             names.setdefault(key, set()).add(name)
@@ -79,16 +83,24 @@ def _outermost(audit: Audit) -> Iterator[tuple[Call, Scope, nn.Module]]:
 
 
 def gives_targets(audit: Audit, numbers: set[int]) -> bool:
-    """Whether the last losses are made from what these calls gave since the last update.
+    """Whether the last losses depend on results of these calls since the last update.
 
-    Numbers count, not choices: an action that was drawn, or an index, is what the network did, and not what it is aimed at. What was
-    computed before an update is what the network said then, whatever becomes of its memory.
+    Only values count: a sampled action or an index is a decision of the network, not a target.
+    Results from before an update are fixed, whatever happens to the network's memory.
     """
-    losses = [call for call in audit.tape.calls if call.name in BACKWARDS and call.operands][-LOSSES:]
-    updates = [call.number for call in audit.tape.calls if call.phase == "optimizer" and call.name == "step"]
+    losses = [call for call in audit.tape.calls if call.name in BACKWARDS and call.operands][
+        -LOSSES:
+    ]
+    updates = [
+        call.number
+        for call in audit.tape.calls
+        if call.phase == "optimizer" and call.name == "step"
+    ]
     used = [(loss, set(_numbers_behind(loss)) & numbers) for loss in losses]
     fresh = [
-        min(found) > max((each for each in updates if each < loss.number), default=-1) for loss, found in used if found
+        min(found) > max((each for each in updates if each < loss.number), default=-1)
+        for loss, found in used
+        if found
     ]
     return bool(fresh) and all(fresh)
 

@@ -1,4 +1,4 @@
-"""A step that is written and never made: what stands between it and the loop."""
+"""A step that the program contains but never reaches."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from whence.source.spots import Spot
 from whence.source.text import last_name, text_of, tree_of
 
 
-def step_not_reached(audit: Audit, entry: OptimizerEntry, backward: Site, *, passes: int) -> Finding | None:
-    """The program has a step for this optimizer: another one beside it is not the mend."""
+def step_not_reached(
+    audit: Audit, entry: OptimizerEntry, backward: Site, *, passes: int
+) -> Finding | None:
+    """Report an existing step that is never reached, instead of suggesting another."""
     step = next(_written(audit, entry, backward.filename), None)
     if step is None:
         return None
@@ -34,22 +36,25 @@ def step_not_reached(audit: Audit, entry: OptimizerEntry, backward: Site, *, pas
         phase="optimizer",
         verdict=f"{entry.kind}.step is never reached: no weight changes"
         if guard is None
-        else f"{entry.kind}.step is never reached, as `{test}` never holds: no weight changes",
+        else f"{entry.kind}.step is never reached because `{test}` is never true: no weight "
+        "changes",
         what=f"{passes} backward passes, no step of this optimizer",
-        why="backward only computes gradients; the weights change when the optimizer's step uses them."
+        why="backward only computes gradients. The weights change when the optimizer's step uses "
+        "them."
         + (
-            " The count never comes to a multiple: the loop ends, or begins to count anew, before that."
+            " The count never reaches a multiple: the loop ends, or resets the count, before that."
             if counts
             else ""
         ),
-        fix="Step at least once in each run of the loop: also for the batches that are left over at its end, or after fewer of them."
+        fix="Step at least once in each run of the loop: also for the incomplete window at its "
+        "end, or after fewer batches."
         if counts
-        else "Look at what leads to the step, or call it after backward.",
+        else "Check the path to the step, or call step() after backward.",
     )
 
 
 def _written(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[ast.Call]:
-    """Calls of `optimizer.step()`, or of `scaler.step(optimizer)`, by a name that the optimizer has in the file."""
+    """Calls of `optimizer.step()` or `scaler.step(optimizer)`, by a name of the optimizer."""
     names = {name.rpartition(".")[2] for name, _ in names_of(audit, entry, filename)}
     tree = tree_of(filename)
     for node in ast.walk(tree) if tree is not None else ():
@@ -60,7 +65,7 @@ def _written(audit: Audit, entry: OptimizerEntry, filename: str) -> Iterator[ast
 
 
 def _guard(step: ast.Call, backward: Site) -> ast.If | None:
-    """The condition that a step stands under and the backward does not, within the loop around both."""
+    """The condition around the step, but not around the backward, within their common loop."""
     around, there = statements_around(step), backward.statement()
     shared = statements_around(there) if there is not None else []
     if there is not None and not any(isinstance(each, LOOPS) for each in around if each in shared):
@@ -69,7 +74,9 @@ def _guard(step: ast.Call, backward: Site) -> ast.If | None:
         (
             each
             for each in around
-            if isinstance(each, ast.If) and each not in shared and any(step in ast.walk(one) for one in each.body)
+            if isinstance(each, ast.If)
+            and each not in shared
+            and any(step in ast.walk(one) for one in each.body)
         ),
         None,
     )
