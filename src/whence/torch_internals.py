@@ -154,6 +154,8 @@ function_state: Callable[[], Any] = _find("torch._C._get_torch_function_state", 
 set_function_state: Callable[[Any], None] = _find("torch._C._set_torch_function_state", lambda _: None)
 WITHOUT_SUBCLASSES: Any = _find("torch._C._TorchFunctionState.SUBCLASSES_DISABLED", None)
 """While Whence looks, subclasses of tensors are asked for nothing: even their shape may be code of the program's."""
+WITHOUT_MODES: Any = _find("torch._C._TorchFunctionState.ALL_DISABLED", None)
+"""Function modes see nothing either. Whence's own would cost each of its reads a call in Python."""
 
 
 # operations

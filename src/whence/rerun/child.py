@@ -33,7 +33,7 @@ from whence.source.interrupts import HeldSignals, is_signal_due
 from whence.tape.native import run_everything, runs_only_torch
 from whence.tape.quiet import quiet_warnings
 from whence.tape.tape import Call
-from whence.torch_internals import do_not_end_workers
+from whence.torch_internals import WITHOUT_SUBCLASSES, do_not_end_workers, set_function_state
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20.0
@@ -286,6 +286,8 @@ def _begin(beginning: _Beginning, kept: set[int | None]) -> None:
     sys.stdin, sys.stdout, sys.stderr = io.StringIO(), io.StringIO(), io.StringIO()
     keep_to_itself()
     torch.set_num_threads(1)
+    # The program's code may use modes of its own, and sensors that watch it again are modes.
+    set_function_state(WITHOUT_SUBCLASSES)
     # Events are no files: a loader's iterator that is freed here would end the parent's workers.
     Event.set = lambda _: None  # type: ignore[assignment, method-assign]
     do_not_end_workers()

@@ -215,6 +215,10 @@ class CallSensor(TorchFunctionMode):
         VariableMeta.__call__ = wrapping  # type: ignore[method-assign]
         self.on = True
 
+    def is_alone(self) -> bool:
+        """Whether this is the only mode that is on."""
+        return self.on and torch._C._len_torch_function_stack() == 1
+
     def stop(self) -> None:
         """Take the mode off, also from below modes of the program's own."""
         if not self.on:

@@ -48,14 +48,19 @@ from whence.source.sites import (
 )
 from whence.source.suppressions import is_suppressed
 from whence.tape.batches import LoaderBook
-from whence.tape.native import program_ran
+from whence.tape.native import is_child, program_ran
 from whence.tape.passes import PassBook
 from whence.tape.preparation import Preparation
 from whence.tape.quiet import restore_all
 from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Tape
 from whence.tape.trip import RateTrial
-from whence.torch_internals import missing_capabilities
+from whence.torch_internals import (
+    WITHOUT_MODES,
+    function_state,
+    missing_capabilities,
+    set_function_state,
+)
 from whence.watching.aside import Aside, AsStep, Unread, Unseen, recording
 from whence.watching.auditing import Auditor
 from whence.watching.budget import Budget, cpu_seconds
@@ -475,7 +480,7 @@ class Session:
 
 
 class _Looking:
-    __slots__ = ("_began", "_muted", "_nested", "_session", "_signals")
+    __slots__ = ("_began", "_muted", "_nested", "_session", "_signals", "_state")
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -490,10 +495,15 @@ class _Looking:
         session.routine.on = False
         session.loader_sensor.waiting.take()
         self._muted, session.calls.muted = session.calls.muted, True
+        self._state = function_state()
+        if session.calls.is_alone() and not is_child():
+            # Muted it would only pass on what is called here. In a child code of the program's may run.
+            set_function_state(WITHOUT_MODES)
         self._began = cpu_seconds()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         session = self._session
+        set_function_state(self._state)
         session.calls.muted = self._muted
         session.is_looking = self._nested
         if not self._nested:

@@ -51,7 +51,7 @@ FEWEST = 2
 """Batches in a row that have no label."""
 
 
-@study_rule("data/labels-masked", Rank.CAUSE)
+@study_rule("data/labels-masked")
 def labels_masked(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         if call.name not in CLASS_LOSSES or (loss.number is not None and not math.isfinite(loss.number)):
@@ -68,7 +68,7 @@ def labels_masked(study: Study) -> Finding | None:
     return None
 
 
-@trip_rule("data/labels-masked", Rank.CAUSE)
+@trip_rule("data/labels-masked")
 def no_labels_mostly(trip: Trip) -> Finding | None:
     """Most batches, and no small ones, have no label at all, from the first one on: that is no accident of a batch."""
     born = trip.born

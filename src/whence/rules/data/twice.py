@@ -37,7 +37,7 @@ WHY = "Every number is a whole number divided by 255, none is above 1: something
 FIX = "Scale once: take this division out, or the one before."
 
 
-@study_rule("data/unscaled", Rank.CAUSE)
+@study_rule("data/unscaled", Rank.GENERAL)
 def scaled_twice(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         value = _divided(call)

@@ -52,7 +52,7 @@ Way = tuple[Value, Value, str]
 """Which of two is given the shape of which, and what is written for that."""
 
 
-@study_rule("loss/broadcast", Rank.CAUSE)
+@study_rule("loss/broadcast", Rank.GENERAL)
 def broadcast(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         pair = _crossed(call) if call.name in MEETING else None

@@ -40,7 +40,7 @@ MOVING = 0.95
 ONCE = "Call the scheduler's step once an epoch, outside of the loop over batches; or count its steps in batches."
 
 
-@audit_rule("optimizer/schedule", Rank.CALL)
+@audit_rule("optimizer/schedule", Rank.CAUSE)
 def schedule(audit: Audit) -> Finding | None:
     """The scheduler is stepped at the wrong place, rate or order.
 

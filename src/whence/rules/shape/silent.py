@@ -6,7 +6,7 @@ from whence.finding import Finding, Severity
 from whence.ledgers.study import Study
 from whence.lineage.dependence import reach
 from whence.rules.operations import RESHAPES
-from whence.rules.rule import study_rule
+from whence.rules.rule import Rank, study_rule
 from whence.rules.shape.batch import axis_named, size_taken
 from whence.rules.shape.looped import added_up_over_samples, loop_over_samples
 from whence.rules.shape.recurrent import batch_first_patch
@@ -20,7 +20,7 @@ from whence.tape.tape import Call, Value
 ATTENDS = frozenset({"multi_head_attention_forward", "_transformer_encoder_layer_fwd"})
 
 
-@study_rule("shape/hardcoded-batch")
+@study_rule("shape/hardcoded-batch", Rank.CAUSE)
 def hardcoded_batch(study: Study) -> Finding | None:
     """The silent form: a batch of another size is cut into as many rows as the usual one has."""
     for _, call in study.loss_calls():
@@ -61,7 +61,7 @@ def _takes_many_sizes(study: Study, call: Call) -> bool:
     return False
 
 
-@study_rule("shape/squeezed-batch")
+@study_rule("shape/squeezed-batch", Rank.CAUSE)
 def squeezed_batch(study: Study) -> Finding | None:
     """The silent form: squeeze took the axis of a batch of one, and what came after broadcast."""
     for call in study.calls:
@@ -96,7 +96,7 @@ def _is_own(call: Call) -> bool:
     return not call.inner and is_written(call)
 
 
-@study_rule("shape/unbatched")
+@study_rule("shape/unbatched", Rank.CAUSE)
 def unbatched(study: Study) -> Finding | None:
     """The silent form: rows of a batch were taken for the steps of one sequence."""
     found = _mixing(study, axes=2)
