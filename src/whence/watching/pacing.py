@@ -25,7 +25,7 @@ from whence.watching.studying import AUDITS
 RECORDED_STEPS = 3
 MOST_SIGNATURES = 24
 GRACE_CALLS = 6_000
-FEWER_CALLS = 1_200
+FEWER_CALLS = 600
 """So many are recorded as long as their part of the budget lasts; fewer, where they are those of many steps."""
 MANY_STEPS = 24
 FEW_SIGNATURES = 4
