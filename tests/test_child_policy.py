@@ -23,6 +23,7 @@ from whence.config import UsageError, read_config
 from whence.rerun import permission
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need, can_fork, note_loss, take_losses
+from whence.source import at_fork
 from whence.source.interrupts import HeldSignals, handler_of
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "whence"
@@ -34,7 +35,7 @@ ask = partial(run_in_child, need=Need.SAMPLES)
 def _kept() -> Iterator[None]:
     """Signal handlers, at-fork callbacks and losses are as before afterwards."""
     handlers = {each: signal.getsignal(each) for each in (signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1)}
-    lists = permission._callbacks
+    lists = at_fork.CALLBACKS
     assert lists is not None
     before = [list(each) for each in lists]
     yield
@@ -204,22 +205,22 @@ def test_the_callbacks_of_libraries_are_no_hindrance() -> None:
 
 
 def test_finding_the_callbacks_leaves_none_behind() -> None:
-    assert permission._callbacks is not None
-    before = [list(each) for each in permission._callbacks]
+    assert at_fork.CALLBACKS is not None
+    before = [list(each) for each in at_fork.CALLBACKS]
     # What the tests have loaded is frozen, and hidden from the collector.
     gc.unfreeze()
     try:
-        found = permission._find_callbacks()
+        found = at_fork._find()
     finally:
         gc.freeze()
     assert found is not None
-    assert all(one is other for one, other in zip(found, permission._callbacks, strict=True))
+    assert all(one is other for one, other in zip(found, at_fork.CALLBACKS, strict=True))
     assert [list(each) for each in found] == before
 
 
 def test_no_fork_where_the_callbacks_cannot_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert permission._find_callbacks() is None, "frozen lists cannot be found"
-    monkeypatch.setattr(permission, "_callbacks", None)
+    assert at_fork._find() is None, "frozen lists cannot be found"
+    monkeypatch.setattr(permission, "CALLBACKS", None)
     assert can_fork() == "the at-fork callbacks of this process cannot be listed"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -26,6 +28,16 @@ def test_rule_is_documented_under_the_fixed_headings(rule: Rule) -> None:
     assert lines[0].endswith(".")
     assert len(lines[0]) < 80
     assert [line for line in lines[1:] if line and not line.startswith(" ")] == HEADINGS
+
+
+def test_the_order_of_the_rules_does_not_depend_on_which_are_loaded() -> None:
+    code = """
+from whence.rules.rule import all_rules, audit_rules, study_rules
+studies, audits = ([id for id, _ in asked()] for asked in (study_rules, audit_rules))
+assert studies == [each.id for each in all_rules() if each.inspect]
+assert audits == [each.id for each in all_rules() if each.review]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 NAN = float("nan")

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from os import getpid
 from pathlib import Path
+from time import process_time
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from whence.record import Record, new_run_folder, write_document, write_through
 from whence.report.live import LiveReport
 from whence.report.note import render_note
 from whence.sensors import program as programs
+from whence.source import at_fork  # noqa: F401 - before there are many objects
 from whence.watching.stopping import Stop
 
 if TYPE_CHECKING:
@@ -187,12 +189,15 @@ class Run:
         self.screen = LiveReport(quiet=quiet, folder=record.folder)
         self.watch: Session | None = None
         self.finished = False
+        self.began = 0.0
+        """CPU seconds from the start of the process to the program's first line."""
         self.exit_code = 0
         """Of a program that has ended by itself, or was stopped."""
         self._torch = programs.TorchImported(self._start_watching)
 
     def __enter__(self) -> None:
         self.record.save()
+        self.began = process_time()
         self._torch.wait()
 
     def prepare(self) -> tuple[CodeType, dict[str, Any]]:
@@ -227,6 +232,7 @@ class Run:
 
     def _start_watching(self) -> None:
         """torch is there now. A fault of ours must not become the program's."""
+        before, began = self.began, process_time()
         collects = gc.isenabled()
         # Nothing of what is imported is garbage, and torch has left much to go through.
         gc.disable()
@@ -234,6 +240,7 @@ class Run:
             from whence.watching.session import Session
 
             self.watch = Session(self.config, self.record, self.screen)
+            self.watch.budget.note_start(before + process_time() - began)
             self.watch.start()
         except Exception as error:
             self.record.not_watched(f"anything: the watch could not be started ({type(error).__name__}: {error})")

@@ -6,22 +6,20 @@ callbacks. It must be safe as well: a process that uses an accelerator cannot be
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
-from typing import Any
 
 import torch
 from torch.utils import backend_registration
 
 from whence.finding import Finding
+from whence.source.at_fork import CALLBACKS
 from whence.source.interrupts import handler_of
 from whence.source.sites import is_library
 
@@ -156,9 +154,9 @@ def _is_loader_handler(handler: object) -> bool:
 
 
 def _at_fork() -> str | None:
-    if _callbacks is None:
+    if CALLBACKS is None:
         return "the at-fork callbacks of this process cannot be listed"
-    for each in [callback for callbacks in _callbacks for callback in callbacks]:
+    for each in [callback for callbacks in CALLBACKS for callback in callbacks]:
         if id(each) not in _judged:
             _judged[id(each)] = each, _of_program(each)
         if (name := _judged[id(each)][1]) is not None:
@@ -227,32 +225,3 @@ def _file_of(name: object) -> str:
     if isinstance(file, str):
         return file
     return "<string>" if name == "__main__" else "<built-in>"
-
-
-def _find_callbacks() -> tuple[list[Callable[[], Any]], ...] | None:
-    """Find the three lists in which the interpreter keeps at-fork callbacks.
-
-    Python has no function that lists them. Callbacks of our own are registered, the lists that
-    hold them are found by the garbage collector, and the callbacks are taken out again. Must run
-    when this module is imported: `gc.freeze()` hides the lists from the collector.
-    """
-    if not hasattr(os, "register_at_fork"):
-        return None
-
-    def before() -> None: ...
-    def in_parent() -> None: ...
-    def in_child() -> None: ...
-
-    marks = before, in_parent, in_child
-    os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)
-    holders = [each for each in gc.get_referrers(*marks) if type(each) is list]
-    found = []
-    for mark in marks:
-        lists = [each for each in holders if any(callback is mark for callback in each)]
-        for each in lists:
-            each.remove(mark)
-        found += lists
-    return tuple(found) if len(found) == len(marks) else None
-
-
-_callbacks = _find_callbacks()

@@ -67,6 +67,14 @@ class Rule:
         return self.documentation.splitlines()[0]
 
 
+QUESTIONS = {
+    "diagnose": b"\n@rule(",
+    "notice": b"\n@call_rule(",
+    "examine": b"\n@trip_rule(",
+    "inspect": b"\n@study_rule(",
+    "review": b"\n@audit_rule(",
+}
+"""What rules are asked, each with how a file shows that it has a rule for it."""
 _registered: dict[str, Rule] = {}
 
 
@@ -117,31 +125,55 @@ def _documentation(function: Callable[..., object]) -> str:
 
 
 @cache
+def _files() -> dict[str, list[str]]:
+    """The modules of the package, by the questions whose rules they have."""
+    found: dict[str, list[str]] = {each: [] for each in QUESTIONS}
+    for module in pkgutil.walk_packages(whence.rules.__path__, "whence.rules."):
+        spec = module.module_finder.find_spec(module.name, None)
+        assert spec is not None
+        text = spec.loader.get_data(spec.origin)  # type: ignore[union-attr]
+        for question, decorator in QUESTIONS.items():
+            if decorator in text:
+                found[question].append(module.name)
+    return found
+
+
+@cache
+def _rules_for(question: str) -> tuple[Rule, ...]:
+    """The rules that are asked one question, those of the lowest rank first. Only their files are loaded: most of a
+    healthy program's cost would be the imports of rules that it has no use for."""
+    for name in _files()[question]:
+        import_module(name)
+    found = [each for each in _registered.values() if getattr(each, question) is not None]
+    return tuple(sorted(found, key=lambda each: (each.rank, each.id)))
+
+
+@cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule of the package, lowest rank first."""
-    for module in pkgutil.walk_packages(whence.rules.__path__, "whence.rules."):
-        import_module(module.name)
+    for question in QUESTIONS:
+        _rules_for(question)
     return tuple(sorted(_registered.values(), key=lambda each: (each.rank, each.id)))
 
 
 @cache
 def call_rules() -> tuple[Notice, ...]:
-    return tuple(each.notice for each in all_rules() if each.notice is not None)
+    return tuple(each.notice for each in _rules_for("notice") if each.notice is not None)
 
 
 @cache
 def trip_rules() -> tuple[Examine, ...]:
-    return tuple(each.examine for each in all_rules() if each.examine is not None)
+    return tuple(each.examine for each in _rules_for("examine") if each.examine is not None)
 
 
 @cache
 def study_rules() -> tuple[tuple[str, Inspect], ...]:
-    return tuple((each.id, each.inspect) for each in all_rules() if each.inspect is not None)
+    return tuple((each.id, each.inspect) for each in _rules_for("inspect") if each.inspect is not None)
 
 
 @cache
 def audit_rules() -> tuple[tuple[str, Review], ...]:
-    return tuple((each.id, each.review) for each in all_rules() if each.review is not None)
+    return tuple((each.id, each.review) for each in _rules_for("review") if each.review is not None)
 
 
 def rule_ids() -> tuple[str, ...]:

@@ -27,6 +27,7 @@ class Stream:
     restore: Callable[[Any], object]
 
 
+PLAIN = {int, float, str, bytes, type(None)}
 Kept = tuple[tuple[Stream, Any], ...]
 """Streams, each with where it stood."""
 
@@ -100,6 +101,6 @@ def _same(one: Any, other: Any) -> bool:
         return all(_same(one[key], other[key]) for key in one)
     if hasattr(one, "dtype"):
         return bool((one == other).all())
-    if isinstance(one, tuple) and any(hasattr(each, "dtype") or isinstance(each, tuple) for each in one):
+    if isinstance(one, tuple) and not PLAIN.issuperset(map(type, one)):
         return all(map(_same, one, other))
     return bool(one == other)

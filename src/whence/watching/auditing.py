@@ -41,8 +41,10 @@ from whence.watching.movements import Movements
 from whence.watching.studying import AUDITS, Studies
 
 LEDGER_STEPS = 200
-EARLY_AUDITS = 24
-"""Up to this step audits are made whatever they cost."""
+FIRST_AUDIT = min(AUDITS)
+"""This one is made whatever it costs."""
+AUDIT = "audits"
+COMPARISONS = "comparisons of evaluation inputs"
 
 
 class Host(Protocol):
@@ -176,12 +178,16 @@ class Auditor:
     def model_entered(self, module: nn.Module, args: tuple[Any, ...], source: int) -> None:
         self.changes.given(args)
         self.draws.given(args, self.host.step)
-        if self.inputs.note(module, args, source) and self.budget.allows(
-            "comparisons of evaluation inputs", source, self._compared
-        ):
+        if self.inputs.note(module, args, source) and self._may_compare(source):
             self._compared += 1
             frame = sys._getframe(2)
             self.audit(user_stack(frame), user_frames(frame), final=False)
+
+    def _may_compare(self, source: int) -> bool:
+        """A comparison is an audit, and costs as much as one."""
+        may = self._compared == 0 or self.budget.has_room(AUDIT)
+        (self.budget.take_in if may else self.budget.leave_out)(COMPARISONS, source)
+        return may
 
     # updates
 
@@ -233,7 +239,7 @@ class Auditor:
         self.updated(optimizer)
         if steps in AUDITS and steps != self._audited:
             self._audited = steps
-            if steps > EARLY_AUDITS and not self.budget.has_room():
+            if steps > FIRST_AUDIT and not self.budget.has_room(AUDIT):
                 # The last one, at the end, sees all that this would have.
                 return
             self.audit(user_stack(sys._getframe(2)), user_frames(sys._getframe(2)), final=False)
@@ -268,8 +274,10 @@ class Auditor:
     def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:
         if final:
             self.rounds.at_the_end()
-        self.look_at_memory(self.host.step, frames)
-        self.asking.ask(audit_rules(), self._audit_of(stack, frames, final))
+        rules = audit_rules()
+        with self.budget.spending(AUDIT):
+            self.look_at_memory(self.host.step, frames)
+            self.asking.ask(rules, self._audit_of(stack, frames, final))
 
     def look_at_memory(self, step: int, frames: list[FrameType]) -> None:
         sites = [site for call in list(self.passes.tape.calls)[-100:] for site in call.stack]

@@ -1,26 +1,29 @@
 """What watching may cost: everything expensive asks here first.
 
-A run has `FLOOR_SECONDS` plus a share of its own CPU time for recording, studies, audits and their child processes.
-Some work is done however long it takes, because each run has it a few times at most: the first steps, the first study
-of the first step structures, the early audits and the last one. Imports (about 0.3 s), the checks that every step has,
-and the diagnosis of a real failure do not count.
+A run has `FLOOR_SECONDS` plus a share of its own CPU time for Whence's imports, recording, studies, audits and their
+child processes. Work asks before it begins, and is expected to cost what the last of its kind did. Only the first study,
+the first audit and the last one are made in any case; a part of the floor is kept for the last one. The checks that
+every step has are not counted, and the diagnosis of a real failure, which happens once, is exempt.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from time import process_time
 
 with suppress(ImportError):
     # Not on Windows, where no child is forked either.
     import resource
 
-FLOOR_SECONDS = 0.6
-FREE_OF_EACH = 4
-"""So many models and loaders are looked at whatever that costs."""
+FLOOR_SECONDS = 0.85
+"""Of one second. The rest is for what is not counted."""
+END_SECONDS = 0.05
+"""What the last audit and the report are expected to take."""
+FREE_OF_EACH = 2
+"""So many models and loaders are looked at whatever that costs: one for training, one for evaluation."""
 
 
 def cpu_seconds() -> float:
@@ -41,7 +44,14 @@ class Budget:
         self.left_out: defaultdict[str, set[Hashable]] = defaultdict(set)
         """What did not fit, by kind (in the plural). It may still come later."""
         self._cost = cost
+        self._started = 0.0
+        self._last: dict[str, float] = {}
+        """What the last work of each kind has cost."""
         self._began = cpu_seconds()
+
+    def note_start(self, seconds: float) -> None:
+        """Count what the watch has cost before it began: its imports."""
+        self._started += seconds
 
     def begin(self) -> None:
         self._began = cpu_seconds()
@@ -50,13 +60,27 @@ class Budget:
         """CPU time of the run since it is watched, the watch included."""
         return cpu_seconds() - self._began
 
-    def has_room(self) -> bool:
-        spent = self._cost() - self.exempt
-        return spent <= FLOOR_SECONDS or spent <= FLOOR_SECONDS + self.share * self.run_seconds()
+    def allowance(self) -> float:
+        """Seconds that may be spent so far."""
+        return FLOOR_SECONDS + self.share * self.run_seconds()
+
+    def has_room(self, kind: str = "") -> bool:
+        """Whether there is room for another work of this kind."""
+        spent = self._started + self._cost() - self.exempt + self._last.get(kind, 0.0) + END_SECONDS
+        return spent <= FLOOR_SECONDS or spent <= self.allowance()
+
+    @contextmanager
+    def spending(self, kind: str) -> Iterator[None]:
+        """Learn what work of this kind costs."""
+        began, exempt = cpu_seconds(), self.exempt
+        try:
+            yield
+        finally:
+            self._last[kind] = max(cpu_seconds() - began - (self.exempt - exempt), 0.0)
 
     def allows(self, kind: str, which: Hashable, made: int) -> bool:
         """Whether this one may be looked at after so many of its kind; if not, it is noted as left out."""
-        may = made < FREE_OF_EACH or self.has_room()
+        may = made < FREE_OF_EACH or self.has_room(kind)
         (self.take_in if may else self.leave_out)(kind, which)
         return may
 

@@ -1,6 +1,6 @@
 """What is recorded, and for how long: the first steps, then what is new, and a few steps further and further apart.
 
-Recording goes on for so many calls, less than a second of it, and after that as the budget allows.
+Recording goes on for so many calls and a part of the budget, and after that as the budget allows.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ from whence.watching.studying import AUDITS
 RECORDED_STEPS = 3
 MOST_SIGNATURES = 24
 GRACE_CALLS = 6_000
-"""So many are recorded whatever that costs; half of them, where they are those of many steps."""
-MANY_STEPS = 50
+FEWER_CALLS = 600
+"""So many are recorded as long as their part of the budget lasts; fewer, where they are those of many steps."""
+MANY_STEPS = 24
+FEW_SIGNATURES = 4
+SHAPES = "shapes of batches and inputs"
 MOST_FORMS = 64
 ENTRY_SECONDS = 2.5e-5
 """What it takes to see a module being entered."""
@@ -158,13 +161,13 @@ class Pace:
 
     def _is_dear(self) -> bool:
         waits = self.host.step < PATIENT_STEPS and self.host.has_newcomer()
-        grace = GRACE_CALLS // 2 if self.host.step >= MANY_STEPS else GRACE_CALLS
-        return self.tape.count > grace * (2 if waits else 1) and not self._may_record()
+        grace = (FEWER_CALLS if self.host.step >= MANY_STEPS else GRACE_CALLS) * (2 if waits else 1)
+        return not self._may_record(in_grace=self.tape.count <= grace)
 
-    def _may_record(self) -> bool:
-        """Recording has a part of the share and none of the floor: how long it goes on hardly depends on the machine."""
-        allowed = RECORDING_SHARE * self.budget.share * self.budget.run_seconds()
-        return self.calls.seconds <= allowed and self.budget.has_room()
+    def _may_record(self, in_grace: bool) -> bool:
+        """Beyond its first calls recording has none of the floor: how long it goes on hardly depends on the machine."""
+        allowance = self.budget.allowance() if in_grace else self.budget.share * self.budget.run_seconds()
+        return self.calls.seconds <= RECORDING_SHARE * allowance and self.budget.has_room()
 
     # what is new
 
@@ -205,7 +208,15 @@ class Pace:
         except TypeError:
             # Symbolic sizes, while a program is exported: there is no step to record.
             return False
-        if is_new:
-            self._signatures.add(signature)
-        # A program in which every sentence has a length of its own is not recorded for ever.
-        return is_new and (len(self._signatures) <= MOST_SIGNATURES or not self._is_dear())
+        if not is_new:
+            return False
+        self._signatures.add(signature)
+        if len(self._signatures) <= FEW_SIGNATURES:
+            return True
+        if len(self._signatures) > MOST_SIGNATURES:
+            # A program in which every sentence has a length of its own is not recorded for ever.
+            return not self._is_dear()
+        may = self.budget.has_room()
+        if not may:
+            self.budget.leave_out(SHAPES, signature)
+        return may

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from types import FrameType
 from typing import Any, Protocol
@@ -32,8 +32,8 @@ from whence.watching.budget import Budget
 
 AUDITS = frozenset({3, 6, 12, 24, 48, 96, 192, 400, 800, 1600, 3200, 6400, 12_800})
 """The steps at whose end the ledgers are looked at. They are recorded."""
-FREE_STRUCTURES = 8
-"""So many are studied once, whatever that costs."""
+FREE_STRUCTURES = 2
+"""So many are studied once, whatever that costs: a generator's step and its discriminator's."""
 MOST_STRUCTURES = 24
 STEPS = "kinds of steps"
 STUDIES_OF_ONE_KIND = 3
@@ -182,7 +182,9 @@ class Studies:
             self._made[structure] = made + 1
             self._weights.enter(_used(calls), self.host.step, study.gradient_of)
             self._name_unowned()
-            self._asking.ask(study_rules(), study, calls)
+            rules = study_rules()
+            with self._budget.spending(STEPS):
+                self._asking.ask(rules, study, calls)
         del study
         give_back_after(calls)
 
@@ -192,15 +194,18 @@ class Studies:
         A step is left out if none of the same lines was studied, be it with other weights or in another order.
         """
         if structure in self._made:
-            return self._budget.has_room()
+            return self._budget.has_room(STEPS)
         if lines in self._lines:
-            return len(self._made) < MOST_STRUCTURES and (len(self._made) < FREE_STRUCTURES or self._budget.has_room())
-        if len(self._lines) < FREE_STRUCTURES or (len(self._lines) < MOST_STRUCTURES and self._budget.has_room()):
+            return len(self._made) < MOST_STRUCTURES and self._has_room_for_more(self._made)
+        if len(self._lines) < MOST_STRUCTURES and self._has_room_for_more(self._lines):
             self._lines.add(lines)
             self._budget.take_in(STEPS, lines)
             return True
         self._budget.leave_out(STEPS, lines)
         return False
+
+    def _has_room_for_more(self, studied: Sized) -> bool:
+        return len(studied) < FREE_STRUCTURES or self._budget.has_room(STEPS)
 
     def _study_of(
         self, calls: tuple[Call, ...], optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]

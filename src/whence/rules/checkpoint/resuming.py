@@ -41,7 +41,7 @@ class Lost:
     symptom: Stack = ()
 
 
-@audit_rule(ID, Rank.CALL)
+@audit_rule(ID, Rank.CAUSE)
 def incomplete_resume(audit: Audit) -> Finding | None:
     """A resumed run lost part of its state.
 

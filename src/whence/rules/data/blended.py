@@ -6,12 +6,12 @@ from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.rules.operations import CLASS_LOSSES
-from whence.rules.rule import Rank, audit_rule
+from whence.rules.rule import audit_rule
 from whence.rules.telling import tell_silent
 from whence.tape.batches import BatchLeaf
 
 
-@audit_rule("data/label-range", Rank.CAUSE)
+@audit_rule("data/label-range")
 def blended_labels(audit: Audit) -> Finding | None:
     """Resized labels contain classes that the original labels do not have."""
     for entry in audit.batches.trained():

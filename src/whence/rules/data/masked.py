@@ -56,7 +56,7 @@ FEWEST = 2
 """Consecutive batches without a label."""
 
 
-@study_rule("data/labels-masked", Rank.CAUSE)
+@study_rule("data/labels-masked")
 def labels_masked(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         if call.name not in CLASS_LOSSES or (
@@ -75,7 +75,7 @@ def labels_masked(study: Study) -> Finding | None:
     return None
 
 
-@trip_rule("data/labels-masked", Rank.CAUSE)
+@trip_rule("data/labels-masked")
 def no_labels_mostly(trip: Trip) -> Finding | None:
     """Most batches have no label at all, from the first on, so it is no accident of one batch."""
     born = trip.born

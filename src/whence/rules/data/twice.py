@@ -37,7 +37,7 @@ WHY = "Every value is a multiple of 1/255 and none is above 1, so an earlier lin
 FIX = "Scale once: remove this division, or the earlier one."
 
 
-@study_rule("data/unscaled", Rank.CAUSE)
+@study_rule("data/unscaled", Rank.GENERAL)
 def scaled_twice(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         value = _divided(call)

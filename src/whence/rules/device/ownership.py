@@ -14,7 +14,7 @@ from whence.ledgers.study import Study
 from whence.lineage.trail import where_built
 from whence.rules.device.computed import wrap_last_patch
 from whence.rules.optimizer.ownership import hiding
-from whence.rules.rule import Rank, audit_rule, study_rule
+from whence.rules.rule import audit_rule, study_rule
 from whence.rules.telling import shape_text, tell_silent
 from whence.source.definitions import name_in
 from whence.source.edits import diff_of, replace_node
@@ -28,7 +28,7 @@ FILLS = frozenset(
 )
 
 
-@audit_rule("device/unregistered-tensor", Rank.CAUSE)
+@audit_rule("device/unregistered-tensor")
 def unregistered_tensor(audit: Audit) -> Finding | None:
     """The silent form: a trainable tensor is a plain attribute, and no optimizer has it."""
     for entry in audit.weights.entries():
@@ -115,7 +115,7 @@ def _as_parameter(spot: Spot | None) -> str | None:
     return diff_of(replace_node(filename, node, f"{kind}({text_of(filename, node.func)}({given}))"))
 
 
-@study_rule("device/parameter-copy", Rank.CAUSE)
+@study_rule("device/parameter-copy")
 def parameter_copy(study: Study) -> Finding | None:
     """The silent form: the attribute is computed from a parameter that no module owns."""
     owned = {id(each) for entry in study.built for each in _weights(entry.optimizer)}
@@ -166,7 +166,7 @@ def _orphan(tensor: torch.Tensor, owned: set[int], study: Study) -> torch.Tensor
     return None
 
 
-@study_rule("device/module-in-forward", Rank.CAUSE)
+@study_rule("device/module-in-forward")
 def module_in_forward(study: Study) -> Finding | None:
     """The silent form: the weights are new in every pass, and no optimizer has them."""
     if study.step < 1:

@@ -64,7 +64,7 @@ Way = tuple[Value, Value, str]
 """The value to reshape, the value whose shape it takes, and the code for that."""
 
 
-@study_rule("loss/broadcast", Rank.CAUSE)
+@study_rule("loss/broadcast", Rank.GENERAL)
 def broadcast(study: Study) -> Finding | None:
     for loss, call in study.loss_calls():
         pair = _crossed(call) if call.name in MEETING else None

@@ -30,7 +30,7 @@ STILL_THERE = 0.9
 """Relative to the loss before the step that raised it."""
 
 
-@trip_rule("optimizer/learning-rate-high", Rank.CAUSE)
+@trip_rule("optimizer/learning-rate-high", Rank.GENERAL)
 def learning_rate_high(trip: Trip) -> Finding | None:
     """A smaller step would have lowered the loss; this one raises it.
 

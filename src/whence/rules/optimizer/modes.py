@@ -73,7 +73,7 @@ SEVERAL = 3
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
-@study_rule("optimizer/wrong-mode", Rank.CAUSE)
+@study_rule("optimizer/wrong-mode", Rank.GENERAL)
 def training_in_eval_mode(study: Study) -> Finding | None:
     roots = {
         id(scope.module): scope
@@ -123,7 +123,7 @@ def _trained(model: nn.Module, study: Study) -> Iterator[bool]:
     return (id(weight) in mine for weight in weights_within(model))
 
 
-@audit_rule("optimizer/wrong-mode", Rank.CALL)
+@audit_rule("optimizer/wrong-mode", Rank.GENERAL)
 def evaluating_in_training_mode(audit: Audit) -> Finding | None:
     return _eval_not_called(audit) or _evaluated_in_training_mode(audit)
 

@@ -43,7 +43,7 @@ ONCE = (
 )
 
 
-@audit_rule("optimizer/schedule", Rank.CALL)
+@audit_rule("optimizer/schedule", Rank.CAUSE)
 def schedule(audit: Audit) -> Finding | None:
     """The scheduler is stepped at the wrong place, rate or order.
 

@@ -11,7 +11,7 @@ from whence.ledgers.study import Study
 from whence.lineage.properties import HasAxis, HasRank
 from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.operations import CLASS_LOSSES, ELEMENTWISE, SAME_SHAPE_LOSSES, loss_operands
-from whence.rules.rule import Rank, rule, study_rule
+from whence.rules.rule import rule, study_rule
 from whence.rules.shape.axes import Source, source_of
 from whence.rules.shape.batch import batch_size
 from whence.rules.shape.single_samples import (
@@ -467,7 +467,7 @@ def _other_rank(
     )
 
 
-@study_rule("shape/class-axis", Rank.CAUSE)
+@study_rule("shape/class-axis")
 def silent_class_axis(study: Study) -> Finding | None:
     """The classes are last, and axis 1 has the same size: nothing raises, the loss is wrong."""
     for loss, call in study.loss_calls():

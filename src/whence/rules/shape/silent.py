@@ -6,7 +6,7 @@ from whence.finding import Finding, Severity
 from whence.ledgers.study import Study
 from whence.lineage.dependence import reach
 from whence.rules.operations import RESHAPES
-from whence.rules.rule import study_rule
+from whence.rules.rule import Rank, study_rule
 from whence.rules.shape.batch import named_axis_patch, size_from_batch_patch
 from whence.rules.shape.looped import cumulative_over_samples, loop_over_samples
 from whence.rules.shape.recurrent import batch_first_patch
@@ -20,7 +20,7 @@ from whence.tape.tape import Call, Value
 ATTENDS = frozenset({"multi_head_attention_forward", "_transformer_encoder_layer_fwd"})
 
 
-@study_rule("shape/hardcoded-batch")
+@study_rule("shape/hardcoded-batch", Rank.CAUSE)
 def hardcoded_batch(study: Study) -> Finding | None:
     """The silent form: a batch of another size is reshaped to the usual number of rows."""
     for _, call in study.loss_calls():
@@ -72,7 +72,7 @@ def _takes_many_sizes(study: Study, call: Call) -> bool:
     return False
 
 
-@study_rule("shape/squeezed-batch")
+@study_rule("shape/squeezed-batch", Rank.CAUSE)
 def squeezed_batch(study: Study) -> Finding | None:
     """The silent form: squeeze removed the axis of a batch of one, and later calls broadcast."""
     for call in study.calls:
@@ -114,7 +114,7 @@ def _is_own(call: Call) -> bool:
     return not call.inner and is_written(call)
 
 
-@study_rule("shape/unbatched")
+@study_rule("shape/unbatched", Rank.CAUSE)
 def unbatched(study: Study) -> Finding | None:
     """The silent form: rows of a batch are read as the steps of one sequence."""
     found = _mixing(study, axes=2)
