@@ -139,7 +139,7 @@ def run_backward(loss: torch.Tensor) -> None:
 
 
 def may_have_saved_tensor_hooks() -> bool:
-    """Whether somebody's hooks see what autograd saves now; True where torch (before 2.5) does not tell."""
+    """Whether somebody's hooks see what autograd saves now; True where torch (before 2.8) does not say."""
     return _top_hooks is None or _top_hooks(False) is not None
 
 

@@ -27,7 +27,7 @@ def without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Te
     proof = loss_runs(failed, lacking, lacking.unsqueeze(0), other, other, f"{lacks}.unsqueeze(0)")
     if proof is None:
         return None
-    has = "prediction" if lacks == "target" else "target"
+    has, site = "prediction" if lacks == "target" else "target", failed.call.site
     return tell(
         failed,
         "shape/batch-mismatch",
@@ -35,6 +35,7 @@ def without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Te
         spot=_taken_alone(failed.value(lacking)),
         why=f"{failed.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label ().",
         fix=f"Give it the batch axis: {lacks}.unsqueeze(0), or x[i:i + 1] where a sample is taken with x[i].",
+        patch=first_argument(Spot.of_site(site), ".unsqueeze(0)") if site is not None and lacks == "prediction" else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=proof,
     )
