@@ -28,6 +28,7 @@ def without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Te
     if proof is None:
         return None
     has, site = "prediction" if lacks == "target" else "target", failed.call.site
+    at = Spot.of_site(site) if site is not None else None
     return tell(
         failed,
         "shape/batch-mismatch",
@@ -35,7 +36,7 @@ def without_batch(failed: FailedCall, prediction: torch.Tensor, target: torch.Te
         spot=_taken_alone(failed.value(lacking)),
         why=f"{failed.name} takes a batch of predictions with a row of labels, or one prediction (classes,) with one label ().",
         fix=f"Give it the batch axis: {lacks}.unsqueeze(0), or x[i:i + 1] where a sample is taken with x[i].",
-        patch=first_argument(Spot.of_site(site), ".unsqueeze(0)") if site is not None and lacks == "prediction" else None,
+        patch=first_argument(at, ".unsqueeze(0)") if lacks == "prediction" else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=proof,
     )
