@@ -12,9 +12,11 @@ from forking import Ran, plain_run, whence_run
 from torch import nn
 
 import whence.watching.pacing
+from whence.lineage.births import Contents, find_birth
 from whence.repro import safetensors
 from whence.tape.finite import all_finite
 from whence.tape.portions import Portions
+from whence.tape.tape import Tape
 
 
 def run(folder: Path, text: str, *options: str) -> Ran:
@@ -242,3 +244,21 @@ def test_portions_are_known_by_the_last_two_steps(made: list[int], more: bool) -
         portions.stepped()
     portions.made = now
     assert portions.more_to_come is more
+
+
+def test_reading_a_gradient_is_not_the_origin_of_its_nan() -> None:
+    tape, weight = Tape(), nn.Parameter(torch.ones(3))
+    weight.grad = torch.full((3,), torch.nan)
+
+    def enter(func: Any, *args: Any) -> torch.Tensor:
+        call = tape.begin(func, args, {}, stack=(), module=None, step=0, phase="forward")
+        result = func(*args)
+        tape.finish(call, result, [])
+        return result
+
+    gradient = enter(torch.Tensor.grad.__get__, weight)
+    norm = enter(torch.sum, gradient)
+    contents = Contents(tape)
+    born = find_birth(tape.value_of(norm), contents, lambda _: False)
+    assert born.call is None
+    assert born.leaf is tape.value_of(gradient)

@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from whence import torch_internals
+from whence.ledgers.memory import graph_size
+from whence.lineage.graph import nodes_of
 
 TRAINS = """
 import torch
@@ -73,6 +76,15 @@ def test_a_torch_without_private_names_is_still_watched(tmp_path: Path, lacking:
     assert named <= missing
     assert bool(named) == bool(missing), report["not_watched"]
     assert [each["rule"] for each in report["findings"]]
+
+
+def test_a_graph_is_walked_to_its_end() -> None:
+    """Where torch makes a new object each time it shows a node, the id of a freed one is used again."""
+    total = torch.zeros((), requires_grad=True)
+    for _ in range(50):
+        total = total.exp() + total.sin() * 2
+    # exp, sin, mul, add, and the leaf at the end
+    assert graph_size(total)[0] == len(list(nodes_of(total))) == 50 * 4 + 1
 
 
 def test_nothing_is_missing_in_this_torch() -> None:

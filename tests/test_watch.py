@@ -224,7 +224,8 @@ def hooks() -> dict[str, Any]:
     counts["gc"] = list(gc.callbacks)
     counts["trace"] = (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile())
     counts["signals"] = (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
-    counts["saved tensors"] = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if (top_hooks := getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)) is not None:
+        counts["saved tensors"] = top_hooks(True)
     counts["threads"] = threading.active_count()
     counts["folder"] = os.getcwd()
     return counts

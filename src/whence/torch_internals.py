@@ -124,7 +124,6 @@ SAVED_TENSORS_SHOW_DATA = hasattr(_find("torch._C._autograd.SavedTensor", None),
 """From torch 2.7 on a node shows the memory of what it saved, also after a change in place."""
 _engine = _find("torch.autograd.Variable._execution_engine", None)
 _top_hooks: Callable[[bool], Any] | None = _find("torch._C._autograd._top_saved_tensors_default_hooks", None)
-_are_hooks_allowed: Callable[[], bool] = _find("torch._C._autograd._saved_tensors_hooks_is_enabled", lambda: True)
 is_profiling: Callable[[], bool] = _find("torch._C._autograd._profiler_enabled", lambda: False)
 """Whether a profiler is on. Unknown counts as no: then it merely counts some calls more."""
 _is_tracing: Callable[[], bool] = _find("torch.jit.is_tracing", lambda: False)
@@ -148,11 +147,8 @@ def run_backward(loss: torch.Tensor) -> None:
 
 
 def may_have_saved_tensor_hooks() -> bool:
-    """Whether somebody's hooks see what autograd saves now.
-
-    Torch before 2.5 shows only whether they are allowed: where they are, there may be some.
-    """
-    return _are_hooks_allowed() if _top_hooks is None else _top_hooks(False) is not None
+    """Whether somebody's hooks see what autograd saves now; True where torch (before 2.8) does not say."""
+    return _top_hooks is None or _top_hooks(False) is not None
 
 
 # tensor subclasses

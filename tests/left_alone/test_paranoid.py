@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
 from both import PROGRAMS, start
 
@@ -34,7 +35,7 @@ def test_paranoid_mode_notices_each_kind_of_violation(
     assert names == ["mine", "CallableMixin.__call__"], below
     kinds = Counter(each["kind"] for each in found if each["kind"] != "program below whence")
     assert kinds.pop("live objects") >= 1
-    assert kinds == dict.fromkeys(
+    expected = dict.fromkeys(
         (
             "grad mode", "torch random", "random", "signal handlers", "threads", "dispatch modes",
             "saved-tensor hooks", "default dtype", "sys.stderr", "recursion limit",
@@ -42,6 +43,10 @@ def test_paranoid_mode_notices_each_kind_of_violation(
         ),
         1,
     )  # fmt: skip
+    if not hasattr(torch._C._autograd, "_top_saved_tensors_default_hooks"):
+        # Before 2.8 torch does not show them.
+        del expected["saved-tensor hooks"]
+    assert kinds == expected
 
 
 def test_paranoid_mode_is_silent_where_nothing_is_touched(

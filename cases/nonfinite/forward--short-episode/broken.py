@@ -15,7 +15,7 @@ class Reader:
         self.rng = rng
         self.taste = rng.randrange(TOPICS)
         self.shown = [0] * TOPICS
-        self.patience = 0.985
+        self.patience = 0.96
 
     def observe(self):
         seen = [0.0] * TOPICS

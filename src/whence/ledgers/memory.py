@@ -173,12 +173,12 @@ def _is_outlived(container: Any) -> bool:
 
 def _has_outlived_its_weights(tensor: torch.Tensor) -> bool:
     """A node that still has an activation, and refuses a weight: that was changed in place since. One that was freed refuses all."""
-    pending, seen = [node_of(tensor)], set[int]()
+    pending, seen = [node_of(tensor)], set[Any]()
     while pending and len(seen) < MOST_NODES:
         node = pending.pop()
-        if node is None or id(node) in seen:
+        if node is None or node in seen:
             continue
-        seen.add(id(node))
+        seen.add(node)
         refused = [each is None for each in _saved_by(node)]
         if any(refused) and not all(refused):
             return True
@@ -218,12 +218,12 @@ def _inside(thing: Any) -> list[torch.Tensor]:
 
 def _oldest(tensor: torch.Tensor) -> int:
     """The smallest of the numbers that autograd gave the nodes of a graph, in the order it made them."""
-    pending, seen, found = [node_of(tensor)], set[int](), 2**62
+    pending, seen, found = [node_of(tensor)], set[Any](), 2**62
     while pending and len(seen) < MOST_PASSED:
         node = pending.pop()
-        if node is None or id(node) in seen:
+        if node is None or node in seen:
             continue
-        seen.add(id(node))
+        seen.add(node)
         if not hasattr(node, "variable"):
             found = min(found, node._sequence_nr())
         pending += [below for below, _ in node.next_functions]
@@ -233,7 +233,7 @@ def _oldest(tensor: torch.Tensor) -> int:
 def graph_size(tensor: torch.Tensor, storages: set[int] | None = None) -> tuple[int, int]:
     """The nodes of a tensor's graph, and the bytes that they keep: saved activations, and about a kilobyte for each node."""
     storages = storages if storages is not None else set()
-    pending, seen = [node_of(tensor)], {id(node_of(tensor))}
+    pending, seen = [first := node_of(tensor)], {first}
     size = tensor.numel() * tensor.element_size()
     nodes = 0
     while pending and nodes < MOST_NODES:
@@ -247,7 +247,7 @@ def graph_size(tensor: torch.Tensor, storages: set[int] | None = None) -> tuple[
                 storages.add(storage_of(saved))
                 size += saved.numel() * saved.element_size()
         for below, _ in node.next_functions:
-            if below is not None and id(below) not in seen:
-                seen.add(id(below))
+            if below is not None and below not in seen:
+                seen.add(below)
                 pending.append(below)
     return nodes, size

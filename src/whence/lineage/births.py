@@ -208,6 +208,8 @@ def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool
                 return _at(made_nan, path, mask=current)
             return Born(trouble, call=call, output=current, path=tuple(reversed(path)))
         carriers = _carriers(call, current, contents)
+        if not carriers and is_read(call):
+            return Born(trouble, leaf=current, path=tuple(reversed(path)))
         if not carriers:
             return Born(trouble, call=call, output=current, path=tuple(reversed(path)))
         carrier = carriers[0]
@@ -234,6 +236,11 @@ def is_mask(value: Value, tensor: torch.Tensor | None) -> bool:
     of_few = len(set(tensor[finite].reshape(-1).tolist())) <= FEW_BIASES
     is_given = value.call is not None and is_from_outside(value.call)
     return of_few or (not is_given and float(finite.float().mean()) < 1 - RARE)
+
+
+def is_read(call: Call) -> bool:
+    """Whether a call only returns what is stored: `weight.grad` computes nothing, and is no origin."""
+    return call.name.endswith(".__get__")
 
 
 def is_from_outside(call: Call) -> bool:

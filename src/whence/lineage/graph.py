@@ -24,15 +24,16 @@ def nodes_of(tensor: torch.Tensor) -> Iterator[Any]:
 
 def nodes_below(first: Any) -> Iterator[Any]:
     """A node and those that it hangs on."""
-    pending, seen = [first], {id(first)}
+    # Nodes, not their ids: in older versions of torch a node that nobody holds gets a new object each time.
+    pending, seen = [first], {first}
     while pending and len(seen) < MOST_NODES:
         node = pending.pop(0)
         if node is None:
             continue
         yield node
         for below, _ in node.next_functions:
-            if below is not None and id(below) not in seen:
-                seen.add(id(below))
+            if below is not None and below not in seen:
+                seen.add(below)
                 pending.append(below)
 
 

@@ -25,6 +25,7 @@ from whence.lineage.births import (
     is_deliberate,
     is_from_outside,
     is_mask,
+    is_read,
     still_bad,
 )
 from whence.lineage.gradients import GradientWatch
@@ -400,7 +401,8 @@ class Diagnoser:
             if rehearsed is not None and rehearsed[0].call is not None:
                 at, number = rehearsed
                 made, path = rehearsed[0].call, (*at.path, *path)
-            found = LiveBirth(made.name, {}, tensor, rehearsed=number), made.site
+            if not is_read(made):
+                found = LiveBirth(made.name, {}, tensor, rehearsed=number), made.site
         if found is None:
             return
         trip.live = found[0]

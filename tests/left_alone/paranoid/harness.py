@@ -374,8 +374,15 @@ def _torch_state() -> dict[str, Any]:
         # Whence's own mode comes and goes with recording.
         "function modes": [id(each) for each in functions if not _is_whence(each)],
         "dispatch modes": [id(each) for each in dispatches if not _is_whence(each)],
-        "saved-tensor hooks": core._autograd._top_saved_tensors_default_hooks(True),
+        "saved-tensor hooks": _saved_tensor_hooks(),
     }
+
+
+def _saved_tensor_hooks() -> Any:
+    """The innermost default hooks; None before torch 2.8, which does not show them."""
+    core = sys.modules["torch"]._C._autograd
+    asked = getattr(core, "_top_saved_tensors_default_hooks", None)
+    return asked(True) if asked is not None else None
 
 
 def _versions(session: Any) -> dict[int, tuple[str, int]]:

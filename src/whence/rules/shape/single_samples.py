@@ -29,7 +29,8 @@ def unbatched_sample(
     proof = loss_runs(failed, lacking, lacking.unsqueeze(0), other, other, f"{lacks}.unsqueeze(0)")
     if proof is None:
         return None
-    has = "prediction" if lacks == "target" else "target"
+    has, site = "prediction" if lacks == "target" else "target", failed.call.site
+    at = Spot.of_site(site) if site is not None else None
     return tell(
         failed,
         "shape/batch-mismatch",
@@ -40,6 +41,7 @@ def unbatched_sample(
         "(classes,) with one label ().",
         fix=f"Add the batch axis: {lacks}.unsqueeze(0), or x[i:i + 1] where a sample is taken with "
         "x[i].",
+        patch=first_argument(at, ".unsqueeze(0)") if lacks == "prediction" else None,
         operands=(Operand("prediction", describe(prediction)), Operand("target", describe(target))),
         counterfactual=proof,
     )
