@@ -35,6 +35,7 @@ from whence.tape.tape import Tape
 from whence.tape.trial import aside
 from whence.watching import diagnosing, pacing, pending_steps
 from whence.watching.listeners.listener import Listener
+from whence.watching.routine import Routine
 from whence.watching.session import Session
 
 READING = frozenset({"_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero", "allclose", "unique", "_unique2"})
@@ -81,10 +82,10 @@ class Reads(TorchDispatchMode):
         """Around everything that sensors report to. Only ever in a child process."""
         for each in pkgutil.iter_modules(whence.watching.listeners.__path__):
             importlib.import_module(f"whence.watching.listeners.{each.name}")
-        for listener in Listener.__subclasses__():
-            for name, look in vars(listener).items():
+        for owner in (*Listener.__subclasses__(), Routine):
+            for name, look in vars(owner).items():
                 if isinstance(look, FunctionType) and not name.startswith("_") and name != "looking":
-                    setattr(listener, name, self.around(look))
+                    setattr(owner, name, self.around(look))
         reads = self
 
         def counted(name: str, original: Any) -> Any:

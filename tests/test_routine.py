@@ -123,6 +123,21 @@ def test_gradients_that_are_added_up_are_looked_at_one_by_one(tmp_path: Path) ->
     in_fork(body, tmp_path)
 
 
+def test_a_check_of_the_gradients_counts_as_no_change_of_them(tmp_path: Path) -> None:
+    def body() -> None:
+        loop = Loop().settled()
+        loop.optimizer.zero_grad()
+        loop.loss().backward()
+        weights = list(loop.net.parameters())
+        before = [each.grad._version for each in weights if each.grad is not None]
+        assert loop.session.routine.step_began(loop.optimizer, None)
+        assert [each.grad._version for each in weights if each.grad is not None] == before
+        weights[0].grad = torch.full_like(weights[0], torch.nan)
+        assert not loop.session.routine.step_began(loop.optimizer, None)
+
+    in_fork(body, tmp_path)
+
+
 def test_several_optimizers_take_turns(tmp_path: Path) -> None:
     def body() -> None:
         loop = Loop()
