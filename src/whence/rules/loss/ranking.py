@@ -50,8 +50,8 @@ def random_ranked_first(study: Study) -> Finding | None:
             step=study.step,
             severity=Severity.INFO,
             confidence=Confidence.HINT,
-            verdict="random items are ranked above observed ones: the score difference has the "
-            "wrong sign",
+            verdict="the score difference may have the wrong sign: random items are ranked above "
+            "observed ones",
             what="the loss falls when the scores of random items rise above the others",
             why="One item of each pair is drawn uniformly at random, the other comes from the "
             "data. The model learns to prefer the random one.",

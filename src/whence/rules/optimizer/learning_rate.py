@@ -190,8 +190,8 @@ def never_recovered(audit: Audit) -> Finding | None:
             what=f"the mean of the last losses is {number_text(end)}",
             why=f"The same update with a learning rate of {rate:g} gives a loss of "
             f"{number_text(trial.smaller)}. {entry.kind} moves every weight by about the learning "
-            "rate per step, however small its gradient: the first steps moved the weights to a "
-            "region where training makes no progress.",
+            "rate per step, however small its gradient: the first steps probably moved the "
+            "weights to a region where training makes no progress.",
             fix=f"Start with a learning rate of {rate:g} or less.",
             counterfactual=f"with lr={rate:g}, the loss of the same batch goes from {before} to "
             f"{number_text(trial.smaller)}; with lr={trial.rate:g}, to {after}",
@@ -318,7 +318,7 @@ def _nothing_moves(audit: Audit) -> Finding | None:
         phase="optimizer",
         severity=Severity.INFO,
         confidence=Confidence.HINT,
-        verdict=f"the learning rate {rate:g} is too low: after {entry.steps} steps weights "
+        verdict=f"the learning rate {rate:g} may be too low: after {entry.steps} steps weights "
         f"changed by at most {max(moved):.1e} of their size",
         what=f"the loss went from {first:.4g} to {last:.4g}",
         why="The updates are so small that the weights still have almost their initial values.",
