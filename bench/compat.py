@@ -67,7 +67,14 @@ def build(environment: Environment, python: str) -> Path:
     done = folder / ".requirements"
     if not done.exists() or done.read_text() != "\n".join(wanted):
         subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [
+            str(folder / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
         subprocess.run([*pip, *wanted], check=True)
         subprocess.run([*pip, "--no-deps", "--editable", str(ROOT)], check=True)
         done.write_text("\n".join(wanted))
@@ -79,7 +86,9 @@ def requirements(environment: Environment) -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pinned = {each.partition("==")[0]: each for each in lines if "==" in each and not each.startswith("#")}
+    pinned = {
+        each.partition("==")[0]: each for each in lines if "==" in each and not each.startswith("#")
+    }
     pinned["torch"] = f"torch=={environment.torch}"
     names = [re.split(r"[<>=!~\[ ]", each)[0] for each in wanted]
     return [pinned.get(name, each) for name, each in zip(names, wanted, strict=True)]
@@ -96,7 +105,15 @@ def run(environment: Environment, options: list[str]) -> str:
         return f"could not be built (exit code {error.returncode})"
     result = FOLDER / f"{environment.name}.xml"
     result.unlink(missing_ok=True)
-    command = [str(ours), "-m", "pytest", "-p", "no:cacheprovider", f"--junit-xml={result}", *options]
+    command = [
+        str(ours),
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        f"--junit-xml={result}",
+        *options,
+    ]
     subprocess.run(command, cwd=ROOT, check=False)
     return counted(result) if result.exists() else "pytest did not finish"
 
@@ -117,12 +134,17 @@ def main(arguments: list[str]) -> int:
     unknown = set(names) - {each.name for each in ENVIRONMENTS}
     if unknown:
         known = ", ".join(each.name for each in ENVIRONMENTS)
-        print(f"no environment is called {', '.join(sorted(unknown))}; expected some of {known}", file=sys.stderr)
+        print(
+            f"no environment is called {', '.join(sorted(unknown))}; expected some of {known}",
+            file=sys.stderr,
+        )
         return 2
     chosen = [each for each in ENVIRONMENTS if not names or each.name in names]
     options = options or ["-n", "auto", "--dist", "worksteal"]
     rows = [(each, run(each, options)) for each in chosen]
-    print(f"\n{'environment':14} {'python':>6} {'torch':>7} {'passed':>7} {'failed':>7} {'skipped':>7}")
+    print(
+        f"\n{'environment':14} {'python':>6} {'torch':>7} {'passed':>7} {'failed':>7} {'skipped':>7}"
+    )
     for environment, cells in rows:
         print(f"{environment.name:14} {environment.python:>6} {environment.torch:>7} {cells}")
     return 0 if all(re.fullmatch(r" *\d+ +0 +\d+", cells) for _, cells in rows) else 1

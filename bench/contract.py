@@ -41,7 +41,9 @@ def seconds(action: Callable[[], object]) -> float:
 
 def status(key: str) -> float:
     """A line of this process's status, in MB (Linux)."""
-    line = next(each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith(key))
+    line = next(
+        each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith(key)
+    )
     return int(line.split()[1]) / 1024
 
 
@@ -54,7 +56,9 @@ def extra_memory(action: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("pairs", nargs="?", type=int, default=5)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=50)
@@ -78,14 +82,24 @@ def main() -> None:
         plain.append(seconds(numpy_pass))
         checks.append(seconds(lambda: contract.check(data)) / plain[-1])
 
-    print(f"numpy {np.__version__}, torch {torch.__version__}, {torch.get_num_threads()} thread, CPU time")
-    print(f"{chosen.rows:,} rows x {chosen.columns} columns float32, median of {chosen.pairs} interleaved pairs")
+    print(
+        f"numpy {np.__version__}, torch {torch.__version__}, {torch.get_num_threads()} thread, CPU time"
+    )
+    print(
+        f"{chosen.rows:,} rows x {chosen.columns} columns float32, median of {chosen.pairs} interleaved pairs"
+    )
     print(f"{'':<24}{'seconds':>9}{'ratio':>8}")
     whole = statistics.median(plain)
     print(f"{'numpy mean and std':<24}{whole:>9.2f}{1:>8.2f}")
-    print(f"{'Contract.fit':<24}{statistics.median(fits) * whole:>9.2f}{statistics.median(fits):>8.2f}")
-    print(f"{'Contract.check':<24}{statistics.median(checks) * whole:>9.2f}{statistics.median(checks):>8.2f}")
-    print(f"extra memory: {to_fit:.0f} MB to fit, {to_check:.0f} MB to check a table of {data.nbytes / 2**20:,.0f} MB")
+    print(
+        f"{'Contract.fit':<24}{statistics.median(fits) * whole:>9.2f}{statistics.median(fits):>8.2f}"
+    )
+    print(
+        f"{'Contract.check':<24}{statistics.median(checks) * whole:>9.2f}{statistics.median(checks):>8.2f}"
+    )
+    print(
+        f"extra memory: {to_fit:.0f} MB to fit, {to_check:.0f} MB to check a table of {data.nbytes / 2**20:,.0f} MB"
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ def main() -> None:
         DIVISOR.fill_(1)
         session.stop()
         rules = ", ".join(each.rule for each in record.report.findings) or "none"
-        print(f"{workload.name:<8}{plain * 1000:>9.2f}{spent:>10.2f} s{3 + 10 * plain:>8.2f} s  {rules}")
+        print(
+            f"{workload.name:<8}{plain * 1000:>9.2f}{spent:>10.2f} s{3 + 10 * plain:>8.2f} s  {rules}"
+        )
 
 
 if __name__ == "__main__":

@@ -61,7 +61,9 @@ def in_worker(loader: Any) -> list[float]:
     return [max(float(batch[:, 1].max()) for batch in loader)]
 
 
-def compared(measure: Callable[[Any], list[float]], loader: Any, pairs: int) -> tuple[list[float], list[float]]:
+def compared(
+    measure: Callable[[Any], list[float]], loader: Any, pairs: int
+) -> tuple[list[float], list[float]]:
     """Plain and watched epochs in turn."""
     session = Session(Config(), Record(), Quiet())
     plain: list[float] = []
@@ -94,7 +96,9 @@ def main() -> None:
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     torch.set_num_threads(1)
     samples = BATCHES * BATCH
-    loader = DataLoader(TensorDataset(torch.randn(samples, 16), torch.randint(0, 10, (samples,))), batch_size=BATCH)
+    loader = DataLoader(
+        TensorDataset(torch.randn(samples, 16), torch.randint(0, 10, (samples,))), batch_size=BATCH
+    )
     workers = DataLoader(Timed(), batch_size=64, num_workers=1)
     for name, measure, thing, count in (
         ("a batch", in_loop, loader, pairs),

@@ -41,7 +41,9 @@ def mlp_steps(steps: int) -> Steps:
 def mlp_loader(steps: int) -> Steps:
     x, y = torch.randn(6400, 64), torch.randint(10, (6400,))
     loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
-    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+    model = nn.Sequential(
+        nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
+    )
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(steps // len(loader)):
         for features, labels in loader:
@@ -139,7 +141,9 @@ def shapes(steps: int) -> Steps:
     """A text classifier: nearly every batch has a length of its own."""
     texts = [torch.randint(1, 500, (int(torch.randint(5, 60, ())),)) for _ in range(1600)]
     labels = [torch.tensor(int(each[0]) % 4) for each in texts]
-    loader = DataLoader(list(zip(texts, labels, strict=True)), batch_size=16, shuffle=True, collate_fn=padded)
+    loader = DataLoader(
+        list(zip(texts, labels, strict=True)), batch_size=16, shuffle=True, collate_fn=padded
+    )
     model = Reader()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for _ in range(max(1, steps // len(loader))):
@@ -156,7 +160,9 @@ def trained(width: int, steps: int, lr: float) -> Steps:
     y = (x[:, 0] * x[:, 1] > 0).long()
     train = DataLoader(TensorDataset(x[:384], y[:384]), batch_size=32, shuffle=True)
     valid = DataLoader(TensorDataset(x[384:], y[384:]), batch_size=64)
-    model = nn.Sequential(nn.Linear(20, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 2))
+    model = nn.Sequential(
+        nn.Linear(20, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 2)
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     for _ in range(max(1, steps // len(train))):
         model.train()

@@ -65,7 +65,9 @@ def run(words: list[str], folder: str, *, watched: bool) -> Measured:
     command = [sys.executable, *way, str(PROGRAMS), *words]
     # Whoever installs Whence has its bytecode.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
-    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as made:
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as made:
         assert made.stdout is not None
         assert made.stderr is not None
         told, complaints = made.stdout.read(), made.stderr.read()
@@ -122,11 +124,17 @@ def growth(pairs: int, *, full: bool) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these programs: {'; '.join(NAMES)}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"only these programs: {'; '.join(NAMES)}"
+    )
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--growth", action="store_true", help="the second table only")
-    parser.add_argument("--full", action="store_true", help="the second table with its largest sizes")
+    parser.add_argument(
+        "--full", action="store_true", help="the second table with its largest sizes"
+    )
     chosen = parser.parse_args()
     print(f"{chosen.pairs} pairs of processes, CPU time, one thread: medians (lowest to highest)")
     if not chosen.growth:

@@ -36,13 +36,17 @@ def _loop(
 
 
 def mlp() -> tuple[nn.Module, Step]:
-    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+    model = nn.Sequential(
+        nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
+    )
     x, y = torch.randn(64, 64), torch.randint(10, (64,))
     return _loop(model, torch.optim.Adam(model.parameters()), lambda: F.cross_entropy(model(x), y))
 
 
 class _Tagger(nn.Module):
-    def __init__(self, words: int = 1000, width: int = 64, hidden: int = 128, tags: int = 20, layers: int = 1) -> None:
+    def __init__(
+        self, words: int = 1000, width: int = 64, hidden: int = 128, tags: int = 20, layers: int = 1
+    ) -> None:
         super().__init__()
         self.embed = nn.Embedding(words, width)
         self.rnn = nn.LSTM(width, hidden, layers, batch_first=True)
@@ -63,7 +67,9 @@ def usual_lstm() -> tuple[nn.Module, Step]:
 
 def _tagging(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> tuple[nn.Module, Step]:
     return _loop(
-        model, torch.optim.Adam(model.parameters()), lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        model,
+        torch.optim.Adam(model.parameters()),
+        lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten()),
     )
 
 
@@ -75,7 +81,9 @@ class _Residual(nn.Module):
         self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
         self.norm2 = nn.BatchNorm2d(outside)
         self.short = (
-            nn.Conv2d(inside, outside, 1, stride, bias=False) if stride > 1 or inside != outside else nn.Identity()
+            nn.Conv2d(inside, outside, 1, stride, bias=False)
+            if stride > 1 or inside != outside
+            else nn.Identity()
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -92,7 +100,16 @@ def usual_resnet() -> tuple[nn.Module, Step]:
 
 
 def _recognizing(width: int, x: torch.Tensor) -> tuple[nn.Module, Step]:
-    blocks = [(1, 1, 1), (1, 1, 1), (1, 2, 2), (2, 2, 1), (2, 4, 2), (4, 4, 1), (4, 8, 2), (8, 8, 1)]
+    blocks = [
+        (1, 1, 1),
+        (1, 1, 1),
+        (1, 2, 2),
+        (2, 2, 1),
+        (2, 4, 2),
+        (4, 4, 1),
+        (4, 8, 2),
+        (8, 8, 1),
+    ]
     model = nn.Sequential(
         nn.Conv2d(3, width, 3, 1, 1),
         *(_Residual(inside * width, outside * width, stride) for inside, outside, stride in blocks),
@@ -101,7 +118,11 @@ def _recognizing(width: int, x: torch.Tensor) -> tuple[nn.Module, Step]:
         nn.Linear(8 * width, 10),
     )
     y = torch.randint(10, (len(x),))
-    return _loop(model, torch.optim.SGD(model.parameters(), 0.01, momentum=0.9), lambda: F.cross_entropy(model(x), y))
+    return _loop(
+        model,
+        torch.optim.SGD(model.parameters(), 0.01, momentum=0.9),
+        lambda: F.cross_entropy(model(x), y),
+    )
 
 
 class _Block(nn.Module):
@@ -110,13 +131,20 @@ class _Block(nn.Module):
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
         self.drop = nn.Dropout(0.1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         b, t, w = x.shape
-        q, k, v = (each.view(b, t, self.heads, -1).transpose(1, 2) for each in self.qkv(self.norm1(x)).chunk(3, -1))
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, w)
+        q, k, v = (
+            each.view(b, t, self.heads, -1).transpose(1, 2)
+            for each in self.qkv(self.norm1(x)).chunk(3, -1)
+        )
+        mixed = (
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, w)
+        )
         x = x + self.drop(self.out(mixed))
         return x + self.drop(self.mlp(self.norm2(x)))
 

@@ -46,7 +46,9 @@ class Case:
 
 def _can_run(case: Case) -> bool:
     """Some programs need a package that is not everywhere, or a torch: `needs` and `torch` in expect.toml."""
-    return all(find_spec(each) is not None for each in case.expected.get("needs", ())) and _has_torch(case.folder)
+    return all(
+        find_spec(each) is not None for each in case.expected.get("needs", ())
+    ) and _has_torch(case.folder)
 
 
 def _has_torch(folder: Path) -> bool:
@@ -80,5 +82,8 @@ def assert_nothing_violated(violations: Path) -> None:
     told = []
     for line in violations.read_text().splitlines():
         found = json.loads(line)
-        told += [f"{found['kind']}: {found['what']}", *("  " + " < ".join(each) for each in found["stacks"])]
+        told += [
+            f"{found['kind']}: {found['what']}",
+            *("  " + " < ".join(each) for each in found["stacks"]),
+        ]
     raise AssertionError("\n".join(["Whence did not leave the program alone", *told]))

@@ -71,7 +71,9 @@ def _be_a_process(action: Callable[[], Any], cwd: Path, out: int, err: int, pati
             action()
             code = 0
         except SystemExit as leaving:
-            code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
+            code = (
+                leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
+            )
             if isinstance(leaving.code, str):
                 print(leaving.code, file=sys.stderr)
         except BaseException as exception:
@@ -100,7 +102,9 @@ def _forget(folder: str) -> None:
             del sys.modules[name]
 
 
-def whence_run(script: Path, *options: str, cwd: Path, args: tuple[str, ...] = (), patience: int = 120) -> Ran:
+def whence_run(
+    script: Path, *options: str, cwd: Path, args: tuple[str, ...] = (), patience: int = 120
+) -> Ran:
     """`whence run` on a script, in a folder of its own. What a killed run has found is in its run folder."""
     from whence.cli import main
     from whence.watching import budget

@@ -38,7 +38,18 @@ from whence.watching.listeners.listener import Listener
 from whence.watching.routine import Routine
 from whence.watching.session import Session
 
-READING = frozenset({"_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero", "allclose", "unique", "_unique2"})
+READING = frozenset(
+    {
+        "_local_scalar_dense",
+        "item",
+        "is_nonzero",
+        "equal",
+        "nonzero",
+        "allclose",
+        "unique",
+        "_unique2",
+    }
+)
 
 
 class Reads(TorchDispatchMode):
@@ -59,7 +70,10 @@ class Reads(TorchDispatchMode):
 
     def note(self, name: str) -> None:
         frame = sys._getframe(2)
-        while not frame.f_code.co_filename.startswith(str(Path(devices.__file__).parent)) and frame.f_back is not None:
+        while (
+            not frame.f_code.co_filename.startswith(str(Path(devices.__file__).parent))
+            and frame.f_back is not None
+        ):
             frame = frame.f_back
         self.found.append(f"{name} at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}")
 
@@ -84,7 +98,11 @@ class Reads(TorchDispatchMode):
             importlib.import_module(f"whence.watching.listeners.{each.name}")
         for owner in (*Listener.__subclasses__(), Routine):
             for name, look in vars(owner).items():
-                if isinstance(look, FunctionType) and not name.startswith("_") and name != "looking":
+                if (
+                    isinstance(look, FunctionType)
+                    and not name.startswith("_")
+                    and name != "looking"
+                ):
                     setattr(owner, name, self.around(look))
         reads = self
 
@@ -107,7 +125,9 @@ FLOOR = 1.0
 
 
 def mlp() -> tuple[nn.Module, torch.optim.Optimizer]:
-    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 1))
+    net = nn.Sequential(
+        nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 1)
+    )
     return net, torch.optim.AdamW(net.parameters(), lr=1e-3)
 
 
@@ -194,7 +214,10 @@ def own_optimizer(steps: int) -> None:
 
 def two_optimizers(steps: int) -> None:
     makes, judges = nn.Linear(4, 4), nn.Linear(4, 1)
-    first, second = torch.optim.Adam(makes.parameters(), 1e-3), torch.optim.Adam(judges.parameters(), 1e-3)
+    first, second = (
+        torch.optim.Adam(makes.parameters(), 1e-3),
+        torch.optim.Adam(judges.parameters(), 1e-3),
+    )
     x = torch.rand(8, 4)
     for _ in range(steps):
         fake = makes(x)
@@ -257,7 +280,9 @@ def reads_of(loop: Callable[[int], None], config: Config) -> tuple[list[str], in
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_nothing_is_read_from_an_accelerator_in_steady_state(loop: Callable[[int], None], tmp_path: Path) -> None:
+def test_nothing_is_read_from_an_accelerator_in_steady_state(
+    loop: Callable[[int], None], tmp_path: Path
+) -> None:
     def body() -> None:
         found, steps = reads_of(loop, Config())
         assert steps > 40
@@ -315,7 +340,12 @@ def test_what_is_found_of_a_step_that_is_read_late(
     ran = whence_run(script, cwd=tmp_path)
     (finding,) = ran.loud
     origin = finding["origin"]
-    found = finding["rule"], finding["confidence"], origin["line"] == case.origin_line, origin["step"]
+    found = (
+        finding["rule"],
+        finding["confidence"],
+        origin["line"] == case.origin_line,
+        origin["step"],
+    )
     assert found == expected, ran.stderr
     assert (ran.code in (0, 1), ran.stdout) == (True, plain_run(script, cwd=tmp_path).stdout)
 
@@ -464,7 +494,9 @@ def test_a_replay_draws_what_the_step_has_drawn_on_its_device(fake: Fake) -> Non
     assert int(fake.states[0]) == 1
 
 
-def test_a_look_is_left_out_where_the_device_has_no_room(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_is_left_out_where_the_device_has_no_room(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = torch.device("xpu", 0)
     fake.free = 80
     # torch itself keeps 20 more.
@@ -480,7 +512,9 @@ def test_a_look_is_left_out_where_the_device_has_no_room(fake: Fake, monkeypatch
     assert not devices.has_room(device, devices.SMALL_LOOK)
 
 
-def test_nothing_is_added_to_a_graph_that_is_captured(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_added_to_a_graph_that_is_captured(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not devices.is_capturing()
     fake.used = fake.capturing = True
     assert devices.is_capturing()
@@ -492,7 +526,9 @@ def test_nothing_is_added_to_a_graph_that_is_captured(fake: Fake, monkeypatch: p
     assert not steps
 
 
-def test_flags_are_raised_on_each_device_and_for_every_kind_of_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_are_raised_on_each_device_and_for_every_kind_of_tensor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(devices, "stand_in", devices.StandIn(0))
     for bad in (1.0, float("nan"), float("inf"), -float("inf")):
         for tensor in (
@@ -506,7 +542,9 @@ def test_flags_are_raised_on_each_device_and_for_every_kind_of_tensor(monkeypatc
             reading = Reading(Boards())
             reading.flag(GRADIENTS, [torch.ones(2), tensor, torch.empty(0)])
             reading.send()
-            assert reading.flags() == (not torch.isfinite(tensor.to_dense()).all(), False, False), tensor
+            assert reading.flags() == (not torch.isfinite(tensor.to_dense()).all(), False, False), (
+                tensor
+            )
 
 
 def test_a_flag_that_was_up_does_not_stay_up() -> None:
@@ -535,7 +573,9 @@ def test_stop_on_reads_in_time(tmp_path: Path) -> None:
     assert ran.code == 0, ran.stderr
 
 
-def test_a_step_is_not_replayed_where_the_device_has_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_not_replayed_where_the_device_has_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(diagnosing, "has_room", lambda device, size: size == 0)
     (finding,) = late_run(tmp_path, BAD_ROW.replace("READ", "x[start:start + 8]"), 1).loud
     assert (finding["rule"], finding["confidence"]) == ("nonfinite/gradient-applied", "likely")

@@ -67,14 +67,19 @@ def test_the_diagnosis_of_a_failure_does_not_count(now: list[float]) -> None:
     assert budget.has_room()
 
 
-def test_the_first_of_a_kind_are_looked_at_whatever_they_cost_and_the_others_are_counted_once(now: list[float]) -> None:
+def test_the_first_of_a_kind_are_looked_at_whatever_they_cost_and_the_others_are_counted_once(
+    now: list[float],
+) -> None:
     spender = Spender()
     spender.seconds = math.inf
     budget = Budget(0.03, spender.cost)
     assert all(budget.allows("loaders", each, each) for each in range(FREE_OF_EACH))
     assert budget.summary() is None
     assert not any(budget.allows("loaders", each, each) for each in (*range(FREE_OF_EACH, 9), 5, 6))
-    assert budget.summary() == f"{9 - FREE_OF_EACH} loaders were left out to keep within the budget; --budget raises it"
+    assert (
+        budget.summary()
+        == f"{9 - FREE_OF_EACH} loaders were left out to keep within the budget; --budget raises it"
+    )
 
 
 def test_what_fits_later_is_no_longer_left_out(now: list[float]) -> None:
@@ -112,7 +117,11 @@ def test_a_small_budget_leaves_loaders_out_and_says_so_and_a_large_one_does_not(
     script = tmp_path / "search.py"
     script.write_text(SEARCH)
     small = whence_run(script, "--budget", "0.000001", cwd=tmp_path)
-    said = [each for each in small.document["not_watched"] if "left out to keep within the budget" in each]
+    said = [
+        each
+        for each in small.document["not_watched"]
+        if "left out to keep within the budget" in each
+    ]
     assert len(said) == 1
     assert f"{12 - FREE_OF_EACH} loaders" in said[0]
     assert small.loud == []

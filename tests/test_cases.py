@@ -32,9 +32,14 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
     if _runs_on(case):
         assert ran.stdout == plain_run(_probe(script, tmp_path), cwd=tmp_path).stdout
     origin = finding["origin"]
-    assert (Path(origin["file"]).name, origin["line"]) == (case.origin_file, case.origin_line), ran.stderr
+    assert (Path(origin["file"]).name, origin["line"]) == (case.origin_file, case.origin_line), (
+        ran.stderr
+    )
     # One cause, one finding.
-    assert [each["rule"] for each in ran.loud] in ([case.expected["rule"]] * case.expected.get("findings", 1), [])
+    assert [each["rule"] for each in ran.loud] in (
+        [case.expected["rule"]] * case.expected.get("findings", 1),
+        [],
+    )
     if "sample" in case.expected:
         assert origin["sample"]["dataset_index"] == case.expected["sample"]["dataset_index"]
     for key in ("op", "phase"):
@@ -47,7 +52,9 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
         assert (ran.code, ran.stdout) == (plain.code, plain.stdout)
         # How torch tells of a dead worker depends on who notices it first.
         said = ran.document["outcome"]["exception"].strip()
-        assert (said.split(":")[0] if case.expected["rule"] == "data/worker-failure" else said) in plain.stderr
+        assert (
+            said.split(":")[0] if case.expected["rule"] == "data/worker-failure" else said
+        ) in plain.stderr
     assert ran.document["not_watched"] == []
     if finding["rule"].startswith("nonfinite/"):
         _repro_fails_in_the_same_way(case, finding, tmp_path)
@@ -81,7 +88,9 @@ def _program(script: Path) -> str:
 
 def _patch_mends(case: Case, script: Path, finding: dict[str, Any], folder: Path) -> None:
     assert finding["patch"] is not None, "the case promises a patch"
-    applied = subprocess.run(["patch", "-p1"], input=finding["patch"].encode(), cwd=folder, capture_output=True)
+    applied = subprocess.run(
+        ["patch", "-p1"], input=finding["patch"].encode(), cwd=folder, capture_output=True
+    )
     assert applied.returncode == 0, applied.stdout.decode() + finding["patch"]
     if _program(script) == _program(case.folder / "fixed.py"):
         # That one has a test of its own.
@@ -92,7 +101,9 @@ def _patch_mends(case: Case, script: Path, finding: dict[str, Any], folder: Path
 
 
 @pytest.mark.parametrize(
-    "script", [*FIXED, *HEALTHY], ids=lambda path: str(path.parent.parent.name + "/" + path.parent.name)
+    "script",
+    [*FIXED, *HEALTHY],
+    ids=lambda path: str(path.parent.parent.name + "/" + path.parent.name),
 )
 def test_right_program_hears_nothing_and_is_left_alone(script: Path, tmp_path: Path) -> None:
     # A twin does what its broken program does, which is compared with a run without Whence: one run is enough.
@@ -147,7 +158,9 @@ def test_program_that_stands_still_is_named_where_it_waits(case: Case, tmp_path:
 
 def test_at_least_half_of_the_failing_cases_have_a_patch() -> None:
     failing = [
-        case for case in BROKEN if "exception" in case.expected or case.expected["rule"].startswith("nonfinite/")
+        case
+        for case in BROKEN
+        if "exception" in case.expected or case.expected["rule"].startswith("nonfinite/")
     ]
     assert sum(case.expected.get("patch", False) for case in failing) * 2 >= len(failing)
 

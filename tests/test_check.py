@@ -157,21 +157,32 @@ class Detector(nn.Module):
 
     def forward(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
         h = self.body(images).relu()
-        return {"boxes": self.boxes(h).flatten(2).transpose(1, 2), "scores": self.scores(h).flatten(2).transpose(1, 2)}
+        return {
+            "boxes": self.boxes(h).flatten(2).transpose(1, 2),
+            "scores": self.scores(h).flatten(2).transpose(1, 2),
+        }
 
 
-def detection_loss(output: dict[str, torch.Tensor], targets: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+def detection_loss(
+    output: dict[str, torch.Tensor], targets: list[dict[str, torch.Tensor]]
+) -> torch.Tensor:
     total = output["boxes"].new_zeros(())
     for boxes, scores, target in zip(output["boxes"], output["scores"], targets, strict=True):
         count = len(target["labels"])
-        total = total + F.l1_loss(boxes[:count], target["boxes"]) + F.cross_entropy(scores[:count], target["labels"])
+        total = (
+            total
+            + F.l1_loss(boxes[:count], target["boxes"])
+            + F.cross_entropy(scores[:count], target["labels"])
+        )
     return total / len(targets)
 
 
 class Transfer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.backbone = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+        self.backbone = nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1)
+        )
         self.backbone.requires_grad_(False)
         self.head = nn.Linear(8, 4)
 
@@ -301,7 +312,9 @@ class Packed(nn.Module):
         self.gru, self.out = nn.GRU(5, 12, batch_first=True), nn.Linear(12, 3)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths, batch_first=True, enforce_sorted=False
+        )
         return self.out(self.gru(packed)[1][-1])
 
 
@@ -358,7 +371,11 @@ def cnn() -> Parts:
 
 def norm_over_samples() -> Parts:
     model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-    return {"model": model, "batch": (torch.randn(8, 6), labels(8, 3)), "loss_fn": nn.CrossEntropyLoss()}
+    return {
+        "model": model,
+        "batch": (torch.randn(8, 6), labels(8, 3)),
+        "loss_fn": nn.CrossEntropyLoss(),
+    }
 
 
 def gpt() -> Parts:
@@ -397,7 +414,11 @@ def transfer() -> Parts:
 
 def detection() -> Parts:
     targets = [{"boxes": torch.rand(1 + n, 4), "labels": labels(1 + n, 2)} for n in range(4)]
-    return {"model": Detector(), "batch": (torch.randn(4, 3, 6, 6), targets), "loss_fn": detection_loss}
+    return {
+        "model": Detector(),
+        "batch": (torch.randn(4, 3, 6, 6), targets),
+        "loss_fn": detection_loss,
+    }
 
 
 def edges() -> torch.Tensor:
@@ -485,7 +506,9 @@ HEALTHY: dict[str, Callable[[], Parts]] = {
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_models_raise_no_alarm(name: str) -> None:
     report = check(**HEALTHY[name]())
-    assert [str(each) for each in report.checks if each.outcome in (Outcome.FAILED, Outcome.WARNING)] == []
+    assert [
+        str(each) for each in report.checks if each.outcome in (Outcome.FAILED, Outcome.WARNING)
+    ] == []
     assert report.ok
     assert report["runs"].outcome is Outcome.PASSED
     assert report["gradients"].outcome is Outcome.PASSED
@@ -537,15 +560,27 @@ class Queue(nn.Module):
             (torch.randn(8, 6), torch.arange(8) % 3),
             nn.CrossEntropyLoss(),
         ),
-        (lambda: nn.Linear(6, 3), (torch.randn(1, 6), torch.zeros(1, dtype=torch.long)), nn.CrossEntropyLoss()),
+        (
+            lambda: nn.Linear(6, 3),
+            (torch.randn(1, 6), torch.zeros(1, dtype=torch.long)),
+            nn.CrossEntropyLoss(),
+        ),
         (lambda: nn.Linear(6, 3), (torch.zeros(8, 6), torch.arange(8) % 3), nn.CrossEntropyLoss()),
-        (lambda: nn.Linear(6, 1), torch.randn(8, 6), lambda net, x: net(torch.randn_like(x)).mean() - net(x).mean()),
+        (
+            lambda: nn.Linear(6, 1),
+            torch.randn(8, 6),
+            lambda net, x: net(torch.randn_like(x)).mean() - net(x).mean(),
+        ),
     ],
     ids=["scripted", "queue", "sparse", "spectral norm", "one sample", "zeros", "critic"],
 )
-def test_odd_healthy_models_raise_no_alarm(make: Callable[[], nn.Module], batch: Any, loss_fn: Any) -> None:
+def test_odd_healthy_models_raise_no_alarm(
+    make: Callable[[], nn.Module], batch: Any, loss_fn: Any
+) -> None:
     report = check(make(), batch, loss_fn)
-    assert [str(each) for each in report.checks if each.outcome in (Outcome.FAILED, Outcome.WARNING)] == []
+    assert [
+        str(each) for each in report.checks if each.outcome in (Outcome.FAILED, Outcome.WARNING)
+    ] == []
 
 
 def test_a_square_batch_is_still_a_batch() -> None:
@@ -669,11 +704,20 @@ class Loud(Linear):
 
 
 def classify(model: nn.Module, **more: Any) -> Parts:
-    return {"model": model, "batch": (torch.randn(8, 6), labels(8, 3)), "loss_fn": nn.CrossEntropyLoss(), **more}
+    return {
+        "model": model,
+        "batch": (torch.randn(8, 6), labels(8, 3)),
+        "loss_fn": nn.CrossEntropyLoss(),
+        **more,
+    }
 
 
 def sequences(model: nn.Module) -> Parts:
-    return {"model": model, "batch": (torch.randn(8, 7, 5), labels(8, 3)), "loss_fn": nn.CrossEntropyLoss()}
+    return {
+        "model": model,
+        "batch": (torch.randn(8, 7, 5), labels(8, 3)),
+        "loss_fn": nn.CrossEntropyLoss(),
+    }
 
 
 def peeking() -> Parts:
@@ -705,7 +749,9 @@ def half_weights() -> Parts:
 def scheduled(kind: Any, planned: int, **options: Any) -> Parts:
     model = Linear()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return classify(model, optimizer=optimizer, scheduler=kind(optimizer, **options), planned_steps=planned)
+    return classify(
+        model, optimizer=optimizer, scheduler=kind(optimizer, **options), planned_steps=planned
+    )
 
 
 def one_cycle() -> Parts:
@@ -717,7 +763,12 @@ def unlearnable() -> Parts:
 
 
 BROKEN: dict[str, tuple[Callable[[], Parts], str, Outcome, str]] = {
-    "a layer of the wrong size": (lambda: classify(WrongSize()), "runs", Outcome.FAILED, "nn.Linear(9, 3)"),
+    "a layer of the wrong size": (
+        lambda: classify(WrongSize()),
+        "runs",
+        Outcome.FAILED,
+        "nn.Linear(9, 3)",
+    ),
     "float64 into float32": (
         lambda: {**classify(Linear()), "batch": (torch.randn(8, 6).double(), labels(8, 3))},
         "types",
@@ -742,7 +793,10 @@ BROKEN: dict[str, tuple[Callable[[], Parts], str, Outcome, str]] = {
     ),
     "weights of another scale": (lambda: classify(Loud()), "loss-at-start", Outcome.WARNING, ""),
     "one class": (
-        lambda: {**classify(Linear(1)), "batch": (torch.randn(8, 6), torch.zeros(8, dtype=torch.long))},
+        lambda: {
+            **classify(Linear(1)),
+            "batch": (torch.randn(8, 6), torch.zeros(8, dtype=torch.long)),
+        },
         "loss-at-start",
         Outcome.FAILED,
         "",
@@ -753,24 +807,54 @@ BROKEN: dict[str, tuple[Callable[[], Parts], str, Outcome, str]] = {
         Outcome.FAILED,
         "self.forgotten = nn.Linear(8, 8)",
     ),
-    "a detached layer": (lambda: classify(Detached()), "gradients", Outcome.FAILED, "self.body = nn.Linear(6, 8)"),
-    "a step function": (lambda: classify(Rounded()), "gradients", Outcome.FAILED, "self.body = nn.Linear(6, 8)"),
-    "inputs that are not used": (lambda: classify(Blind()), "dependence", Outcome.FAILED, "class Blind(Linear):"),
+    "a detached layer": (
+        lambda: classify(Detached()),
+        "gradients",
+        Outcome.FAILED,
+        "self.body = nn.Linear(6, 8)",
+    ),
+    "a step function": (
+        lambda: classify(Rounded()),
+        "gradients",
+        Outcome.FAILED,
+        "self.body = nn.Linear(6, 8)",
+    ),
+    "inputs that are not used": (
+        lambda: classify(Blind()),
+        "dependence",
+        Outcome.FAILED,
+        "class Blind(Linear):",
+    ),
     "an LSTM across the batch": (
         lambda: sequences(AcrossBatch()),
         "dependence",
         Outcome.FAILED,
         "self.lstm = nn.LSTM(5, 12)",
     ),
-    "softmax over the batch": (lambda: classify(SoftmaxOverBatch()), "dependence", Outcome.FAILED, ""),
-    "a mask that is missing": (peeking, "dependence", Outcome.FAILED, "self.attend = Attention(16, causal=causal)"),
+    "softmax over the batch": (
+        lambda: classify(SoftmaxOverBatch()),
+        "dependence",
+        Outcome.FAILED,
+        "",
+    ),
+    "a mask that is missing": (
+        peeking,
+        "dependence",
+        Outcome.FAILED,
+        "self.attend = Attention(16, causal=causal)",
+    ),
     "dropout in eval mode": (
         lambda: classify(AlwaysDropping()),
         "modes",
         Outcome.FAILED,
         "F.dropout(self.body(x), 0.5)",
     ),
-    "state that is kept": (lambda: classify(Stateful()), "modes", Outcome.WARNING, "class Stateful(Linear):"),
+    "state that is kept": (
+        lambda: classify(Stateful()),
+        "modes",
+        Outcome.WARNING,
+        "class Stateful(Linear):",
+    ),
     "a wrong custom backward": (
         lambda: classify(WrongCustom()),
         "custom-gradients",
@@ -779,7 +863,12 @@ BROKEN: dict[str, tuple[Callable[[], Parts], str, Outcome, str]] = {
     ),
     "a loss that cannot fall": (unlearnable, "overfitting", Outcome.WARNING, ""),
     "float16 with a small eps": (half_weights, "types", Outcome.FAILED, ""),
-    "a replaced layer": (replaced_head, "optimizer", Outcome.FAILED, "self.head = nn.Linear(8, outputs)"),
+    "a replaced layer": (
+        replaced_head,
+        "optimizer",
+        Outcome.FAILED,
+        "self.head = nn.Linear(8, outputs)",
+    ),
     "weights left out": (left_out, "optimizer", Outcome.FAILED, "self.body = nn.Linear(6, 8)"),
     "no learning rate": (
         lambda: classify(model := Linear(), optimizer=torch.optim.SGD(model.parameters(), lr=0.0)),
@@ -787,14 +876,28 @@ BROKEN: dict[str, tuple[Callable[[], Parts], str, Outcome, str]] = {
         Outcome.FAILED,
         "",
     ),
-    "a batch size in the code": (lambda: classify(HardCoded()), "sizes", Outcome.FAILED, "x.view(8, -1)"),
+    "a batch size in the code": (
+        lambda: classify(HardCoded()),
+        "sizes",
+        Outcome.FAILED,
+        "x.view(8, -1)",
+    ),
     "a squeezed batch": (
-        lambda: {"model": Squeezed(), "batch": (torch.randn(8, 6), torch.randn(8)), "loss_fn": nn.MSELoss()},
+        lambda: {
+            "model": Squeezed(),
+            "batch": (torch.randn(8, 6), torch.randn(8)),
+            "loss_fn": nn.MSELoss(),
+        },
         "sizes",
         Outcome.FAILED,
         "super().forward(x).squeeze()",
     ),
-    "a hidden state of fixed size": (lambda: sequences(FixedState()), "sizes", Outcome.FAILED, "torch.zeros(1, 8, 12)"),
+    "a hidden state of fixed size": (
+        lambda: sequences(FixedState()),
+        "sizes",
+        Outcome.FAILED,
+        "torch.zeros(1, 8, 12)",
+    ),
     "a last batch of one with BatchNorm": (
         lambda: {**norm_over_samples(), "dataset_size": 17, "batch_size": 8},
         "sizes",
@@ -844,7 +947,10 @@ def test_a_batch_of_one_with_batchnorm_is_a_note_unless_it_comes() -> None:
     found = check(**norm_over_samples())["sizes"]
     assert found.outcome is Outcome.PASSED
     assert any("batch of one" in note for note in found.notes)
-    assert check(**{**norm_over_samples(), "dataset_size": 18, "batch_size": 8})["sizes"].outcome is Outcome.PASSED
+    assert (
+        check(**{**norm_over_samples(), "dataset_size": 18, "batch_size": 8})["sizes"].outcome
+        is Outcome.PASSED
+    )
 
 
 def test_another_image_size_is_a_note() -> None:
@@ -855,7 +961,11 @@ def test_another_image_size_is_a_note() -> None:
 
 
 def test_causal_is_asked_on_request() -> None:
-    parts = {"model": Tagger(), "batch": (tokens(), tokens(kinds=4)), "loss_fn": nn.CrossEntropyLoss()}
+    parts = {
+        "model": Tagger(),
+        "batch": (tokens(), tokens(kinds=4)),
+        "loss_fn": nn.CrossEntropyLoss(),
+    }
     assert check(**parts, causal=True)["dependence"].outcome is Outcome.FAILED
     assert check(**{**peeking(), "causal": False})["dependence"].outcome is Outcome.PASSED
 
@@ -866,7 +976,9 @@ def test_a_schedule_in_epochs_is_recognised() -> None:
 
 
 def test_a_schedule_without_a_horizon_is_not_judged() -> None:
-    parts = scheduled(torch.optim.lr_scheduler.LambdaLR, 500, lr_lambda=lambda step: min(1.0, step / 100))
+    parts = scheduled(
+        torch.optim.lr_scheduler.LambdaLR, 500, lr_lambda=lambda step: min(1.0, step / 100)
+    )
     report = check(**parts)
     assert report["schedule"].outcome is Outcome.UNCHECKED
     assert report["optimizer"].outcome is Outcome.PASSED
@@ -896,8 +1008,14 @@ def test_a_model_that_cannot_be_copied_is_not_checked() -> None:
         ((torch.randn(8, 6), torch.arange(8) % 3), nn.CrossEntropyLoss()),
         ([torch.randn(8, 6), torch.arange(8) % 3], F.cross_entropy),
         ({"x": torch.randn(8, 6), "y": torch.arange(8) % 3}, nn.CrossEntropyLoss()),
-        ({"inputs": torch.randn(8, 6), "target": torch.arange(8) % 3}, lambda a, b: F.cross_entropy(a, b)),
-        ((torch.randn(8, 6), torch.arange(8) % 3), lambda model, batch: F.cross_entropy(model(batch[0]), batch[1])),
+        (
+            {"inputs": torch.randn(8, 6), "target": torch.arange(8) % 3},
+            lambda a, b: F.cross_entropy(a, b),
+        ),
+        (
+            (torch.randn(8, 6), torch.arange(8) % 3),
+            lambda model, batch: F.cross_entropy(model(batch[0]), batch[1]),
+        ),
         ((torch.randn(8, 6), torch.arange(8) % 3), lambda m, b: F.cross_entropy(m(b[0]), b[1])),
         (torch.randn(8, 6), lambda output: output.square().mean()),
     ],
@@ -952,7 +1070,11 @@ def state(model: nn.Module, optimizer: Any, batch: Any) -> dict[str, Any]:
     lazy = nn.parameter.UninitializedParameter
     return {
         "weights": {
-            name: (id(each), None if isinstance(each, lazy) else each.detach().clone(), each.requires_grad)
+            name: (
+                id(each),
+                None if isinstance(each, lazy) else each.detach().clone(),
+                each.requires_grad,
+            )
             for name, each in (*model.named_parameters(), *model.named_buffers())
         },
         "gradients": {
@@ -989,11 +1111,17 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@pytest.mark.parametrize("kind", [Everything, Raising, Lazy, ConvNet, Tied, Custom, GPT, StochasticDepth])
+@pytest.mark.parametrize(
+    "kind", [Everything, Raising, Lazy, ConvNet, Tied, Custom, GPT, StochasticDepth]
+)
 @pytest.mark.parametrize("mode", [True, False])
 def test_nothing_that_is_given_is_changed(kind: type[nn.Module], mode: bool) -> None:
     model = kind()
-    inputs = {ConvNet: torch.randn(8, 3, 10, 10), Tied: torch.randn(8, 10), StochasticDepth: torch.randn(8, 8)}
+    inputs = {
+        ConvNet: torch.randn(8, 3, 10, 10),
+        Tied: torch.randn(8, 10),
+        StochasticDepth: torch.randn(8, 8),
+    }
     batch = (inputs.get(kind, torch.randn(8, 6)), labels(8, 3))
     loss_fn: Any = nn.CrossEntropyLoss()
     if kind is GPT:
@@ -1021,7 +1149,9 @@ def test_a_loss_that_closes_over_the_model_runs_on_its_copy() -> None:
     report = check(
         model,
         (torch.randn(8, 6), labels(8, 3)),
-        lambda output, wanted: F.cross_entropy(output, wanted) + 0.01 * model.body.weight.square().sum(),
+        lambda output, wanted: (
+            F.cross_entropy(output, wanted) + 0.01 * model.body.weight.square().sum()
+        ),
     )
     assert report["runs"].outcome is Outcome.PASSED
     assert all(each.grad is None for each in model.parameters())
@@ -1046,7 +1176,9 @@ def test_a_hook_that_keeps_features_on_the_model_works_on_the_copy() -> None:
     assert model.kept == []
 
 
-def test_what_the_model_prints_is_swallowed_and_grad_mode_does_not_matter(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_model_prints_is_swallowed_and_grad_mode_does_not_matter(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     class Chatty(Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             print("forward")
@@ -1059,7 +1191,9 @@ def test_what_the_model_prints_is_swallowed_and_grad_mode_does_not_matter(capsys
     assert capsys.readouterr().out == ""
 
 
-def test_a_watch_that_is_on_sees_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_is_on_sees_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with whence.watch(quiet=True) as watch:
         assert not check(**classify(WrongSize())).ok
@@ -1185,7 +1319,9 @@ def test_quiet_says_only_what_failed(program: str, capsys: pytest.CaptureFixture
     assert "overfitting" not in said
 
 
-def test_json_on_stdout_is_nothing_but_json(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_on_stdout_is_nothing_but_json(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([f"{program}:parts", "--json", "-"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["ok"] is True
@@ -1194,7 +1330,9 @@ def test_json_on_stdout_is_nothing_but_json(program: str, capsys: pytest.Capture
     assert json.loads(Path("check.json").read_text())["schema"] == 1
 
 
-def test_an_exception_of_the_users_is_shown_as_theirs(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_of_the_users_is_shown_as_theirs(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([f"{program}:raising"]) == 2
     said = capsys.readouterr().err
     assert "ValueError: no data here" in said
@@ -1242,7 +1380,11 @@ def test_layers_without_dropout_are_not_named_for_what_differs_in_train_mode() -
     class Tagger(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.norm, self.rnn, self.head = nn.BatchNorm1d(6), nn.GRU(6, 8, batch_first=True), nn.Linear(8, 3)
+            self.norm, self.rnn, self.head = (
+                nn.BatchNorm1d(6),
+                nn.GRU(6, 8, batch_first=True),
+                nn.Linear(8, 3),
+            )
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.head(self.rnn(self.norm(x).unsqueeze(1))[0][:, -1])

@@ -64,7 +64,9 @@ def test_a_child_has_shared_memory_to_itself(tmp_path: Path) -> None:
 
 
 def test_a_child_that_asks_again_makes_no_further_one() -> None:
-    child = run_in_child(lambda: (os.getpid(), run_in_child(os.getpid, need=Need.SAMPLES)), need=Need.SAMPLES)
+    child = run_in_child(
+        lambda: (os.getpid(), run_in_child(os.getpid, need=Need.SAMPLES)), need=Need.SAMPLES
+    )
     assert child[0] == child[1] != os.getpid()
 
 

@@ -34,7 +34,9 @@ ask = partial(run_in_child, need=Need.SAMPLES)
 @pytest.fixture
 def _kept() -> Iterator[None]:
     """Signal handlers, at-fork callbacks and losses are as before afterwards."""
-    handlers = {each: signal.getsignal(each) for each in (signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1)}
+    handlers = {
+        each: signal.getsignal(each) for each in (signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1)
+    }
     lists = at_fork.CALLBACKS
     assert lists is not None
     before = [list(each) for each in lists]
@@ -61,7 +63,9 @@ def _has_children() -> bool:
 def test_one_file_forks() -> None:
     def forks(path: Path) -> bool:
         nodes = ast.walk(ast.parse(path.read_text()))
-        return any(isinstance(each, ast.Attribute) and each.attr in ("fork", "forkpty") for each in nodes)
+        return any(
+            isinstance(each, ast.Attribute) and each.attr in ("fork", "forkpty") for each in nodes
+        )
 
     found = [str(each.relative_to(SOURCE)) for each in sorted(SOURCE.rglob("*.py")) if forks(each)]
     assert found == ["rerun/child.py"]
@@ -80,7 +84,9 @@ def test_no_fork_beside_an_accelerator(name: str, monkeypatch: pytest.MonkeyPatc
     assert can_fork() == f"an accelerator is in use ({name})"
 
 
-def test_no_fork_beside_an_accelerator_that_others_have_added(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_fork_beside_an_accelerator_that_others_have_added(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Device:
         @staticmethod
         def is_initialized() -> bool:
@@ -106,7 +112,9 @@ def test_asking_initialises_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     ("platform", "reason"),
     [("darwin", "forking is not safe on macOS"), ("win32", "this platform cannot fork")],
 )
-def test_no_fork_on_other_platforms(platform: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_fork_on_other_platforms(
+    platform: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     assert can_fork() == reason
 
@@ -188,7 +196,9 @@ def _callback() -> None: ...
     ],
     ids=["function", "partial", "object", "method", "class", "lock"],
 )
-def test_no_fork_where_the_program_has_an_at_fork_callback(when: str, callback: Callable[[], Any], name: str) -> None:
+def test_no_fork_where_the_program_has_an_at_fork_callback(
+    when: str, callback: Callable[[], Any], name: str
+) -> None:
     os.register_at_fork(**{when: callback})
     reason = can_fork()
     assert reason is not None
@@ -231,8 +241,13 @@ def test_the_callbacks_are_found_on_every_python(version: str, tmp_path: Path) -
     found = [each for each in _pythons() if each.parent.parent.name.startswith(version + ".")]
     if not found:
         pytest.skip(f"no Python {version} here")
-    ran = subprocess.run([found[0], program, SOURCE.parent], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines() == ["None", "the program has registered an at-fork callback (mine)"]
+    ran = subprocess.run(
+        [found[0], program, SOURCE.parent], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines() == [
+        "None",
+        "the program has registered an at-fork callback (mine)",
+    ]
 
 
 def _pythons() -> list[Path]:
@@ -363,7 +378,11 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
 
 
 def _children() -> list[str]:
-    return [pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()]
+    return [
+        pid
+        for each in Path("/proc/self/task").glob("*/children")
+        for pid in each.read_text().split()
+    ]
 
 
 def _lives(pid: int) -> bool:
@@ -484,7 +503,9 @@ def _raise() -> None:
     ],
     ids=["hangs", "raises", "exits", "is killed", "hangs up and hangs"],
 )
-def test_a_child_without_an_answer_is_ended(question: Callable[[], Any], patience: float, said: str) -> None:
+def test_a_child_without_an_answer_is_ended(
+    question: Callable[[], Any], patience: float, said: str
+) -> None:
     files = _open_files()
     with pytest.raises(NotPossible, match=said):
         ask(question, patience)
@@ -510,7 +531,9 @@ def test_a_program_that_reaps_all_children_takes_no_answer(tmp_path: Path) -> No
     assert in_child(action, cwd=tmp_path).stdout == "True True\n"
 
 
-def test_a_system_without_room_for_a_process_costs_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_room_for_a_process_costs_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse() -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
@@ -593,7 +616,10 @@ def test_the_program_does_not_notice_children(reason: str, tmp_path: Path) -> No
     assert "0 calls" in ran.stdout
     (found,) = ran.loud
     assert (found["rule"], found["severity"]) == ("dtype/float64-input", "error")
-    assert "The origin may be further back: samples could not be fetched again, because" in found["why"]
+    assert (
+        "The origin may be further back: samples could not be fetched again, because"
+        in found["why"]
+    )
     (said,) = ran.document["not_watched"]
     assert said.startswith("samples could not be fetched again, ")
     assert reason in said

@@ -62,7 +62,9 @@ def smaller_labels(mode: str) -> None:
 
     def loss() -> Tensor:
         x = F.one_hot(mask[:, 0], 4).permute(0, 3, 1, 2).float()
-        return F.cross_entropy(net(x), F.interpolate(mask.float(), size=(6, 6), mode=mode).squeeze(1).long())
+        return F.cross_entropy(
+            net(x), F.interpolate(mask.float(), size=(6, 6), mode=mode).squeeze(1).long()
+        )
 
     _train(net, loss)
 
@@ -126,7 +128,10 @@ def labels_from_one() -> None:
     torch.manual_seed(0)
     net = nn.Conv2d(1, 3, 3, padding=1)
     mask = torch.randint(0, 4, (4, 8, 8), dtype=torch.uint8)
-    _train(net, lambda: F.cross_entropy(net(mask[:, None].float()), (mask - 1).long(), ignore_index=255))
+    _train(
+        net,
+        lambda: F.cross_entropy(net(mask[:, None].float()), (mask - 1).long(), ignore_index=255),
+    )
 
 
 def routed(axis: int) -> None:
@@ -197,7 +202,9 @@ def sharpened(factor: float) -> None:
         ("shape/reshape-as-permute", lambda: graphs(lambda x: x.view(5, 12, 4).mean(0))),
     ],
 )
-def test_a_mistake_that_raises_nothing_is_named(rule: str, program: Callable[[], None], tmp_path: Path) -> None:
+def test_a_mistake_that_raises_nothing_is_named(
+    rule: str, program: Callable[[], None], tmp_path: Path
+) -> None:
     assert rule in _said(program, tmp_path, ("warning", "error"))
 
 
@@ -208,7 +215,9 @@ def test_a_mistake_that_raises_nothing_is_named(rule: str, program: Callable[[],
         ("shape/batch-first", lambda: survival(0)),
     ],
 )
-def test_what_some_mean_so_is_a_note(rule: str, program: Callable[[], None], tmp_path: Path) -> None:
+def test_what_some_mean_so_is_a_note(
+    rule: str, program: Callable[[], None], tmp_path: Path
+) -> None:
     assert rule in _said(program, tmp_path, ("info",))
 
 
@@ -217,7 +226,9 @@ def test_what_some_mean_so_is_a_note(rule: str, program: Callable[[], None], tmp
     [
         lambda: speech(F.log_softmax),
         lambda: ended_games(lambda done: ~done & 1),
-        lambda: patches(lambda x: x.reshape(16, 3, 2, 6, 2, 6).permute(0, 2, 4, 1, 3, 5).reshape(16, 4, 108)),
+        lambda: patches(
+            lambda x: x.reshape(16, 3, 2, 6, 2, 6).permute(0, 2, 4, 1, 3, 5).reshape(16, 4, 108)
+        ),
         lambda: smaller_labels("nearest"),
         lambda: soft_labels(lambda hard: torch.zeros(hard.shape)),
         lambda: two_views(_correlated),
@@ -230,7 +241,9 @@ def test_what_some_mean_so_is_a_note(rule: str, program: Callable[[], None], tmp
         lambda: graphs(lambda x: x.view(12, 5, 4).mean(1)),
     ],
 )
-def test_what_looks_like_it_and_is_meant_is_left_alone(program: Callable[[], None], tmp_path: Path) -> None:
+def test_what_looks_like_it_and_is_meant_is_left_alone(
+    program: Callable[[], None], tmp_path: Path
+) -> None:
     assert _said(program, tmp_path, ("warning", "error")) == []
 
 

@@ -35,7 +35,11 @@ def normal(seed: int, rows: int = ROWS, columns: int = 3) -> Array:
 
 
 def broken(result: Result) -> list[tuple[str, tuple[Any, ...]]]:
-    return [(str(each.kind), each.columns) for each in result.departures if each.severity is not Severity.INFO]
+    return [
+        (str(each.kind), each.columns)
+        for each in result.departures
+        if each.severity is not Severity.INFO
+    ]
 
 
 def only(result: Result) -> Departure:
@@ -114,7 +118,11 @@ DEPARTS: dict[str, tuple[Callable[[Array], Any], int, list[tuple[str, tuple[Any,
     "other shape": (lambda x: x[:, :2], ROWS, [("shape", ())]),
     "more axes": (lambda x: x[:, :, None], ROWS, [("shape", ())]),
     "double precision": (lambda x: x.astype(np.float64), ROWS, [("dtype", ())]),
-    "whole numbers": (lambda x: np.round(x).astype(np.int64), ROWS, [("dtype", ()), ("distribution", (0, 1))]),
+    "whole numbers": (
+        lambda x: np.round(x).astype(np.int64),
+        ROWS,
+        [("dtype", ()), ("distribution", (0, 1))],
+    ),
     "a tensor": (lambda x: torch.from_numpy(x), ROWS, []),
     "Fortran's order": (lambda x: np.asfortranarray(x), ROWS, []),
     "backwards": (lambda x: x[::-1], ROWS, []),
@@ -135,21 +143,43 @@ def test_the_first_row_that_offends_is_named() -> None:
     data = normal(1)
     data[[9, 300], 1] = np.nan
     data[1234, 2] = 77.0
-    assert {each.kind: each.row for each in contract.check(data).departures} == {Kind.MISSING: 9, Kind.RANGE: 1234}
+    assert {each.kind: each.row for each in contract.check(data).departures} == {
+        Kind.MISSING: 9,
+        Kind.RANGE: 1234,
+    }
     in_batches = contract.check(iter(np.array_split(data, 7)))
-    assert {each.kind: each.row for each in in_batches.departures} == {Kind.MISSING: 9, Kind.RANGE: 1234}
+    assert {each.kind: each.row for each in in_batches.departures} == {
+        Kind.MISSING: 9,
+        Kind.RANGE: 1234,
+    }
 
 
 CAUSES = {
     "not divided by 255": (lambda u: u, lambda u: u * 255, "probably not divided by 255"),
     "divided twice": (lambda u: u, lambda u: u / 255, "probably divided by 255 twice"),
-    "to -1..1": (lambda u: u * 2 - 1, lambda u: u * 255, "probably not brought from 0..255 to -1..1"),
-    "min max": (lambda u: (u - u.min()) / (u.max() - u.min()), lambda u: u * 40 + 20, "MinMaxScaler"),
+    "to -1..1": (
+        lambda u: u * 2 - 1,
+        lambda u: u * 255,
+        "probably not brought from 0..255 to -1..1",
+    ),
+    "min max": (
+        lambda u: (u - u.min()) / (u.max() - u.min()),
+        lambda u: u * 40 + 20,
+        "MinMaxScaler",
+    ),
     "percent": (lambda u: u * 0.4, lambda u: u * 40, "another unit, 100 times smaller"),
-    "log": (lambda u: np.log(np.exp(5 * u)), lambda u: np.exp(5 * u), "log was probably not applied"),
+    "log": (
+        lambda u: np.log(np.exp(5 * u)),
+        lambda u: np.exp(5 * u),
+        "log was probably not applied",
+    ),
     "log1p": (lambda u: np.log1p(50 * u**2), lambda u: 50 * u**2, "log1p was probably not applied"),
     "logged": (lambda u: np.exp(5 * u), lambda u: 5 * u, "log was applied"),
-    "standardised": (lambda u: u * 40 + 20, lambda u: (u - 0.5) / 0.289, "probably standardised, which"),
+    "standardised": (
+        lambda u: u * 40 + 20,
+        lambda u: (u - 0.5) / 0.289,
+        "probably standardised, which",
+    ),
 }
 
 
@@ -178,7 +208,11 @@ CATEGORIES: dict[str, tuple[Any, Any, list[str]]] = {
     "text with gaps": (["a", "b"] * 500, ["a", None, "b"], ["missing"]),
     "truth": (np.array([True, False] * 50), np.array([True] * 9), []),
     "free text": ([f"text {each}" for each in range(500)], ["anything"], []),
-    "counts go on": (np.repeat(np.arange(9), [300, 300, 200, 100, 50, 25, 12, 8, 5]), np.array([2, 9]), []),
+    "counts go on": (
+        np.repeat(np.arange(9), [300, 300, 200, 100, 50, 25, 12, 8, 5]),
+        np.array([2, 9]),
+        [],
+    ),
 }
 
 
@@ -270,7 +304,9 @@ def test_random_splits_depart_by_gross_outliers_and_by_rare_categories_in_a_smal
 
 def test_ids_and_clocks_may_go_on() -> None:
     rows = np.arange(1000)
-    data = np.stack([rows, rows * 60 + 1.7e9, np.random.default_rng(0).standard_normal(1000)], axis=1)
+    data = np.stack(
+        [rows, rows * 60 + 1.7e9, np.random.default_rng(0).standard_normal(1000)], axis=1
+    )
     contract = Contract.fit(data[:700])
     assert [column.role for column in contract.terms.leaves[""].columns] == ["index", "index", None]
     assert contract.check(data[700:]).ok
@@ -296,7 +332,8 @@ class Record:
 
 
 IMAGES = (
-    torch.rand(300, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * torch.tensor([1, 0.7, 0.3])[:, None, None]
+    torch.rand(300, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    * torch.tensor([1, 0.7, 0.3])[:, None, None]
 )
 CLASSES = torch.arange(300) % 5
 
@@ -332,7 +369,9 @@ SOURCES: dict[str, Callable[[], Any]] = {
     "loader of single samples": lambda: DataLoader(Samples(), batch_size=None),
     "generator": batches,
     "list of batches": lambda: list(batches()),
-    "list of samples": lambda: [(image, int(label)) for image, label in zip(IMAGES, CLASSES, strict=True)],
+    "list of samples": lambda: [
+        (image, int(label)) for image, label in zip(IMAGES, CLASSES, strict=True)
+    ],
     "arrays": lambda: (IMAGES.numpy(), CLASSES.numpy()),
 }
 
@@ -347,7 +386,11 @@ def test_every_source_gives_the_same_contract(one: str) -> None:
     ]
     for leaf, twin in zip(terms.values(), plain.values(), strict=True):
         for column, other in zip(leaf.columns, twin.columns, strict=True):
-            assert (column.name, column.categories, column.missing) == (other.name, other.categories, other.missing)
+            assert (column.name, column.categories, column.missing) == (
+                other.name,
+                other.categories,
+                other.missing,
+            )
             assert (column.min, column.max) == pytest.approx((other.min, other.max), abs=1e-3)
     contract = Contract.fit((IMAGES, CLASSES))
     assert contract.check(SOURCES[one]()).ok
@@ -359,7 +402,10 @@ def test_every_source_gives_the_same_contract(one: str) -> None:
     ("data", "paths"),
     [
         (IMAGES, [""]),
-        ({"image": IMAGES, "meta": [CLASSES, CLASSES]}, ["['image']", "['meta'][0]", "['meta'][1]"]),
+        (
+            {"image": IMAGES, "meta": [CLASSES, CLASSES]},
+            ["['image']", "['meta'][0]", "['meta'][1]"],
+        ),
         (Pair(IMAGES, CLASSES), [".image", ".label"]),
         (Record(IMAGES, CLASSES), [".image", ".label"]),
         ([IMAGES, CLASSES], ["[0]", "[1]"]),
@@ -423,7 +469,10 @@ def test_summaries_merge_as_if_it_were_one() -> None:
             right.missing,
             right.infinite,
         )
-        assert (left.first_missing, left.first_infinite) == (right.first_missing, right.first_infinite)
+        assert (left.first_missing, left.first_infinite) == (
+            right.first_missing,
+            right.first_infinite,
+        )
         assert (left.mean, left.std) == pytest.approx((right.mean, right.std), rel=1e-6)
     assert one.facts()[0].mean == pytest.approx(float(data[:, 0].astype(float).mean()), rel=1e-7)
     assert one.facts()[0].std == pytest.approx(float(data[:, 0].astype(float).std()), rel=1e-5)
@@ -459,7 +508,12 @@ def test_the_sample_is_bounded_even_and_always_the_same(length: int, step: int) 
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    data = {"x": normal(0), "y": LABELS, "words": ["ä", "b"] * 500, "time": np.arange(1000).astype("datetime64[s]")}
+    data = {
+        "x": normal(0),
+        "y": LABELS,
+        "words": ["ä", "b"] * 500,
+        "time": np.arange(1000).astype("datetime64[s]"),
+    }
     contract = Contract.fit(data)
     contract.save(tmp_path / "contract.json")
     text = (tmp_path / "contract.json").read_text(encoding="utf-8")
@@ -521,8 +575,16 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], object], Array, list[str]]] = 
     "no quantiles, a scale": (remove("quantiles"), normal(1) * 30, ["scale"]),
     "no quantiles, a shift": (remove("quantiles"), normal(1) + np.float32(2), ["shift"]),
     "no quantiles, the same": (remove("quantiles"), normal(1), []),
-    "an index": (lambda d: [each.update(role="index") for each in d["leaves"][""]["columns"]], normal(1) * 1000, []),
-    "an axis that varies": (lambda d: d["leaves"][""].update(shape=["N", "K"], columns=[]), normal(1, columns=9), []),
+    "an index": (
+        lambda d: [each.update(role="index") for each in d["leaves"][""]["columns"]],
+        normal(1) * 1000,
+        [],
+    ),
+    "an axis that varies": (
+        lambda d: d["leaves"][""].update(shape=["N", "K"], columns=[]),
+        normal(1, columns=9),
+        [],
+    ),
 }
 
 
@@ -535,8 +597,14 @@ def test_edits_by_hand(name: str, tmp_path: Path) -> None:
 def test_categories_added_by_hand(tmp_path: Path) -> None:
     other = np.append(LABELS, [10] * 100)
     assert not edit(tmp_path, lambda d: None, LABELS).check(other)
-    assert edit(tmp_path, lambda d: column(d)["categories"].update({"10": 0.1}), LABELS).check(other).ok
-    assert edit(tmp_path, lambda d: column(d).update(categories=[*range(11)]), LABELS).check(other).ok
+    assert (
+        edit(tmp_path, lambda d: column(d)["categories"].update({"10": 0.1}), LABELS)
+        .check(other)
+        .ok
+    )
+    assert (
+        edit(tmp_path, lambda d: column(d).update(categories=[*range(11)]), LABELS).check(other).ok
+    )
 
 
 BAD_FILES = {
@@ -629,14 +697,18 @@ DEGENERATE: dict[str, Callable[[], Any]] = {
     "with a gradient": lambda: torch.ones(3, 2, requires_grad=True),
     "ragged lists": lambda: [[1, 2], [3]],
     "ragged batches": lambda: iter([torch.ones(2, 3), torch.ones(2, 4, 5), torch.ones(1)]),
-    "changing types": lambda: iter([torch.ones(2, 3), torch.ones(2, 3).long(), np.array(["a", "b"])]),
+    "changing types": lambda: iter(
+        [torch.ones(2, 3), torch.ones(2, 3).long(), np.array(["a", "b"])]
+    ),
     "an object": object,
     "an object that raises": Silly,
 }
 
 
 @pytest.mark.parametrize("name", DEGENERATE)
-def test_degenerate_data_neither_crash_nor_break_their_own_contract(name: str, tmp_path: Path) -> None:
+def test_degenerate_data_neither_crash_nor_break_their_own_contract(
+    name: str, tmp_path: Path
+) -> None:
     contract = Contract.fit(DEGENERATE[name]())
     contract.save(tmp_path / "contract.json")
     contract = Contract.load(tmp_path / "contract.json")
@@ -647,17 +719,24 @@ def test_degenerate_data_neither_crash_nor_break_their_own_contract(name: str, t
     contract.check(normal(0))
 
 
-@pytest.mark.parametrize("name", ["complex", "sparse", "meta", "objects", "no batches", "an object"])
+@pytest.mark.parametrize(
+    "name", ["complex", "sparse", "meta", "objects", "no batches", "an object"]
+)
 def test_what_could_not_be_checked_is_said(name: str) -> None:
     result = Contract.fit(DEGENERATE[name]()).check(DEGENERATE[name]())
-    assert any(each.kind is Kind.UNCHECKED and "could not check" in each.message for each in result.departures)
+    assert any(
+        each.kind is Kind.UNCHECKED and "could not check" in each.message
+        for each in result.departures
+    )
 
 
 def test_gaps_are_not_counted_among_values_out_of_range() -> None:
     ages = np.random.default_rng(0).integers(18, 90, 4000).astype(float)
     contract = Contract.fit({"age": ages})
     ages[3], ages[7], ages[9] = 9999, np.nan, np.inf
-    found = next(each for each in contract.check({"age": ages}).departures if each.kind is Kind.RANGE)
+    found = next(
+        each for each in contract.check({"age": ages}).departures if each.kind is Kind.RANGE
+    )
     assert found.numbers["rows"] == 1
     assert found.row == 3
 
@@ -679,12 +758,22 @@ def test_nothing_is_changed(name: str) -> None:
     torch.manual_seed(1)
     random.seed(1)
     np.random.seed(1)
-    before = torch.get_rng_state(), random.getstate(), str(np.random.get_state()), list(warnings.filters)
+    before = (
+        torch.get_rng_state(),
+        random.getstate(),
+        str(np.random.get_state()),
+        list(warnings.filters),
+    )
     default = torch.get_default_dtype()
     source = SOURCES[name]()
     Contract.fit(source)
     Contract.fit((IMAGES, CLASSES)).check(SOURCES[name]())
-    after = torch.get_rng_state(), random.getstate(), str(np.random.get_state()), list(warnings.filters)
+    after = (
+        torch.get_rng_state(),
+        random.getstate(),
+        str(np.random.get_state()),
+        list(warnings.filters),
+    )
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
     assert torch.get_default_dtype() is default
@@ -693,7 +782,9 @@ def test_nothing_is_changed(name: str) -> None:
 
 
 def test_a_loader_keeps_its_own_generator() -> None:
-    loader = DataLoader(TensorDataset(IMAGES), 32, shuffle=True, generator=torch.Generator().manual_seed(3))
+    loader = DataLoader(
+        TensorDataset(IMAGES), 32, shuffle=True, generator=torch.Generator().manual_seed(3)
+    )
     expected = [batch[0].sum() for batch in loader]
     loader.generator.manual_seed(3)
     Contract.fit(loader)
@@ -760,7 +851,9 @@ def people(seed: int, rows: int = 1000) -> Any:
             "city": rng.choice(["Bonn", "Kiel", "Ulm"], rows),
             "size": pandas.Categorical(rng.choice(["s", "m"], rows), categories=["s", "m", "l"]),
             "since": pandas.date_range(f"{2020 + seed}-01-01", periods=rows, freq="h"),
-            "score": pandas.array([None if each % 10 == 0 else each % 7 for each in range(rows)], dtype="Int64"),
+            "score": pandas.array(
+                [None if each % 10 == 0 else each % 7 for each in range(rows)], dtype="Int64"
+            ),
         }
     )
 
@@ -778,7 +871,10 @@ FRAMES: dict[str, tuple[Callable[[Any], Any], list[tuple[str, tuple[Any, ...]]]]
         lambda f: f.replace({"city": {"Ulm": "Hof"}}),
         [("new-category", ("city",)), ("lost-category", ("city",))],
     ),
-    "a sentinel": (lambda f: f.assign(age=f["age"].where(f.index != 7, -999)), [("range", ("age",))]),
+    "a sentinel": (
+        lambda f: f.assign(age=f["age"].where(f.index != 7, -999)),
+        [("range", ("age",))],
+    ),
     "logged": (lambda f: f.assign(income=np.log(f["income"])), [("scale", ("income",))]),
     "no date": (lambda f: f.assign(since=f["since"].where(f.index > 0)), [("missing", ("since",))]),
 }

@@ -50,7 +50,9 @@ def test_an_evaluation_with_gradients_on_is_not_training() -> None:
 
 
 def test_mixed_labels_are_not_sorted() -> None:
-    assert class_by_class(_stream([0.0, 1.0, 2.0] * 32, 4, [float(each) for each in range(12)])) == 0
+    assert (
+        class_by_class(_stream([0.0, 1.0, 2.0] * 32, 4, [float(each) for each in range(12)])) == 0
+    )
 
 
 class _Stream(IterableDataset):  # type: ignore[type-arg]
@@ -86,7 +88,9 @@ KINDS = ("generator", "list", "zip", "short zip", "map", "filter", "enumerate", 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_iterator_is_known_to_be_used_up_and_nothing_is_taken_from_it(kind: str, tmp_path: Path) -> None:
+def test_an_iterator_is_known_to_be_used_up_and_nothing_is_taken_from_it(
+    kind: str, tmp_path: Path
+) -> None:
     path = tmp_path / "rows"
     path.write_text("1\n2\n3\n")
     with path.open() as file:
@@ -127,12 +131,18 @@ def _apart(source: str, folder: Path) -> tuple[str, int] | None:
     [
         ("x, y = load()\nrandom.shuffle(x)\nzip(x, y)", ("x", 2)),
         ("x, y = load()\ny.sort()\nzip(x, y)", ("y", 2)),
-        ("x, y = load()\nx = x[torch.randperm(9)]\ny = y[torch.randperm(9)]\nTensorDataset(x, y)", ("y", 3)),
+        (
+            "x, y = load()\nx = x[torch.randperm(9)]\ny = y[torch.randperm(9)]\nTensorDataset(x, y)",
+            ("y", 3),
+        ),
         ("x, y = load()\nx = [each for each in x if each]\nzip(x, y)", ("x", 2)),
         ("x = np.load(a)\ny = np.load(b)\nkeep = x[:, 0] > 0\nx = x[keep]\nPairs(x, y)", ("x", 4)),
         ("t = read()\nx = t[:, :-1]\ny = t[:, -1]\nrng.shuffle(x)\nzip(x, y)", ("x", 4)),
         ("def f(x, y):\n    order = x.argsort()\n    x = x[order]\n    return zip(x, y)", ("x", 3)),
-        ("y = labels()\nx = centres[y] + noise\nx = x / 2\nrng.shuffle(x)\nzip(torch.tensor(x), y)", ("x", 4)),
+        (
+            "y = labels()\nx = centres[y] + noise\nx = x / 2\nrng.shuffle(x)\nzip(torch.tensor(x), y)",
+            ("x", 4),
+        ),
         ('t = read()\nx = t["a"].dropna()\ny = t["b"].to_numpy()[: len(x)]\nzip(x, y)', ("x", 2)),
         ("p = read()\nx = [a for a, _ in p if a]\ny = [b for _, b in p]\nzip(x, y)", ("x", 2)),
         (
@@ -142,7 +152,9 @@ def _apart(source: str, folder: Path) -> tuple[str, int] | None:
         ),
     ],
 )
-def test_what_is_reordered_alone_is_found(source: str, expected: tuple[str, int], tmp_path: Path) -> None:
+def test_what_is_reordered_alone_is_found(
+    source: str, expected: tuple[str, int], tmp_path: Path
+) -> None:
     assert _apart(source, tmp_path) == expected
 
 
@@ -178,7 +190,9 @@ def test_what_goes_together_or_is_not_certain_is_left_alone(source: str, tmp_pat
 
 
 def _parting(collate: Any) -> Any:
-    samples = [(torch.full((length, 2), float(length)), length % 3) for length in (3, 7, 4, 9, 5, 8)]
+    samples = [
+        (torch.full((length, 2), float(length)), length % 3) for length in (3, 7, 4, 9, 5, 8)
+    ]
     loader = DataLoader(samples, batch_size=6, collate_fn=collate)  # type: ignore[arg-type]
     return parting_of(LoaderInfo(loader, ()), list(range(6)))
 
@@ -189,7 +203,10 @@ def _padded(sequences: Any) -> torch.Tensor:
 
 def test_a_batch_that_is_taken_apart_is_seen() -> None:
     found = _parting(
-        lambda batch: (_padded(sorted((x for x, _ in batch), key=len)), torch.tensor([y for _, y in batch]))
+        lambda batch: (
+            _padded(sorted((x for x, _ in batch), key=len)),
+            torch.tensor([y for _, y in batch]),
+        )
     )
     assert (found.moved, found.kept, found.size) == ("0", "1", 6)
 
@@ -205,7 +222,11 @@ def test_a_batch_in_another_order_as_a_whole_is_right() -> None:
 def test_a_batch_that_says_its_order_is_right() -> None:
     def collate(batch: Any) -> Any:
         order = sorted(range(len(batch)), key=lambda each: len(batch[each][0]))
-        return _padded(batch[each][0] for each in order), torch.tensor([y for _, y in batch]), torch.tensor(order)
+        return (
+            _padded(batch[each][0] for each in order),
+            torch.tensor([y for _, y in batch]),
+            torch.tensor(order),
+        )
 
     assert _parting(collate) is None
 

@@ -52,7 +52,10 @@ def test_call_of_a_module_is_on_the_line_without_hooks(session: Session) -> None
     session.stop()
     with pytest.raises(RuntimeError) as plain:
         layer(x)
-    lines = [[(each.name, each.lineno) for each in traceback.extract_tb(one.tb)[1:]] for one in (watched, plain)]
+    lines = [
+        [(each.name, each.lineno) for each in traceback.extract_tb(one.tb)[1:]]
+        for one in (watched, plain)
+    ]
     assert DIRECT_CALL is not None
     assert lines[0] == lines[1]
 

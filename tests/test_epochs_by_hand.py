@@ -19,7 +19,14 @@ def _changed(ledger: ChangeLedger, tape: Tape, site: Site, batch: torch.Tensor) 
     args = batch, batch == batch.min(), 100
     tensors: list[torch.Tensor] = []
     call = tape.begin(
-        torch.Tensor.__setitem__, args, {}, stack=(site,), module=None, step=0, phase="program", tensors=tensors
+        torch.Tensor.__setitem__,
+        args,
+        {},
+        stack=(site,),
+        module=None,
+        step=0,
+        phase="program",
+        tensors=tensors,
     )
     ledger.begins(call, tensors)
     batch[args[1]] = 100
@@ -58,7 +65,14 @@ def test_one_piece_of_memory_is_no_data() -> None:
     assert ledger.left_behind() is None
 
 
-def _drawn(ledger: DrawLedger, tape: Tape, site: Site, step: int, numbers: torch.Tensor, given: torch.Tensor) -> None:
+def _drawn(
+    ledger: DrawLedger,
+    tape: Tape,
+    site: Site,
+    step: int,
+    numbers: torch.Tensor,
+    given: torch.Tensor,
+) -> None:
     call = tape.begin(torch.rand, (), {}, stack=(site,), module=None, step=step, phase="program")
     tape.finish(call, numbers, [])
     ledger.note(call)

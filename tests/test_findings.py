@@ -19,7 +19,9 @@ from whence.finding import Confidence, Finding, Origin, Severity, Symptom
 def test_what_is_not_proven_is_never_an_error(confidence: Confidence, loudest: str) -> None:
     origin = Origin("train.py", 1, "x", "f", None, None, "program", 0)
     symptom = Symptom("train.py", 1, "x", 0, "")
-    proven = Finding("shape/mismatch", Severity.ERROR, Confidence.PROVEN, "", origin, symptom, "", "")
+    proven = Finding(
+        "shape/mismatch", Severity.ERROR, Confidence.PROVEN, "", origin, symptom, "", ""
+    )
     assert replace(proven, confidence=confidence).severity == loudest
     assert replace(proven, severity=Severity.INFO, confidence=confidence).severity == "info"
 
@@ -73,14 +75,23 @@ def test_the_same_failure_again_is_counted_and_not_repeated(tmp_path: Path) -> N
         "for _ in range(7):\n    try:\n        model(x)\n    except RuntimeError as error:\n        print(error)\n"
     )
     ran = whence_run(script, cwd=tmp_path)
-    assert [(each["rule"], each["occurrences"]) for each in ran.loud] == [("shape/linear-features", 7)]
+    assert [(each["rule"], each["occurrences"]) for each in ran.loud] == [
+        ("shape/linear-features", 7)
+    ]
     assert ran.stderr.count("whence error") == 1
 
 
-def test_a_skip_connection_leads_to_the_size_of_the_pictures_and_names_those_that_fit(tmp_path: Path) -> None:
-    script = copied(next(each for each in BROKEN if each.name == "shape/skip-connection"), tmp_path) / "broken.py"
+def test_a_skip_connection_leads_to_the_size_of_the_pictures_and_names_those_that_fit(
+    tmp_path: Path,
+) -> None:
+    script = (
+        copied(next(each for each in BROKEN if each.name == "shape/skip-connection"), tmp_path)
+        / "broken.py"
+    )
     (found,) = whence_run(script, cwd=script.parent).loud
-    assert [(each["file"], each["line"], each["code"]) for each in found["chain"]] == [("broken.py", 6, "SIZE = 50")]
+    assert [(each["file"], each["line"], each["code"]) for each in found["chain"]] == [
+        ("broken.py", 6, "SIZE = 50")
+    ]
     assert "48 or 52 px fit instead of 50" in found["fix"]
 
 

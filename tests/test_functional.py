@@ -27,7 +27,9 @@ class Onlooker:
     def has_loss(self, loss: torch.Tensor) -> None:
         self.losses.append(loss.item())
 
-    def has_gradients(self, weights: list[torch.Tensor], gradients: list[torch.Tensor | None]) -> None:
+    def has_gradients(
+        self, weights: list[torch.Tensor], gradients: list[torch.Tensor | None]
+    ) -> None:
         assert len(weights) == len(gradients)
 
 
@@ -71,7 +73,9 @@ CALLS: dict[str, Callable[[], Any]] = {
     "two arguments": lambda: grad(loss_of, argnums=(0, 1))(WEIGHTS, X),
     "the last argument": lambda: grad(loss_of, argnums=-1)(WEIGHTS, X),
     "each sample": lambda: vmap(grad(loss_of), in_dims=(None, 0))(WEIGHTS, X),
-    "each member": lambda: vmap(grad_and_value(loss_of), in_dims=(0, None), out_dims=(0, 0))(STACKED, X),
+    "each member": lambda: vmap(grad_and_value(loss_of), in_dims=(0, None), out_dims=(0, 0))(
+        STACKED, X
+    ),
     "another axis": lambda: vmap(grad(loss_of), in_dims=(None, 1), out_dims=1)(WEIGHTS, X.T),
     "gradient of a gradient": lambda: grad(slope_of)(WEIGHTS, X[0]),
     "each of these": lambda: vmap(grad(slope_of), in_dims=(None, 0))(WEIGHTS, X),

@@ -47,7 +47,18 @@ ARROWS = {
         "repro",
         "rerun",
     },
-    "checking": {"devices", "finding", "config", "record", "version", "source", "tape", "rules", "sensors", "watching"},
+    "checking": {
+        "devices",
+        "finding",
+        "config",
+        "record",
+        "version",
+        "source",
+        "tape",
+        "rules",
+        "sensors",
+        "watching",
+    },
     "survey": {"finding", "config", "data", "lineage", "record", "source", "tape", "watching"},
     "cli": {
         "checking",
@@ -133,7 +144,9 @@ def _imports(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "whence":
             module = node.module or ""
-            found |= {f"whence.{each.name}" for each in node.names} if module == "whence" else {module}
+            found |= (
+                {f"whence.{each.name}" for each in node.names} if module == "whence" else {module}
+            )
         if isinstance(node, ast.Import):
             found |= {each.name for each in node.names if each.name.split(".")[0] == "whence"}
     return found
@@ -143,25 +156,37 @@ def _room(path: Path) -> str:
     return path.relative_to(SOURCE).with_suffix("").parts[0]
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
 def test_imports_follow_the_arrows(path: Path) -> None:
     room = _room(path)
     for module in _imports(path):
         target = module.split(".")[1]
-        assert target == room or target in ARROWS[room] | EVERYWHERE, f"{room} must not import {target}"
+        assert target == room or target in ARROWS[room] | EVERYWHERE, (
+            f"{room} must not import {target}"
+        )
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "watching").rglob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((SOURCE / "watching").rglob("*.py")), ids=lambda path: path.stem
+)
 def test_imports_within_the_watch_follow_the_arrows(path: Path) -> None:
     part = path.relative_to(SOURCE / "watching").with_suffix("").parts[0]
     for module in _imports(path):
         _, room, *rest = module.split(".")
-        assert room != "watching" or rest[0] in WITHIN_WATCHING[part], f"{part} must not import {rest[0]}"
+        assert room != "watching" or rest[0] in WITHIN_WATCHING[part], (
+            f"{part} must not import {rest[0]}"
+        )
 
 
 @pytest.mark.parametrize("room", ["report", "finding", "source"])
 def test_room_knows_no_torch(room: str) -> None:
-    paths = [SOURCE / f"{room}.py"] if (SOURCE / f"{room}.py").exists() else sorted((SOURCE / room).rglob("*.py"))
+    paths = (
+        [SOURCE / f"{room}.py"]
+        if (SOURCE / f"{room}.py").exists()
+        else sorted((SOURCE / room).rglob("*.py"))
+    )
     for path in paths:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
@@ -178,7 +203,9 @@ def test_numpy_is_never_imported() -> None:
 def test_rules_touch_no_hooks() -> None:
     for path in sorted((SOURCE / "rules").rglob("*.py")):
         text = path.read_text()
-        assert "register_" not in text.replace("register_buffer", "").replace('"register_', ""), path
+        assert "register_" not in text.replace("register_buffer", "").replace('"register_', ""), (
+            path
+        )
         assert "TorchFunctionMode" not in text, path
 
 
@@ -208,13 +235,19 @@ def test_private_names_of_torch_are_recognised(source: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["import torch\ntorch.__version__", "import os\nos._exit(0)", "from torch import nn\nself._nn = nn.Linear"],
+    [
+        "import torch\ntorch.__version__",
+        "import os\nos._exit(0)",
+        "from torch import nn\nself._nn = nn.Linear",
+    ],
 )
 def test_public_names_of_torch_are_recognised(source: str) -> None:
     assert not list(_private_names(ast.parse(source)))
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
 def test_private_names_of_torch_are_in_one_guarded_file(path: Path) -> None:
     name = path.relative_to(SOURCE).as_posix()
     if name == "torch_internals.py":
@@ -241,32 +274,57 @@ def test_python_that_runs_when_an_object_dies_is_recognised(source: str) -> None
 
 @pytest.mark.parametrize(
     "source",
-    ["import weakref\nweakref.ref(thing)", "import weakref\nweakref.KeyedRef(thing, self._dead.append, 3)"],
+    [
+        "import weakref\nweakref.ref(thing)",
+        "import weakref\nweakref.KeyedRef(thing, self._dead.append, 3)",
+    ],
 )
 def test_weak_references_without_python_are_recognised(source: str) -> None:
     assert not list(_finalizers(ast.parse(source)))
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
 def test_no_python_runs_when_an_object_of_the_program_dies(path: Path) -> None:
     """A signal handler may run wherever Python runs, and what it raises there would be lost."""
     found = list(_finalizers(ast.parse(path.read_text())))
-    assert found == (["weakref.ref(thing, partial(table.pop, id(thing)))"] if path.stem == "weak_table" else [])
+    assert found == (
+        ["weakref.ref(thing, partial(table.pop, id(thing)))"] if path.stem == "weak_table" else []
+    )
 
 
 def _finalizers(tree: ast.Module) -> Iterator[str]:
     """Weak containers, `__del__`, callbacks of the collector and of references, except `list.append`."""
     for node in ast.walk(tree):
-        name = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else ""
-        if name in ("WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "WeakMethod", "finalize"):
+        name = (
+            node.attr
+            if isinstance(node, ast.Attribute)
+            else node.name
+            if isinstance(node, ast.alias)
+            else ""
+        )
+        if name in (
+            "WeakKeyDictionary",
+            "WeakValueDictionary",
+            "WeakSet",
+            "WeakMethod",
+            "finalize",
+        ):
             yield name
         if isinstance(node, ast.FunctionDef) and node.name == "__del__":
             yield node.name
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "gc.callbacks":
             yield "gc.callbacks"
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("ref", "proxy", "KeyedRef"):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+            "ref",
+            "proxy",
+            "KeyedRef",
+        ):
             callbacks = [*node.args[1:2], *(each.value for each in node.keywords)]
-            if any(not isinstance(each, ast.Attribute) or each.attr != "append" for each in callbacks):
+            if any(
+                not isinstance(each, ast.Attribute) or each.attr != "append" for each in callbacks
+            ):
                 yield ast.unparse(node)
 
 
@@ -279,14 +337,20 @@ def _private_names(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Import):
             imported = {each.asname or each.name.split(".")[0]: each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom):
-            imported = {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+            imported = {
+                each.asname or each.name: f"{node.module}.{each.name}" for each in node.names
+            }
         for name, path in imported.items():
             if path.split(".")[0] == "torch":
                 ours.add(name)
                 if any(map(_is_private, path.split("."))):
                     yield path
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("torch._"):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.startswith("torch._")
+        ):
             yield node.value
         if isinstance(node, ast.Attribute) and _is_private(node.attr):
             owner = node.value

@@ -75,7 +75,10 @@ STRUCTURES: list[tuple[Any, list[str]]] = [
     (Held(IMAGE, LABEL), [".image", ".label"]),
     ([Outer(Held(IMAGE), "x"), LABEL], ["[0].inner.image", "[0].inner.label", "[0].name", "[1]"]),
     ((IMAGE, None, "word", b"raw", 3), ["[0]", "[1]", "[2]", "[3]", "[4]"]),
-    ({"image": np.zeros((3, 2)), "name": ["a", "b", "c"]}, ["['image']", "['name'][0]", "['name'][1]", "['name'][2]"]),
+    (
+        {"image": np.zeros((3, 2)), "name": ["a", "b", "c"]},
+        ["['image']", "['name'][0]", "['name'][1]", "['name'][2]"],
+    ),
     ([IMAGE, Held], ["[0]", "[1]"]),
     ({}, []),
     ([], []),
@@ -100,7 +103,13 @@ def test_a_long_list_is_a_leaf() -> None:
 
 
 def test_signatures_know_tensors_and_arrays_and_nothing_else() -> None:
-    tree = {"x": IMAGE, "y": np.zeros((3, 2), dtype=np.int16), "name": "a", "nothing": None, "one": np.float32(2)}
+    tree = {
+        "x": IMAGE,
+        "y": np.zeros((3, 2), dtype=np.int16),
+        "name": "a",
+        "nothing": None,
+        "one": np.float32(2),
+    }
     assert signature_of(leaves_of(tree)) == (
         ("['x']", (3, 4), torch.float32),
         ("['y']", (3, 2), np.dtype("int16")),
@@ -132,10 +141,12 @@ def test_a_batch_like_the_last_is_told_from_one_that_is_not() -> None:
     assert form.signature is first
     for other in others:
         form.learn(other)
-        tensors = [(path, leaf) for path, leaf in leaves_of(other) if isinstance(leaf, torch.Tensor)]
-        assert [(path, id(leaf)) for path, leaf in zip(form.paths, form.tensors(other), strict=True)] == [
-            (path, id(leaf)) for path, leaf in tensors
+        tensors = [
+            (path, leaf) for path, leaf in leaves_of(other) if isinstance(leaf, torch.Tensor)
         ]
+        assert [
+            (path, id(leaf)) for path, leaf in zip(form.paths, form.tensors(other), strict=True)
+        ] == [(path, id(leaf)) for path, leaf in tensors]
         assert form.signature == signature_of(leaves_of(other))
 
 
@@ -150,7 +161,10 @@ def noted(batches: list[Any]) -> Any:
 
 
 def statistics(entry: Any, path: str) -> Any:
-    return [(each.mean, each.std, each.low, each.high) for each in entry.summary.leaves[path].array.numbers.facts()]
+    return [
+        (each.mean, each.std, each.low, each.high)
+        for each in entry.summary.leaves[path].array.numbers.facts()
+    ]
 
 
 def test_arrays_of_numpy_are_noted_like_tensors() -> None:
@@ -159,7 +173,9 @@ def test_arrays_of_numpy_are_noted_like_tensors() -> None:
     read_only = [x.numpy().copy() for x, _ in rows]
     for each in read_only:
         each.setflags(write=False)
-    arrays = noted([{"x": x, "y": y.numpy(), "name": "a"} for x, (_, y) in zip(read_only, rows, strict=True)])
+    arrays = noted(
+        [{"x": x, "y": y.numpy(), "name": "a"} for x, (_, y) in zip(read_only, rows, strict=True)]
+    )
     lists = noted([{"x": x, "y": y.tolist(), "name": "a"} for x, y in rows])
     for other in (arrays, lists):
         assert other.epochs[0].marks == tensors.epochs[0].marks
@@ -206,7 +222,10 @@ class Rows(Dataset[Any]):
 def as_arrays(samples: list[Any]) -> Any:
     return {
         "x": np.stack([each["x"] for each in samples]),
-        "deep": Held(np.array([each["deep"]["y"] for each in samples]), [each["deep"]["name"] for each in samples]),
+        "deep": Held(
+            np.array([each["deep"]["y"] for each in samples]),
+            [each["deep"]["name"] for each in samples],
+        ),
     }
 
 
@@ -261,8 +280,12 @@ for _ in range(4):
 """
 
 
-@pytest.mark.parametrize(("options", "rules"), [("", ["data/sorted"]), (", shuffle=True", [])], ids=["", "shuffled"])
-def test_labels_in_arrays_are_seen_to_be_sorted(options: str, rules: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "rules"), [("", ["data/sorted"]), (", shuffle=True", [])], ids=["", "shuffled"]
+)
+def test_labels_in_arrays_are_seen_to_be_sorted(
+    options: str, rules: list[str], tmp_path: Path
+) -> None:
     script = tmp_path / "train.py"
     script.write_text(SORTED % options)
     ran = whence_run(script, cwd=tmp_path)

@@ -59,7 +59,9 @@ def command(*words: str) -> list[str]:
 
 def process(*words: str, cwd: Path, **settings: Any) -> subprocess.CompletedProcess[str]:
     """`whence` in a process of its own."""
-    return subprocess.run(command(*words), cwd=cwd, capture_output=True, text=True, timeout=100, **settings)
+    return subprocess.run(
+        command(*words), cwd=cwd, capture_output=True, text=True, timeout=100, **settings
+    )
 
 
 @contextmanager
@@ -90,7 +92,10 @@ def document_in(folder: Path) -> dict[str, Any]:
 
 def test_findings_do_not_reach_a_stderr_that_the_program_has_replaced(tmp_path: Path) -> None:
     ran = watched(
-        tmp_path, "import io, sys\nsys.stderr = io.StringIO()\n" + CAUGHT + "print(repr(sys.stderr.getvalue()))"
+        tmp_path,
+        "import io, sys\nsys.stderr = io.StringIO()\n"
+        + CAUGHT
+        + "print(repr(sys.stderr.getvalue()))",
     )
     assert (ran.code, ran.stdout) == (0, "''\n")
     assert RULE in ran.stderr
@@ -98,7 +103,10 @@ def test_findings_do_not_reach_a_stderr_that_the_program_has_replaced(tmp_path: 
 
 
 def test_findings_do_not_reach_stdout_where_the_program_sends_stderr_there(tmp_path: Path) -> None:
-    ran = watched(tmp_path, "import sys\nsys.stderr = sys.stdout\n" + CAUGHT + "print('a warning', file=sys.stderr)")
+    ran = watched(
+        tmp_path,
+        "import sys\nsys.stderr = sys.stdout\n" + CAUGHT + "print('a warning', file=sys.stderr)",
+    )
     assert (ran.code, ran.stdout) == (0, "a warning\n")
     assert RULE in ran.stderr
 
@@ -111,7 +119,10 @@ def test_findings_do_not_reach_the_files_that_descriptor_2_is_turned_to(tmp_path
 
 
 def test_the_programs_traceback_goes_where_python_sends_it(tmp_path: Path) -> None:
-    ran = watched(tmp_path, "import sys\nsys.stderr = open('log', 'w')\n" + CAUGHT + "raise ValueError('its own')")
+    ran = watched(
+        tmp_path,
+        "import sys\nsys.stderr = open('log', 'w')\n" + CAUGHT + "raise ValueError('its own')",
+    )
     assert ran.code == 1
     assert (tmp_path / "log").read_text().endswith("ValueError: its own\n")
     assert "ValueError" not in ran.stderr
@@ -130,7 +141,9 @@ def test_findings_are_not_captured_by_pytest(tmp_path: Path) -> None:
 
 
 def test_a_new_descriptor_has_the_number_that_it_has_without_the_watch(tmp_path: Path) -> None:
-    script = write(tmp_path, "import os\nprint(os.dup(1), os.dup(1))\n" + CAUGHT + "print(os.dup(1))")
+    script = write(
+        tmp_path, "import os\nprint(os.dup(1), os.dup(1))\n" + CAUGHT + "print(os.dup(1))"
+    )
     plain = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
     ran = process("run", "train.py", cwd=tmp_path)
     assert ran.stdout == plain.stdout
@@ -145,8 +158,13 @@ def test_a_file_that_gets_our_descriptors_number_is_not_written_to(tmp_path: Pat
     assert len(ran.findings) == 1
 
 
-def test_a_stderr_that_nobody_reads_does_not_end_a_program_that_lets_pipes_end_it(tmp_path: Path) -> None:
-    write(tmp_path, "import signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\n" + CAUGHT + "print('done')")
+def test_a_stderr_that_nobody_reads_does_not_end_a_program_that_lets_pipes_end_it(
+    tmp_path: Path,
+) -> None:
+    write(
+        tmp_path,
+        "import signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\n" + CAUGHT + "print('done')",
+    )
     reading, writing = os.pipe()
     os.close(reading)
     with started("run", "train.py", cwd=tmp_path, stdout=subprocess.PIPE, stderr=writing) as child:
@@ -160,7 +178,9 @@ def test_a_stderr_that_is_full_does_not_stop_the_program(tmp_path: Path) -> None
     fill = "import os, fcntl\nfcntl.fcntl(2, fcntl.F_SETPIPE_SZ, 4096)\nos.set_blocking(2, False)\n"
     fill += "try:\n    while True: os.write(2, b'x' * 512)\nexcept BlockingIOError: os.set_blocking(2, True)\n"
     write(tmp_path, fill + CAUGHT + "print('done')")
-    with started("run", "train.py", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    with started(
+        "run", "train.py", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "done\n"
         assert child.wait(timeout=60) == 0
@@ -187,7 +207,9 @@ def test_a_notebooks_own_stderr_is_used_within_ipython(tmp_path: Path) -> None:
 
 
 def test_no_handler_for_sigterm_is_added(tmp_path: Path) -> None:
-    script = write(tmp_path, "import signal\nprint(signal.getsignal(signal.SIGTERM))\n" + TRAINING + "step()")
+    script = write(
+        tmp_path, "import signal\nprint(signal.getsignal(signal.SIGTERM))\n" + TRAINING + "step()"
+    )
     assert whence_run(script, cwd=tmp_path).stdout == plain_run(script, cwd=tmp_path).stdout
 
 
@@ -239,7 +261,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that was killed after some steps were on disk."""
     folder = tmp_path_factory.mktemp("killed")
     write(folder, TRAINING + ENDLESS)
-    with started("run", "--json", "copy.json", "train.py", cwd=folder, stdout=subprocess.DEVNULL) as child:
+    with started(
+        "run", "--json", "copy.json", "train.py", cwd=folder, stdout=subprocess.DEVNULL
+    ) as child:
         wait_for(lambda: document_in(folder).get("steps"))
         child.kill()
         child.wait()
@@ -281,7 +305,10 @@ def test_the_summary_is_the_last_line_also_behind_what_was_not_watched() -> None
     from whence.finding import Report
     from whence.report.terminal import render_summary
 
-    lines = [str(each) for each in render_summary(Report(steps=3, not_watched=("a", "b"), finished=True), "folder")]
+    lines = [
+        str(each)
+        for each in render_summary(Report(steps=3, not_watched=("a", "b"), finished=True), "folder")
+    ]
     assert lines[-1].startswith("whence 3 steps watched")
     assert len(lines) == 3
 
@@ -289,7 +316,9 @@ def test_the_summary_is_the_last_line_also_behind_what_was_not_watched() -> None
 # where the record goes
 
 
-def test_a_json_path_that_cannot_be_written_is_refused_before_the_program_starts(tmp_path: Path) -> None:
+def test_a_json_path_that_cannot_be_written_is_refused_before_the_program_starts(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "open('started', 'w')")
     ran = in_child(lambda: main(["run", "--json", "/proc/findings.json", "train.py"]), cwd=tmp_path)
     assert (ran.code, ran.stderr.count("\n")) == (2, 1)
@@ -301,13 +330,20 @@ def test_json_to_a_descriptor_of_its_own_is_nothing_but_json(tmp_path: Path) -> 
     write(tmp_path, "import os\nos.write(1, b'raw')\nprint('printed')")
     words = " ".join(command("run", "--json", "/dev/fd/3", "train.py"))
     ran = subprocess.run(
-        f"{words} 3>&1 >out 2>err", shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        f"{words} 3>&1 >out 2>err",
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert json.loads(ran.stdout) == document_in(tmp_path)
     assert (tmp_path / "out").read_text() == "rawprinted\n"
 
 
-def test_a_working_directory_that_cannot_be_written_does_not_stop_the_program(tmp_path: Path) -> None:
+def test_a_working_directory_that_cannot_be_written_does_not_stop_the_program(
+    tmp_path: Path,
+) -> None:
     script = write(tmp_path, "print('done')\nraise SystemExit(3)")
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     ran = process("run", str(script), cwd=Path("/proc"), env=environment)
@@ -324,7 +360,9 @@ def test_a_file_in_the_place_of_the_run_folders_does_not_stop_the_program(tmp_pa
     assert (tmp_path / ".whence").read_text() == ""
 
 
-def test_without_any_folder_to_write_to_the_program_runs_and_the_summary_says_so(tmp_path: Path) -> None:
+def test_without_any_folder_to_write_to_the_program_runs_and_the_summary_says_so(
+    tmp_path: Path,
+) -> None:
     def body() -> None:
         import tempfile
 
@@ -371,16 +409,31 @@ PATCHES = [
 ]
 
 
-@pytest.mark.parametrize("ending", ["", "raise SystemExit(3)", "raise ValueError('its own')"], ids=["0", "3", "raises"])
+@pytest.mark.parametrize(
+    "ending", ["", "raise SystemExit(3)", "raise ValueError('its own')"], ids=["0", "3", "raises"]
+)
 @pytest.mark.parametrize("patch", PATCHES, ids=[str(number) for number in range(len(PATCHES))])
 def test_what_the_program_patches_at_its_end_neither_raises_nor_changes_its_exit_code(
     tmp_path: Path, patch: str, ending: str
 ) -> None:
-    text = CAUGHT + TRAINING + "step()\n" + BOOM + "print('done', flush=True)\n" + patch + "\n" + ending
+    text = (
+        CAUGHT
+        + TRAINING
+        + "step()\n"
+        + BOOM
+        + "print('done', flush=True)\n"
+        + patch
+        + "\n"
+        + ending
+    )
     (tmp_path / "train.py").write_text(text)
     ran = in_child(lambda: main(["run", "train.py"]), cwd=tmp_path)
-    assert (ran.code, ran.stdout) == ({"": 0, "raise SystemExit(3)": 3}.get(ending, 1), "done\n"), ran.stderr
-    assert "patched" not in ran.stderr.replace("could not finish the report: RuntimeError: patched", "")
+    assert (ran.code, ran.stdout) == ({"": 0, "raise SystemExit(3)": 3}.get(ending, 1), "done\n"), (
+        ran.stderr
+    )
+    assert "patched" not in ran.stderr.replace(
+        "could not finish the report: RuntimeError: patched", ""
+    )
     assert f"{os.sep}whence{os.sep}" not in ran.stderr
 
 
@@ -392,7 +445,11 @@ def test_a_broken_pipe_of_the_program_ends_it_as_without_the_watch(tmp_path: Pat
         os.close(reading)
         with open(writing, "wb") as pipe:
             done = subprocess.run(
-                [sys.executable, *words], stdout=pipe, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60
+                [sys.executable, *words],
+                stdout=pipe,
+                stderr=subprocess.PIPE,
+                cwd=tmp_path,
+                timeout=60,
             )
         return done.returncode
 
@@ -518,7 +575,10 @@ def test_a_process_that_gets_little_of_a_processor_is_not_called_hanging(tmp_pat
 
 
 def test_a_process_that_is_stopped_again_and_again_is_not_called_hanging(tmp_path: Path) -> None:
-    write(tmp_path, TRAINING + STARVED.replace("os.nice(19)", "").replace("os.sched_setaffinity", "# "))
+    write(
+        tmp_path,
+        TRAINING + STARVED.replace("os.nice(19)", "").replace("os.sched_setaffinity", "# "),
+    )
     with started("run", "--hang-after", "2", "train.py", cwd=tmp_path) as child:
         wait_for((tmp_path / "ready").exists)
         until = time.monotonic() + 8
@@ -565,7 +625,9 @@ def two_ranks(folder: Path, meanwhile: str) -> Iterator[subprocess.Popen[bytes]]
     write(folder, text)
     write(folder, LAUNCHER, "launch.py")
     environment = {**os.environ, "WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo"}
-    launcher = subprocess.Popen([sys.executable, "launch.py"], cwd=folder, env=environment, start_new_session=True)
+    launcher = subprocess.Popen(
+        [sys.executable, "launch.py"], cwd=folder, env=environment, start_new_session=True
+    )
     try:
         yield launcher
     finally:
@@ -582,7 +644,11 @@ def findings_of(folder: Path, rank: int) -> list[dict[str, Any]]:
 def test_a_rank_that_waits_for_one_that_never_comes_is_reported_at_its_line(tmp_path: Path) -> None:
     with two_ranks(tmp_path, "threading.Event().wait()"):
         (finding, *_) = wait_for(lambda: findings_of(tmp_path, 0))
-    line = next(n for n, each in enumerate((tmp_path / "train.py").read_text().splitlines(), 1) if "# HERE" in each)
+    line = next(
+        n
+        for n, each in enumerate((tmp_path / "train.py").read_text().splitlines(), 1)
+        if "# HERE" in each
+    )
     assert (finding["rule"], finding["origin"]["line"]) == ("memory/hang", line)
     assert "rank 0 of 2" in finding["verdict"]
 
@@ -612,7 +678,9 @@ raise ValueError(f"the loss was {values}")
 
 
 @pytest.mark.parametrize("how", ["option", "pyproject"])
-def test_no_values_leaves_tensor_values_out_of_all_that_is_written(tmp_path: Path, how: str) -> None:
+def test_no_values_leaves_tensor_values_out_of_all_that_is_written(
+    tmp_path: Path, how: str
+) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     known = watched(plain, SECRET)
@@ -639,7 +707,10 @@ def test_places_shapes_and_counts_stay_without_values() -> None:
     kept = "step 12 of train.py:14: (64, 1, 28) meets Linear(in_features=400, out_features=1) for 3 samples of float32"
     assert without_values(kept) == kept
     assert without_values("log of -2.999 gave NaN") == "log of <value> gave NaN"
-    assert without_values("(2,) float32  [1.5, -2e-05, ...]") == "(2,) float32  [<value>, <value>, ...]"
+    assert (
+        without_values("(2,) float32  [1.5, -2e-05, ...]")
+        == "(2,) float32  [<value>, <value>, ...]"
+    )
     assert without_values("label 7 is out of range") == "label <value> is out of range"
 
 

@@ -45,14 +45,20 @@ def never_used_again() -> float:
     return 0.0 if value != value else value
 
 
-@pytest.mark.parametrize("function", [mended_where_it_is, mended_by_who_called, carried_on, never_used_again])
-def test_what_is_mended_on_the_way_is_told_only_where_nothing_else_is_left(function: Callable[[], Any]) -> None:
+@pytest.mark.parametrize(
+    "function", [mended_where_it_is, mended_by_who_called, carried_on, never_used_again]
+)
+def test_what_is_mended_on_the_way_is_told_only_where_nothing_else_is_left(
+    function: Callable[[], Any],
+) -> None:
     watch = LineWatch(NotFinite(Tape()), Counts.LASTING)
     watch.during(function)
     found = watch.spot("")
     lines, first = inspect.getsourcelines(function)
     assert found is not None
-    assert found[0].line == first + next(number for number, line in enumerate(lines) if "# LASTING" in line)
+    assert found[0].line == first + next(
+        number for number, line in enumerate(lines) if "# LASTING" in line
+    )
 
 
 def test_without_that_the_first_one_counts() -> None:

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 import torch
 from forking import in_child, whence_run
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, get_worker_info
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    get_worker_info,
+)
 
 import whence
 from whence.tape.indices import listed
@@ -101,27 +109,41 @@ FORMS: dict[str, Callable[[], DataLoader[Any]]] = {
     "plain": lambda: DataLoader(Truth(), 4),
     "shuffled": lambda: DataLoader(Truth(), 5, shuffle=True),
     "workers": lambda: DataLoader(Truth(), 4, shuffle=True, num_workers=2),
-    "persistent": lambda: DataLoader(Truth(), 4, shuffle=True, num_workers=2, persistent_workers=True),
+    "persistent": lambda: DataLoader(
+        Truth(), 4, shuffle=True, num_workers=2, persistent_workers=True
+    ),
     "one sample at a time": lambda: DataLoader(Truth(), batch_size=None, shuffle=True),
     "one sample at a time, workers": lambda: DataLoader(Truth(), batch_size=None, num_workers=2),
     "several at once": lambda: DataLoader(
-        Several(), batch_size=None, sampler=BatchSampler(RandomSampler(range(SIZE)), 5, drop_last=False)
+        Several(),
+        batch_size=None,
+        sampler=BatchSampler(RandomSampler(range(SIZE)), 5, drop_last=False),
     ),
     "own sampler": lambda: DataLoader(Truth(), 4, sampler=Backwards(), num_workers=2),
     "own batch sampler": lambda: DataLoader(Truth(), batch_sampler=OneList()),
-    "batches that are tuples": lambda: DataLoader(Truth(), batch_sampler=OneList(tuple), num_workers=2),
+    "batches that are tuples": lambda: DataLoader(
+        Truth(), batch_sampler=OneList(tuple), num_workers=2
+    ),
     "batches that are tensors": lambda: DataLoader(Truth(), batch_sampler=OneList(torch.tensor)),
-    "batches that are arrays": lambda: DataLoader(Truth(), batch_sampler=OneList(np.array), num_workers=2),
+    "batches that are arrays": lambda: DataLoader(
+        Truth(), batch_sampler=OneList(np.array), num_workers=2
+    ),
 }
 if IN_ORDER:
     out_of_order: Any = {"num_workers": 2, "in_order": False}
     FORMS["out of order"] = lambda: DataLoader(Truth(), 4, shuffle=True, **out_of_order)
-    FORMS["out of order, persistent"] = lambda: DataLoader(Truth(), 4, persistent_workers=True, **out_of_order)
-    FORMS["out of order, one sample at a time"] = lambda: DataLoader(Truth(), batch_size=None, **out_of_order)
+    FORMS["out of order, persistent"] = lambda: DataLoader(
+        Truth(), 4, persistent_workers=True, **out_of_order
+    )
+    FORMS["out of order, one sample at a time"] = lambda: DataLoader(
+        Truth(), batch_size=None, **out_of_order
+    )
 
 STARTED: dict[str, Callable[[], DataLoader[Any]]] = {
     "spawn": lambda: DataLoader(Truth(), 4, num_workers=2, multiprocessing_context="spawn"),
-    "forkserver": lambda: DataLoader(Truth(), 4, num_workers=2, multiprocessing_context="forkserver"),
+    "forkserver": lambda: DataLoader(
+        Truth(), 4, num_workers=2, multiprocessing_context="forkserver"
+    ),
 }
 if IN_ORDER:
     STARTED["spawn, out of order"] = lambda: DataLoader(
@@ -138,7 +160,9 @@ def told() -> tuple[int, list[Any] | None, int]:
     return batch.number, batch.indices, -1 if batch.worker is None else batch.worker
 
 
-def gone_through(make: Callable[[], DataLoader[Any]], epochs: int, watched: bool) -> list[list[Any]]:
+def gone_through(
+    make: Callable[[], DataLoader[Any]], epochs: int, watched: bool
+) -> list[list[Any]]:
     """The batches of some epochs, and the random number that comes next."""
     torch.manual_seed(3)
     loader = make()
@@ -198,9 +222,12 @@ def test_indices_that_can_be_gone_through_only_once_are_left_to_the_dataset(tmp_
     def body() -> None:
         with whence.watch() as watch:
             found = [
-                (batch[:, 0].tolist(), told()[1]) for batch in DataLoader(Truth(), batch_sampler=OneList(each_in_turn))
+                (batch[:, 0].tolist(), told()[1])
+                for batch in DataLoader(Truth(), batch_sampler=OneList(each_in_turn))
             ]
-        assert [rows for rows, _ in found] == [[each, each + 2, each + 1] for each in range(0, SIZE, 3)]
+        assert [rows for rows, _ in found] == [
+            [each, each + 2, each + 1] for each in range(0, SIZE, 3)
+        ]
         assert {known is None for _, known in found} == {True}
         assert watch.report.not_watched == ()
 
@@ -208,15 +235,21 @@ def test_indices_that_can_be_gone_through_only_once_are_left_to_the_dataset(tmp_
 
 
 @pytest.mark.parametrize(
-    "options", [{}, pytest.param({"in_order": False}, marks=needs_in_order)], ids=["", "out of order"]
+    "options",
+    [{}, pytest.param({"in_order": False}, marks=needs_in_order)],
+    ids=["", "out of order"],
 )
 @pytest.mark.parametrize("persistent", [False, True], ids=["", "persistent"])
-def test_batches_of_a_stream_have_a_worker_and_no_indices(options: Any, persistent: bool, tmp_path: Path) -> None:
+def test_batches_of_a_stream_have_a_worker_and_no_indices(
+    options: Any, persistent: bool, tmp_path: Path
+) -> None:
     """One worker has less to give than the other: they do not come in turn."""
 
     def body() -> None:
         with whence.watch():
-            loader = DataLoader(Stream(), 3, num_workers=2, persistent_workers=persistent, **options)
+            loader = DataLoader(
+                Stream(), 3, num_workers=2, persistent_workers=persistent, **options
+            )
             for _ in range(2):
                 workers = []
                 for batch in loader:
@@ -250,7 +283,12 @@ def test_an_iterator_from_before_the_watch_goes_on(tmp_path: Path) -> None:
         next(begun)
         with whence.watch() as watch:
             assert [batch[0, 0].item() for batch in begun] == [4, 8, 12, 16, 20]
-            assert [(batch[:, 0].tolist(), told()[1])[0] for batch in loader][-1] == [20, 21, 22, 23]
+            assert [(batch[:, 0].tolist(), told()[1])[0] for batch in loader][-1] == [
+                20,
+                21,
+                22,
+                23,
+            ]
             assert told()[1] == [20, 21, 22, 23]
         assert watch.report.not_watched == ()
 
@@ -311,5 +349,7 @@ def test_a_sample_that_fails_out_of_order_is_named(tmp_path: Path) -> None:
         (7, True, None),
     ],
 )
-def test_what_samplers_give_is_read_as_indices(given: Any, batched: bool, expected: list[Any] | None) -> None:
+def test_what_samplers_give_is_read_as_indices(
+    given: Any, batched: bool, expected: list[Any] | None
+) -> None:
     assert listed(given, batched) == expected

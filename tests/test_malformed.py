@@ -13,7 +13,19 @@ import pytest
 from forking import in_child, whence_run
 
 from whence.cli import main
-from whence.finding import Confidence, Finding, Hop, Operand, Origin, Outcome, Proof, Report, Sample, Severity, Symptom
+from whence.finding import (
+    Confidence,
+    Finding,
+    Hop,
+    Operand,
+    Origin,
+    Outcome,
+    Proof,
+    Report,
+    Sample,
+    Severity,
+    Symptom,
+)
 from whence.record import document_of, read_document
 from whence.report.escapes import escaped, escaped_line
 from whence.report.note import render_note
@@ -173,7 +185,9 @@ def test_names_that_are_not_utf8_can_be_recorded_and_read_again(tmp_path: Path, 
 
 def test_keys_that_a_later_version_adds_are_passed_over(tmp_path: Path) -> None:
     document = document_of(report("text"))
-    document["added"] = document["findings"][0]["added"] = document["findings"][0]["origin"]["added"] = {"x": 1}
+    document["added"] = document["findings"][0]["added"] = document["findings"][0]["origin"][
+        "added"
+    ] = {"x": 1}
     (tmp_path / "findings.json").write_text(json.dumps(document))
     assert read_document(tmp_path / "findings.json").findings == read_back(document)
 
@@ -203,7 +217,13 @@ WRONG: tuple[Any, ...] = (
 
 def places(thing: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every key of a document, at every depth."""
-    inner = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
+    inner = (
+        thing.items()
+        if isinstance(thing, dict)
+        else enumerate(thing)
+        if isinstance(thing, list)
+        else ()
+    )
     for key, each in inner:
         yield (*path, key)
         yield from places(each, (*path, key))
@@ -249,10 +269,14 @@ def test_a_record_that_is_wrong_anywhere_is_shown_or_refused_in_one_line(
     assert refused > len(made) // 2
 
 
-def test_every_value_of_a_wrong_type_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_value_of_a_wrong_type_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     document = document_of(report("text"))
     for path in places(document):
-        (tmp_path / "findings.json").write_text(json.dumps(changed(document, path, {"not": ["expected"]})))
+        (tmp_path / "findings.json").write_text(
+            json.dumps(changed(document, path, {"not": ["expected"]}))
+        )
         assert_refused(*reported(tmp_path / "findings.json", capfd))
 
 
@@ -277,13 +301,17 @@ def test_a_file_that_is_no_record_is_refused(
     assert_refused(*reported(tmp_path / "findings.json", capfd, *option))
 
 
-def test_a_folder_in_the_place_of_a_record_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_in_the_place_of_a_record_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "findings.json").mkdir()
     assert_refused(*reported(tmp_path / "findings.json", capfd))
     assert_refused(*reported(tmp_path, capfd))
 
 
-def test_no_file_is_opened_because_a_record_names_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_file_is_opened_because_a_record_names_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "secret.py").write_text("password\n" * 5)
     document = document_of(report("text"))
     document["findings"][0]["origin"]["file"] = str(tmp_path / "secret.py")

@@ -69,7 +69,9 @@ def test_what_needs_no_child_is_named_at_its_origin(name: str, tmp_path: Path) -
     named = [each for each in said if each["rule"] == case.expected["rule"]]
     assert named, ran.stderr
     origin = named[0]["origin"]
-    assert (Path(origin["file"]).name, origin["line"]) == (case.origin_file, case.origin_line), ran.stderr
+    assert (Path(origin["file"]).name, origin["line"]) == (case.origin_file, case.origin_line), (
+        ran.stderr
+    )
     assert all(each.endswith(REASON) for each in ran.document["not_watched"])
 
 

@@ -59,19 +59,27 @@ LATE_BY_HAND = """
 """
 
 
-@pytest.mark.parametrize(("text", "line"), [(LATE, 12), (LATE_BY_HAND, 12)], ids=["loader", "by hand"])
+@pytest.mark.parametrize(
+    ("text", "line"), [(LATE, 12), (LATE_BY_HAND, 12)], ids=["loader", "by hand"]
+)
 def test_a_step_that_was_not_recorded_is_replayed_from_one_that_was(
     text: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whence.watching.pacing.Pace, "_is_dear", lambda pace: pace.tape.count > 0)
     (finding,) = run(tmp_path, text).loud
-    assert (finding["rule"], finding["origin"]["line"], finding["origin"]["op"]) == ("nonfinite/forward", line, "log")
+    assert (finding["rule"], finding["origin"]["line"], finding["origin"]["op"]) == (
+        "nonfinite/forward",
+        line,
+        "log",
+    )
     assert finding["origin"]["step"] == 17
     assert finding["proof"]["replay"].startswith("bit-identical, from the recording of step")
     assert finding["confidence"] == "proven"
 
 
-def test_the_sample_of_a_replayed_step_is_that_steps_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sample_of_a_replayed_step_is_that_steps_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(whence.watching.pacing.Pace, "_is_dear", lambda pace: pace.tape.count > 0)
     (finding,) = run(tmp_path, LATE).loud
     assert finding["origin"]["sample"]["dataset_index"] == 137
@@ -136,7 +144,11 @@ def test_compiled_code_stays_compiled_and_is_replayed_eagerly(tmp_path: Path) ->
     ran = run(tmp_path, COMPILED)
     assert ran.stdout == plain_run(tmp_path / "program.py", cwd=tmp_path).stdout == "1 0\n"
     (finding,) = ran.loud
-    assert (finding["rule"], finding["origin"]["line"], finding["origin"]["op"]) == ("nonfinite/forward", 14, "log")
+    assert (finding["rule"], finding["origin"]["line"], finding["origin"]["op"]) == (
+        "nonfinite/forward",
+        14,
+        "log",
+    )
     assert "run eagerly" in finding["proof"]["replay"]
 
 
@@ -166,7 +178,9 @@ def test_one_fused_look_changes_no_gradient() -> None:
     weights = [nn.Parameter(torch.randn(5, 3)), nn.Parameter(torch.randn(4, dtype=torch.float64))]
     for each in weights:
         each.grad = torch.randn_like(each)
-    bits: list[Any] = [(each.grad.clone(), each.grad._version) for each in weights if each.grad is not None]
+    bits: list[Any] = [
+        (each.grad.clone(), each.grad._version) for each in weights if each.grad is not None
+    ]
     assert all_finite([each.grad for each in weights])
     for each, (gradient, version) in zip(weights, bits, strict=True):
         assert each.grad is not None
@@ -183,7 +197,9 @@ def test_one_fused_look_changes_no_gradient() -> None:
         torch.tensor([1.0, float("nan")], dtype=torch.bfloat16),
         torch.tensor([complex(1, float("nan"))]),
         torch.tensor([float("nan")]).expand(4),
-        torch.sparse_coo_tensor(torch.tensor([[1]]), torch.tensor([float("nan")]), (3,), check_invariants=True),
+        torch.sparse_coo_tensor(
+            torch.tensor([[1]]), torch.tensor([float("nan")]), (3,), check_invariants=True
+        ),
     ],
     ids=lambda each: f"{each.dtype}-{each.layout}",
 )
@@ -196,8 +212,13 @@ def test_safetensors_are_as_others_read_them() -> None:
     data = safetensors({"a": torch.tensor([[1.5, 2.0]]), "b": torch.tensor([], dtype=torch.int64)})
     length = int.from_bytes(data[:8], "little")
     assert (8 + length) % 8 == 0
-    assert data[8 : 8 + length].startswith(b'{"a": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}')
-    assert torch.frombuffer(bytearray(data[8 + length :]), dtype=torch.float32).tolist() == [1.5, 2.0]
+    assert data[8 : 8 + length].startswith(
+        b'{"a": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}'
+    )
+    assert torch.frombuffer(bytearray(data[8 + length :]), dtype=torch.float32).tolist() == [
+        1.5,
+        2.0,
+    ]
 
 
 MASKED = """
@@ -234,7 +255,9 @@ def test_a_mask_that_hides_everything_is_led_back_to_where_it_was_made(tmp_path:
     ]
 
 
-@pytest.mark.parametrize(("made", "more"), [([1, 1, 1], False), ([4, 4, 1], True), ([2, 1, 1], True)])
+@pytest.mark.parametrize(
+    ("made", "more"), [([1, 1, 1], False), ([4, 4, 1], True), ([2, 1, 1], True)]
+)
 def test_portions_are_known_by_the_last_two_steps(made: list[int], more: bool) -> None:
     portions = Portions()
     assert portions.more_to_come

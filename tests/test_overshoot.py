@@ -24,7 +24,9 @@ def test_weights_are_those_from_before(kind: Any, settings: dict[str, Any]) -> N
         optimizer.zero_grad()
         (torch.randn(5, 3) @ weights[0] + weights[1]).square().sum().backward()
         optimizer.step()
-    for (weight, found), wanted, known in zip(before_last_update(optimizer), before, weights, strict=True):
+    for (weight, found), wanted, known in zip(
+        before_last_update(optimizer), before, weights, strict=True
+    ):
         assert weight is known
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 

@@ -17,7 +17,28 @@ from program import Program, compose
 
 SEEDS = [
     *(8, 13, 21, 23, 25, 28, 41, 47, 86, 88, 103, 126, 140, 147, 148, 169, 173, 230, 261, 283),
-    *(350, 364, 713, 788, 856, 908, 942, 1009, 1150, 1337, 1818, 2048, 2168, 2224, 2286, 2330, 2599, 2927, 2993, 2999),
+    *(
+        350,
+        364,
+        713,
+        788,
+        856,
+        908,
+        942,
+        1009,
+        1150,
+        1337,
+        1818,
+        2048,
+        2168,
+        2224,
+        2286,
+        2330,
+        2599,
+        2927,
+        2993,
+        2999,
+    ),
 ]
 PROGRAMS = [compose(seed) for seed in SEEDS]
 
@@ -25,7 +46,11 @@ PROGRAMS = [compose(seed) for seed in SEEDS]
 def last_line(stderr: str) -> str:
     """What a traceback says at its end, or nothing."""
     lines = stderr.rpartition("Traceback (most recent call last)")[2].splitlines()[1:]
-    return next((each for each in lines if each and not each.startswith(" ")), "") if "Traceback" in stderr else ""
+    return (
+        next((each for each in lines if each and not each.startswith(" ")), "")
+        if "Traceback" in stderr
+        else ""
+    )
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: f"{program.seed}-{program.name}")

@@ -48,7 +48,12 @@ STATES = {
         "start with 'student.'",
         None,
     ),
-    "a whole module": ("Net().load_state_dict(net)", 1, "a whole module", "+Net().load_state_dict(net.state_dict())"),
+    "a whole module": (
+        "Net().load_state_dict(net)",
+        1,
+        "a whole module",
+        "+Net().load_state_dict(net.state_dict())",
+    ),
     "a module in a checkpoint": (
         "kept = {'epoch': 3, 'net': net}\nNet().load_state_dict(kept)",
         2,
@@ -68,7 +73,12 @@ STATES = {
         None,
     ),
     "a file's name": ("net.load_state_dict('net.pt')", 1, "got a str", None),
-    "another width": ("wide = Net(width=8)\nwide.load_state_dict(state)", 1, "body.0.weight is (4, 5)", None),
+    "another width": (
+        "wide = Net(width=8)\nwide.load_state_dict(state)",
+        1,
+        "body.0.weight is (4, 5)",
+        None,
+    ),
     "another width within a layer of torch's": (
         "def block(d):\n    return nn.TransformerEncoderLayer(8, 2, d)\nblock(16).load_state_dict(block(32).state_dict())",
         2,
@@ -93,7 +103,10 @@ def test_states_that_a_module_refuses(name: str, tmp_path: Path) -> None:
     script.write_text(NET + program + "\n")
     ran = whence_run(script, cwd=tmp_path)
     (finding,) = ran.loud
-    assert (finding["rule"], finding["origin"]["line"]) == ("checkpoint/not-loaded", LINES + line), ran.stderr
+    assert (finding["rule"], finding["origin"]["line"]) == (
+        "checkpoint/not-loaded",
+        LINES + line,
+    ), ran.stderr
     assert verdict in finding["verdict"]
     assert (patch in finding["patch"]) if patch is not None else finding["patch"] is None
     assert ran.document["not_watched"] == []
@@ -138,8 +151,18 @@ OPTIMIZERS = {
         1,
         "+torch.optim.SGD(net.parameters(), lr=0.1)",
     ),
-    "a tensor": ("torch.optim.SGD(net.head.weight, 0.1)", "optimizer/no-parameters", 1, "SGD([net.head.weight], 0.1)"),
-    "names": ("torch.optim.SGD(dict(net.named_parameters()), 0.1)", "optimizer/no-parameters", 1, None),
+    "a tensor": (
+        "torch.optim.SGD(net.head.weight, 0.1)",
+        "optimizer/no-parameters",
+        1,
+        "SGD([net.head.weight], 0.1)",
+    ),
+    "names": (
+        "torch.optim.SGD(dict(net.named_parameters()), 0.1)",
+        "optimizer/no-parameters",
+        1,
+        None,
+    ),
     "a number": ("torch.optim.SGD(3, 0.1)", "optimizer/no-parameters", 1, None),
     "a scaled parameter": (
         "scale = nn.Parameter(torch.ones(3)) * 0.1\ntorch.optim.SGD([scale], 0.1)",
@@ -222,7 +245,11 @@ SCHEDULES = {
         1,
         "counts 2 epochs",
     ),
-    "accumulation": ("total = 3 * len(loader) // 4\nschedule = Cycle(opt, 0.1, total)", 1, "4.5 times"),
+    "accumulation": (
+        "total = 3 * len(loader) // 4\nschedule = Cycle(opt, 0.1, total)",
+        1,
+        "4.5 times",
+    ),
 }
 
 
@@ -230,7 +257,9 @@ SCHEDULES = {
 def test_schedules_that_end_before_the_loop(name: str, tmp_path: Path) -> None:
     program, line, reason = SCHEDULES[name]
     script = tmp_path / "schedule.py"
-    loop = "for epoch in range(3):\n    for number, (x, y) in enumerate(loader):\n        step(x, y)\n"
+    loop = (
+        "for epoch in range(3):\n    for number, (x, y) in enumerate(loader):\n        step(x, y)\n"
+    )
     script.write_text(f"{NET}{LOOP}{program}\n{loop}")
     ran = whence_run(script, cwd=tmp_path)
     (finding,) = ran.loud

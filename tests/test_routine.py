@@ -100,9 +100,13 @@ def begin_to_record(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize(
-    "departure", [build_another, go_on_with_the_graph, explode, begin_to_record], ids=lambda each: each.__name__
+    "departure",
+    [build_another, go_on_with_the_graph, explode, begin_to_record],
+    ids=lambda each: each.__name__,
 )
-def test_what_is_out_of_the_ordinary_ends_it(departure: Callable[[Loop], None], tmp_path: Path) -> None:
+def test_what_is_out_of_the_ordinary_ends_it(
+    departure: Callable[[Loop], None], tmp_path: Path
+) -> None:
     def body() -> None:
         loop = Loop().settled()
         loop.session.routine.judge = lambda: None  # type: ignore[method-assign]
@@ -164,11 +168,17 @@ def test_what_is_not_finite_is_told_in_its_step(where: str, tmp_path: Path) -> N
         loop = Loop().settled()
         assert loop.goes_on
         zero = torch.zeros(1)
-        loss = loop.loss() / zero if where == "loss" else loop.loss() + (loop.net[0].weight.sum() * zero).sqrt().sum()
+        loss = (
+            loop.loss() / zero
+            if where == "loss"
+            else loop.loss() + (loop.net[0].weight.sum() * zero).sqrt().sum()
+        )
         at = loop.session.step
         loop.step(loss)
         found = loop.session.record.report.findings
-        assert [each.origin.step for each in found if each.rule.startswith("nonfinite/")][:1] == [at]
+        assert [each.origin.step for each in found if each.rule.startswith("nonfinite/")][:1] == [
+            at
+        ]
 
     in_fork(body, tmp_path)
 
@@ -205,12 +215,16 @@ def test_batches_of_a_known_loader_are_looked_at_when_something_happens(tmp_path
                 now = session.loaders.current
                 assert now is not None
                 assert (now.info, now.number, now.indices) == (infos[1], 5 * 8 + 3, [9, 10, 11])
-                assert [session.auditor.batches.entry_of(each).epochs[-1].batches for each in infos] == [4, 4]
+                assert [
+                    session.auditor.batches.entry_of(each).epochs[-1].batches for each in infos
+                ] == [4, 4]
         assert [each.batches for each in infos] == [6 * 6, 5 * 8 + 6]
         samples.tensors[0][9] = torch.nan
         for (inputs,) in loaders[0]:
             loop.step(loop.net(inputs).square().mean())
-        (found,) = (each for each in session.record.report.findings if each.rule == "data/nonfinite")
+        (found,) = (
+            each for each in session.record.report.findings if each.rule == "data/nonfinite"
+        )
         assert found.origin.sample is not None
         assert found.origin.sample.dataset_index == 9
 
@@ -263,7 +277,9 @@ def test_a_program_that_makes_no_steps_is_let_alone_in_time(tmp_path: Path) -> N
     in_fork(body, tmp_path)
 
 
-@pytest.mark.parametrize(("more", "kept"), [((), False), ((nn.Dropout(0.5),), True)], ids=["none", "dropout"])
+@pytest.mark.parametrize(
+    ("more", "kept"), [((), False), ((nn.Dropout(0.5),), True)], ids=["none", "dropout"]
+)
 def test_random_states_are_kept_only_if_a_loss_depends_on_draws(
     more: tuple[nn.Module, ...], kept: bool, tmp_path: Path
 ) -> None:

@@ -57,7 +57,10 @@ def test_a_line_that_binds_its_own_argument_anew_is_run_again_from_the_beginning
         price = 2.5
         price = int(price)
         assert price == 2
-        prepare_again([sys._getframe()], VariableWatch(lambda _file, _line, name, thing: seen.append((name, thing))))
+        prepare_again(
+            [sys._getframe()],
+            VariableWatch(lambda _file, _line, name, thing: seen.append((name, thing))),
+        )
 
     program()
     assert [thing for name, thing in seen if name == "price"] == [2.5, 2]

@@ -19,7 +19,14 @@ from whence.tape.failed import FailedCall
 from whence.tape.scopes import ModuleBook
 from whence.tape.tape import Tape
 
-HEADINGS = ["What happened", "Why it matters", "How it is detected", "How to fix it", "When it stays silent", "Cost"]
+HEADINGS = [
+    "What happened",
+    "Why it matters",
+    "How it is detected",
+    "How to fix it",
+    "When it stays silent",
+    "Cost",
+]
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
@@ -81,7 +88,9 @@ OTHERS = [
 def _failed(name: str, *args: Any) -> FailedCall:
     tape, modules, loaders = Tape(), ModuleBook(), LoaderBook()
     func: Any = (
-        getattr(torch.nn.functional, name, None) or getattr(torch, name, None) or getattr(torch.Tensor, name, len)
+        getattr(torch.nn.functional, name, None)
+        or getattr(torch, name, None)
+        or getattr(torch.Tensor, name, len)
     )
     frame = caller_frame(0)
     call = tape.begin(func, args, {}, stack=(Site.of(frame),), module=None, step=0, phase="forward")

@@ -50,7 +50,9 @@ def write(folder: Path, text: str, name: str = "train.py") -> Path:
 
 def python(*words: str, cwd: Path) -> Ran:
     """Plain Python, for programs that do not import torch: 30 ms."""
-    done = subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, *words], cwd=cwd, capture_output=True, text=True, timeout=60
+    )
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
@@ -68,9 +70,13 @@ def under_whence(*words: str, cwd: Path, first: Callable[[], Any] = lambda: None
 
 def whence_process(*words: str, cwd: Path, **env: str) -> Ran:
     """`python -m whence run` in a process of its own: 3 s, for what only a whole process shows."""
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | env
+    environment = {
+        name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"
+    } | env
     command = [sys.executable, "-m", "whence", "run", *words]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=60, env=environment
+    )
     ran = Ran(done.returncode, done.stdout, done.stderr)
     ran.document = newest_document(cwd)
     return ran
@@ -111,16 +117,16 @@ def programs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_name_file_package_spec_argv_and_path_are_those_of_plain_python(programs: Path, way: str) -> None:
+def test_name_file_package_spec_argv_and_path_are_those_of_plain_python(
+    programs: Path, way: str
+) -> None:
     words = [*WAYS[way], "--epochs", "3"]
     assert under_whence(*words, cwd=programs).stdout == python(*words, cwd=programs).stdout
 
 
 @pytest.mark.parametrize("way", ["script", "module", "folder", "command"])
 def test_loader_and_annotations_of_main_are_those_of_plain_python(programs: Path, way: str) -> None:
-    look = (
-        'print(sorted(name for name in globals() if name[0] == "_"), str(__loader__).split(" object")[0], __cached__)'
-    )
+    look = 'print(sorted(name for name in globals() if name[0] == "_"), str(__loader__).split(" object")[0], __cached__)'
     if way == "command":
         words = ["-c", look.replace(", __cached__", "")]
     else:
@@ -132,7 +138,10 @@ def test_loader_and_annotations_of_main_are_those_of_plain_python(programs: Path
 
 def test_multiprocessing_knows_the_programs_main_module(tmp_path: Path) -> None:
     """It keeps a second name for it from the moment it is imported, which torch does before the program begins."""
-    write(tmp_path, "import multiprocessing, sys; print(sys.modules['__mp_main__'] is sys.modules['__main__'])")
+    write(
+        tmp_path,
+        "import multiprocessing, sys; print(sys.modules['__mp_main__'] is sys.modules['__main__'])",
+    )
     assert under_whence("train.py", cwd=tmp_path).stdout == "True\n"
 
 
@@ -150,7 +159,9 @@ def test_relative_imports_work_in_a_module_run_with_m(tmp_path: Path) -> None:
     assert under_whence("-m", "package.train", cwd=tmp_path).stdout == "7\n"
 
 
-def test_a_script_imports_its_neighbours_and_not_those_of_the_working_folder(tmp_path: Path) -> None:
+def test_a_script_imports_its_neighbours_and_not_those_of_the_working_folder(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "import neighbour", "below/train.py")
     write(tmp_path, "print('right')", "below/neighbour.py")
     write(tmp_path, "print('wrong')", "neighbour.py")
@@ -177,8 +188,12 @@ def test_code_behind_c_shows_the_same_tracebacks_to_itself(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1"])
-def test_a_script_in_another_encoding_is_read_as_python_reads_it(tmp_path: Path, encoding: str) -> None:
-    text = "# coding: latin-1\nprint(ascii('é'))\n" if encoding == "latin-1" else "print(ascii('é'))\n"
+def test_a_script_in_another_encoding_is_read_as_python_reads_it(
+    tmp_path: Path, encoding: str
+) -> None:
+    text = (
+        "# coding: latin-1\nprint(ascii('é'))\n" if encoding == "latin-1" else "print(ascii('é'))\n"
+    )
     (tmp_path / "train.py").write_text(text, encoding=encoding)
     assert under_whence("train.py", cwd=tmp_path).stdout == "'\\xe9'\n"
 
@@ -254,14 +269,20 @@ def test_torchs_warnings_name_the_lines_that_they_name_without_the_watch(tmp_pat
     script = str(write(tmp_path, WARNS))
     shown = [
         subprocess.run(
-            [sys.executable, *words, script], cwd=tmp_path, capture_output=True, text=True, check=True
+            [sys.executable, *words, script],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stderr
         for words in ([], ["-m", "whence", "run", "--ignore", "loss/broadcast"])
     ]
     plain, watched = shown
     assert "Implicit dimension" in plain
     ours = ("whence 3 steps", "  not watched:")
-    assert [each for each in watched.splitlines() if not each.startswith(ours)] == plain.splitlines()
+    assert [
+        each for each in watched.splitlines() if not each.startswith(ours)
+    ] == plain.splitlines()
 
 
 WARNS_WHEN_ASKED = """
@@ -294,7 +315,9 @@ WARNS_WHEN_ASKED = """
 """
 
 
-def test_warnings_that_are_kept_raised_or_filtered_are_those_without_the_watch(tmp_path: Path) -> None:
+def test_warnings_that_are_kept_raised_or_filtered_are_those_without_the_watch(
+    tmp_path: Path,
+) -> None:
     script = write(tmp_path, WARNS_WHEN_ASKED)
     plain = plain_run(script, cwd=tmp_path)
     watched = under_whence(str(script), cwd=tmp_path)
@@ -357,7 +380,9 @@ def frames_outside_torch(text: str) -> list[str]:
         "Loud([nn.Parameter(torch.ones(1))], lr=1.0).step()",
     ],
 )
-def test_a_traceback_that_the_program_prints_has_no_frame_of_whence(tmp_path: Path, statement: str) -> None:
+def test_a_traceback_that_the_program_prints_has_no_frame_of_whence(
+    tmp_path: Path, statement: str
+) -> None:
     script = write(tmp_path, CATCHES.replace("{statement}", statement))
     watched, plain = under_whence("train.py", cwd=tmp_path), plain_run(script, cwd=tmp_path)
     assert frames_outside_torch(watched.stdout) == frames_outside_torch(plain.stdout)
@@ -431,11 +456,18 @@ def test_an_exception_whose_str_fails_still_ends_in_the_record(tmp_path: Path) -
     assert watched.document["outcome"]["exception"].startswith("Odd")
 
 
-@pytest.mark.parametrize("text", ["import no_such_module_at_all", "raise ValueError('broken package')"])
-def test_a_package_that_fails_to_import_is_the_programs_failure_not_wrong_usage(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["import no_such_module_at_all", "raise ValueError('broken package')"]
+)
+def test_a_package_that_fails_to_import_is_the_programs_failure_not_wrong_usage(
+    tmp_path: Path, text: str
+) -> None:
     write(tmp_path, text, "package/__init__.py")
     write(tmp_path, "", "package/train.py")
-    watched, plain = under_whence("-m", "package.train", cwd=tmp_path), python("-m", "package.train", cwd=tmp_path)
+    watched, plain = (
+        under_whence("-m", "package.train", cwd=tmp_path),
+        python("-m", "package.train", cwd=tmp_path),
+    )
     assert watched.code == plain.code == 1
     assert plain.stderr.splitlines()[-1] in watched.stderr.splitlines()
     assert f"{os.sep}whence{os.sep}" not in watched.stderr.split("whence ")[0]
@@ -476,7 +508,9 @@ HOOKED = """
 
 
 @pytest.mark.parametrize("more", ["''", "sys.last_value is error and sys.last_traceback is trace"])
-def test_the_programs_excepthook_is_called_once_and_instead_of_pythons(tmp_path: Path, more: str) -> None:
+def test_the_programs_excepthook_is_called_once_and_instead_of_pythons(
+    tmp_path: Path, more: str
+) -> None:
     write(tmp_path, HOOKED.replace("{more}", more))
     watched, plain = under_whence("train.py", cwd=tmp_path), python("train.py", cwd=tmp_path)
     assert (watched.code, watched.stdout) == (plain.code, plain.stdout)
@@ -503,10 +537,18 @@ def test_an_excepthook_that_raises_does_not_cost_the_report(tmp_path: Path, more
         "import shutil; shutil.rmtree('.whence')",
         "import glob, os\nfor each in glob.glob('.whence/*/findings.json'): os.remove(each); os.mkdir(each)",
     ],
-    ids=["stderr closed", "stderr gone", "working folder gone", "run folder gone", "record blocked"],
+    ids=[
+        "stderr closed",
+        "stderr gone",
+        "working folder gone",
+        "run folder gone",
+        "record blocked",
+    ],
 )
 @pytest.mark.parametrize("then", ["", "raise SystemExit(3)"], ids=["ends", "exits"])
-def test_what_the_program_takes_away_does_not_change_how_it_ends(tmp_path: Path, act: str, then: str) -> None:
+def test_what_the_program_takes_away_does_not_change_how_it_ends(
+    tmp_path: Path, act: str, then: str
+) -> None:
     (tmp_path / "train.py").write_text(f"{act}\nprint('done')\n{then}\n")
     ran = in_child(lambda: main(["run", "train.py"]), cwd=tmp_path)
     assert (ran.code, ran.stdout) == (3 if then else 0, "done\n"), ran.stderr
@@ -663,7 +705,11 @@ def test_ctrl_c_ends_the_process_by_sigint_and_the_report_is_written(tmp_path: P
     interrupted = "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     write(tmp_path, dedent(CAUGHT_FAILURE) + interrupted + "os.kill(os.getpid(), signal.SIGINT)")
     watched = whence_process("train.py", cwd=tmp_path)
-    assert watched.code == python("-c", interrupted + "os.kill(os.getpid(), 2)", cwd=tmp_path).code == -signal.SIGINT
+    assert (
+        watched.code
+        == python("-c", interrupted + "os.kill(os.getpid(), 2)", cwd=tmp_path).code
+        == -signal.SIGINT
+    )
     assert watched.stderr.count("KeyboardInterrupt") == 1
     assert f"{os.sep}whence{os.sep}" not in watched.stderr.split("KeyboardInterrupt")[0]
     assert len(watched.findings) == 1
@@ -672,7 +718,9 @@ def test_ctrl_c_ends_the_process_by_sigint_and_the_report_is_written(tmp_path: P
 
 def test_sigterm_ends_the_process_by_sigterm_and_the_findings_are_on_disk(tmp_path: Path) -> None:
     write(
-        tmp_path, dedent(CAUGHT_FAILURE) + "import os, signal; os.kill(os.getpid(), signal.SIGTERM); print('survived')"
+        tmp_path,
+        dedent(CAUGHT_FAILURE)
+        + "import os, signal; os.kill(os.getpid(), signal.SIGTERM); print('survived')",
     )
     watched = whence_process("--json", "findings.json", "train.py", cwd=tmp_path)
     assert watched.code == -signal.SIGTERM
@@ -700,14 +748,22 @@ SPAWNS = """
 """
 
 
-@pytest.mark.parametrize("words", [["package/train.py"], ["-m", "package.train"]], ids=["script", "module"])
+@pytest.mark.parametrize(
+    "words", [["package/train.py"], ["-m", "package.train"]], ids=["script", "module"]
+)
 def test_spawned_processes_find_the_main_module_again(tmp_path: Path, words: list[str]) -> None:
     write(tmp_path, SPAWNS, "package/train.py")
     watched, plain = whence_process(*words, cwd=tmp_path), python(*words, cwd=tmp_path)
-    assert (watched.code, watched.stdout) == (plain.code, plain.stdout) == (0, "[Job(number=2), Job(number=4)]\n")
+    assert (
+        (watched.code, watched.stdout)
+        == (plain.code, plain.stdout)
+        == (0, "[Job(number=2), Job(number=4)]\n")
+    )
 
 
-def test_atexit_handlers_late_threads_and_raw_bytes_come_out_as_without_the_watch(tmp_path: Path) -> None:
+def test_atexit_handlers_late_threads_and_raw_bytes_come_out_as_without_the_watch(
+    tmp_path: Path,
+) -> None:
     write(
         tmp_path,
         """
@@ -734,12 +790,18 @@ def test_the_whole_module_search_path_is_that_of_plain_python(
     write(tmp_path, "import sys; print(sys.path)", "below/train.py")
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert whence_process("below/train.py", cwd=tmp_path).stdout == python("below/train.py", cwd=tmp_path).stdout
+    assert (
+        whence_process("below/train.py", cwd=tmp_path).stdout
+        == python("below/train.py", cwd=tmp_path).stdout
+    )
 
 
 def test_settings_made_before_torch_is_imported_still_count(tmp_path: Path) -> None:
     """The number of threads decides in which order sums are taken, and so their last bits."""
-    write(tmp_path, "import os; os.environ['OMP_NUM_THREADS'] = '1'; import torch; print(torch.get_num_threads())")
+    write(
+        tmp_path,
+        "import os; os.environ['OMP_NUM_THREADS'] = '1'; import torch; print(torch.get_num_threads())",
+    )
     assert whence_process("train.py", cwd=tmp_path).stdout == "1\n"
 
 
@@ -747,9 +809,13 @@ def test_settings_made_before_torch_is_imported_still_count(tmp_path: Path) -> N
     ("imports", "ran", "said"),
     [("torch", 0, "whence error Linear expects"), ("torch, rich", 1, "whence: Linear expects")],
 )
-def test_a_file_that_is_called_rich_is_left_to_the_program(tmp_path: Path, imports: str, ran: int, said: str) -> None:
+def test_a_file_that_is_called_rich_is_left_to_the_program(
+    tmp_path: Path, imports: str, ran: int, said: str
+) -> None:
     (tmp_path / "rich.py").write_text('print("the program\'s own")')
-    (tmp_path / "train.py").write_text(f"import {imports}\ntorch.nn.Linear(3, 1)(torch.ones(2, 4))\n")
+    (tmp_path / "train.py").write_text(
+        f"import {imports}\ntorch.nn.Linear(3, 1)(torch.ones(2, 4))\n"
+    )
     command = [sys.executable, "-m", "whence", "run", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.count("the program's own") == ran

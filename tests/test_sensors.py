@@ -35,7 +35,9 @@ def session() -> Iterator[Session]:
     made.close(Outcome())
 
 
-def test_each_call_is_on_the_tape_with_its_own_expression_even_on_one_line(session: Session) -> None:
+def test_each_call_is_on_the_tape_with_its_own_expression_even_on_one_line(
+    session: Session,
+) -> None:
     x = torch.ones(2); y = x + 1; z = y * 2  # fmt: skip  # noqa: E702
     last = session.tape.value_of(z).call
     first = session.tape.value_of(y).call
@@ -43,7 +45,10 @@ def test_each_call_is_on_the_tape_with_its_own_expression_even_on_one_line(sessi
     assert first is not None
     assert last.site is not None
     assert first.site is not None
-    assert (first.name, last.name) == ("add", "mul") or (first.name, last.name) == ("__add__", "__mul__")
+    assert (first.name, last.name) == ("add", "mul") or (first.name, last.name) == (
+        "__add__",
+        "__mul__",
+    )
     assert first.site.span().column < last.site.span().column
     assert first.site.span().line == last.site.span().line
     assert last.operands[0].call is first
@@ -225,7 +230,9 @@ def test_a_sensor_that_fails_switches_itself_off_once_and_the_program_goes_on(
     ran = whence_run(script, cwd=tmp_path)
     assert ran.code == 0, ran.stderr
     assert len(ran.document["not_watched"]) == 1
-    assert ran.document["not_watched"][0].startswith(f"the {sensor} sensor failed (ZeroDivisionError: on purpose)")
+    assert ran.document["not_watched"][0].startswith(
+        f"the {sensor} sensor failed (ZeroDivisionError: on purpose)"
+    )
     assert ran.stderr.count("on purpose") == 1
 
 
@@ -238,9 +245,17 @@ def test_functions_that_are_watched_can_be_sent_to_other_processes() -> None:
 @pytest.mark.parametrize(
     ("module", "target", "named"),
     [
-        ("sensors.modules", "ModuleSensor._wrap_register", "modules and the calls they make: the modules sensor"),
+        (
+            "sensors.modules",
+            "ModuleSensor._wrap_register",
+            "modules and the calls they make: the modules sensor",
+        ),
         ("sensors.loader", "LoaderSensor._wrap_next", "data loaders: the loader sensor"),
-        ("sensors.optimizer", "register_optimizer_step_post_hook", "optimizer steps: the optimizer sensor"),
+        (
+            "sensors.optimizer",
+            "register_optimizer_step_post_hook",
+            "optimizer steps: the optimizer sensor",
+        ),
         ("sensors.calls", "CallSensor._whole", "torch calls: the calls sensor"),
     ],
 )
@@ -279,7 +294,13 @@ def _train() -> None:
 
 
 def _what_sensors_replace() -> list[object]:
-    owners = (nn.Module, torch.optim.Optimizer, torch.utils.data.DataLoader, torch.autograd.Function, torch)
+    owners = (
+        nn.Module,
+        torch.optim.Optimizer,
+        torch.utils.data.DataLoader,
+        torch.autograd.Function,
+        torch,
+    )
     hooks = (torch_module._global_forward_pre_hooks, torch_module._global_forward_hooks)
     steps = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
     return [*(dict(vars(each)) for each in owners), *(dict(each) for each in hooks + steps)]
@@ -300,7 +321,9 @@ def test_pytorchs_own_wrappers_are_not_taken_for_replacements_by_the_program() -
     assert runs_only_torch(nn.functional.cross_entropy)
 
 
-def test_a_method_that_a_class_inherits_is_inherited_again_when_the_sensor_stops(session: Session) -> None:
+def test_a_method_that_a_class_inherits_is_inherited_again_when_the_sensor_stops(
+    session: Session,
+) -> None:
     """`OptimizedModule` of torch 2.4 has no `__call__` of its own."""
 
     class Inherits(nn.Linear): ...

@@ -22,7 +22,14 @@ from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.handlers import Fate, fate_of
 from whence.source.limits import overrun_limit
 from whence.source.sites import frames_from, is_library, user_stack
-from whence.source.statements import decorate, line_after, line_before, move_before, remove_statement, wrap
+from whence.source.statements import (
+    decorate,
+    line_after,
+    line_before,
+    move_before,
+    remove_statement,
+    wrap,
+)
 from whence.source.text import tree_of
 from whence.source.uncalled import called, uncalled_in_program
 
@@ -39,7 +46,11 @@ def _fate(body: str, tmp_path: Path) -> Fate:
 
     def boom(*_: object) -> object:
         error = Boom("made up")
-        frames = [frame for frame in frames_from(sys._getframe(1)) if frame.f_code.co_filename == str(path)]
+        frames = [
+            frame
+            for frame in frames_from(sys._getframe(1))
+            if frame.f_code.co_filename == str(path)
+        ]
         seen.append(fate_of(error, frames))
         raise error
 
@@ -78,13 +89,17 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("body", "fate"), PROGRAMS, ids=range(len(PROGRAMS)))
-def test_fate_of_an_exception_is_read_from_the_handlers_around_it(body: str, fate: Fate, tmp_path: Path) -> None:
+def test_fate_of_an_exception_is_read_from_the_handlers_around_it(
+    body: str, fate: Fate, tmp_path: Path
+) -> None:
     assert _fate(body, tmp_path) is fate
 
 
 def _definition_line(body: str, name: str, line: int) -> int | None:
     tree = ast.parse(body)
-    use = next(node for node in ast.walk(tree) if isinstance(node, ast.Expr) and node.lineno == line)
+    use = next(
+        node for node in ast.walk(tree) if isinstance(node, ast.Expr) and node.lineno == line
+    )
     found = find_definition(name, tree, use)
     return getattr(found.node, "lineno", None) if found is not None else None
 
@@ -100,8 +115,12 @@ DEFINITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("body", "name", "line", "defined"), DEFINITIONS, ids=range(len(DEFINITIONS)))
-def test_definition_is_the_last_one_above(body: str, name: str, line: int, defined: int | None) -> None:
+@pytest.mark.parametrize(
+    ("body", "name", "line", "defined"), DEFINITIONS, ids=range(len(DEFINITIONS))
+)
+def test_definition_is_the_last_one_above(
+    body: str, name: str, line: int, defined: int | None
+) -> None:
     assert _definition_line(body, name, line) == defined
 
 
@@ -116,7 +135,9 @@ def program(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
-def test_edits_are_told_as_a_unified_diff_that_counts_bytes_as_the_compiler_does(program: Callable[[str], str]) -> None:
+def test_edits_are_told_as_a_unified_diff_that_counts_bytes_as_the_compiler_does(
+    program: Callable[[str], str],
+) -> None:
     filename = program("größe = f(é)\n")
     call = ast.parse("größe = f(é)\n").body[0].value  # type: ignore[attr-defined]
     diff = diff_of(insert_after(filename, call, ".float()"))
@@ -130,7 +151,9 @@ def test_an_edit_that_would_not_parse_is_no_patch(program: Callable[[str], str])
     assert diff_of(replace_node(filename, call, "f(")) is None
 
 
-def test_what_the_other_arm_of_an_if_sets_does_not_reach_here(program: Callable[[str], str]) -> None:
+def test_what_the_other_arm_of_an_if_sets_does_not_reach_here(
+    program: Callable[[str], str],
+) -> None:
     tree = tree_of(program("x = 1\nif a:\n    x = 2\nelse:\n    x\n"))
     assert tree is not None
     use = next(node for node in ast.walk(tree) if isinstance(node, ast.Expr))
@@ -139,7 +162,9 @@ def test_what_the_other_arm_of_an_if_sets_does_not_reach_here(program: Callable[
     assert getattr(found.node, "lineno", None) == 1
 
 
-def test_a_line_is_moved_with_its_own_indentation_and_a_block_is_not_left_empty(program: Callable[[str], str]) -> None:
+def test_a_line_is_moved_with_its_own_indentation_and_a_block_is_not_left_empty(
+    program: Callable[[str], str],
+) -> None:
     filename = program("for i in r:\n    clip()  # here\n    back()\n    if i:\n        step()\n")
     tree = tree_of(filename)
     assert tree is not None
@@ -175,9 +200,12 @@ AFTER = [
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("indent", ["    ", "\t", "  "])
 @pytest.mark.parametrize("last", [True, False])
-def test_lines_are_put_in_and_indented_as_the_file_is(end: str, indent: str, last: bool, tmp_path: Path) -> None:
+def test_lines_are_put_in_and_indented_as_the_file_is(
+    end: str, indent: str, last: bool, tmp_path: Path
+) -> None:
     before, after = (
-        end.join(line.replace("{}", indent) for line in lines) + (end if last else "") for lines in (BEFORE, AFTER)
+        end.join(line.replace("{}", indent) for line in lines) + (end if last else "")
+        for lines in (BEFORE, AFTER)
     )
     path = tmp_path / "program.py"
     path.write_bytes(before.encode())
@@ -222,11 +250,21 @@ HELD = [
 
 
 @pytest.mark.parametrize(("text", "holds"), HELD)
-def test_a_name_holds_where_nothing_can_have_changed_it(text: str, holds: bool, program: Callable[[str], str]) -> None:
+def test_a_name_holds_where_nothing_can_have_changed_it(
+    text: str, holds: bool, program: Callable[[str], str]
+) -> None:
     tree = tree_of(program(text + "\n"))
     assert tree is not None
-    made = next(node for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.value) == "A()")
-    use = next(node for node in ast.walk(tree) if isinstance(node, ast.Expr) and ast.unparse(node) == "use()")
+    made = next(
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) == "A()"
+    )
+    use = next(
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and ast.unparse(node) == "use()"
+    )
     assert holds_at("opt", made, use) is holds
 
 
@@ -307,12 +345,18 @@ def test_a_limit_is_overrun_where_as_many_are_added_after_the_cut(
         ("np.random.astype(float)", False),
     ],
 )
-def test_a_variable_that_is_called_like_a_module_is_none(body: str, is_passed: bool, tmp_path: Path) -> None:
+def test_a_variable_that_is_called_like_a_module_is_none(
+    body: str, is_passed: bool, tmp_path: Path
+) -> None:
     path = tmp_path / f"program{abs(hash(body))}.py"
     path.write_text(body)
     tree = tree_of(str(path))
     assert tree is not None
-    call = next(each for each in ast.walk(tree) if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute))
+    call = next(
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+    )
     assert passes(call, call.func.value) is is_passed  # type: ignore[attr-defined]
 
 

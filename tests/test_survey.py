@@ -59,7 +59,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
 
 def test_right_data_hear_nothing() -> None:
     generator = torch.Generator().manual_seed(0)
-    data = TensorDataset(torch.randn(200, 4, generator=generator), torch.randint(0, 3, (200,), generator=generator))
+    data = TensorDataset(
+        torch.randn(200, 4, generator=generator), torch.randint(0, 3, (200,), generator=generator)
+    )
     report = whence.check_data(DataLoader(data, batch_size=20, shuffle=True))
     assert report.ok
     assert report.findings == ()
@@ -91,7 +93,9 @@ def test_array_with_gaps() -> None:
     table = np.arange(40.0).reshape(20, 2)
     table[3, 1] = np.nan
     report = whence.check_data(table)
-    assert [(each.rule, "row 3" in each.verdict) for each in report.findings] == [("data/nonfinite", True)]
+    assert [(each.rule, "row 3" in each.verdict) for each in report.findings] == [
+        ("data/nonfinite", True)
+    ]
     assert np.isnan(table).sum() == 1
 
 
@@ -174,7 +178,9 @@ class Pictures(Dataset[dict[str, object]]):
 
 
 def as_tensors(samples: list[dict[str, object]]) -> torch.Tensor:
-    return torch.stack([torch.tensor(np.asarray(each["image"])).permute(2, 0, 1) for each in samples])
+    return torch.stack(
+        [torch.tensor(np.asarray(each["image"])).permute(2, 0, 1) for each in samples]
+    )
 
 
 class Tensors(Pictures):
@@ -186,7 +192,10 @@ class Tensors(Pictures):
 def test_a_picture_of_another_mode_is_named_where_samples_are_put_together() -> None:
     report = whence.check_data(DataLoader(Pictures(), 8, collate_fn=as_tensors))
     (found,) = report.findings
-    assert (found.rule, found.verdict) == ("data/ragged-samples", "sample 13 is (8, 6), the others are (8, 6, 3)")
+    assert (found.rule, found.verdict) == (
+        "data/ragged-samples",
+        "sample 13 is (8, 6), the others are (8, 6, 3)",
+    )
     assert found.operands[0].description == "PIL image (8, 6), mode L"
     assert whence.check_data(DataLoader(Pictures(in_colour=True), 8, collate_fn=as_tensors)).ok
 
@@ -195,7 +204,10 @@ def test_a_sample_that_raises_is_compared_with_the_others() -> None:
     report = whence.check_data(DataLoader(Tensors(), 8))
     (found,) = report.findings
     assert found.rule == "data/corrupt-sample"
-    assert found.verdict == "sample 13 raised RuntimeError: array is (8, 6), in other samples (8, 6, 3)"
+    assert (
+        found.verdict
+        == "sample 13 raised RuntimeError: array is (8, 6), in other samples (8, 6, 3)"
+    )
 
 
 def sorted_parts(samples: list[tuple[object, ...]]) -> tuple[tuple[object, ...], ...]:
@@ -209,10 +221,16 @@ def test_batches_that_are_lists_are_read_sample_by_sample() -> None:
         ("[i]['label']", "(N,)"),
     ]
     assert (listed.samples, listed.batches) == (20, 4)
-    boxes = [(torch.rand(3, 8 + number % 3), {"boxes": torch.rand(1 + number % 2, 4)}) for number in range(8)]
+    boxes = [
+        (torch.rand(3, 8 + number % 3), {"boxes": torch.rand(1 + number % 2, 4)})
+        for number in range(8)
+    ]
     # The last batch is of two samples, and a sample has two parts.
     parted = whence.check_data(DataLoader(boxes, 3, collate_fn=sorted_parts))
-    assert {each.leaf: each.shape for each in parted.rows} == {"[0][i]": "(N, 3, *)", "[1][i]['boxes']": "(N, *, 4)"}
+    assert {each.leaf: each.shape for each in parted.rows} == {
+        "[0][i]": "(N, 3, *)",
+        "[1][i]['boxes']": "(N, *, 4)",
+    }
     assert parted.samples == 8
     contract = whence.Contract.fit(DataLoader(boxes, 3, collate_fn=sorted_parts))
     assert contract.check(DataLoader(boxes, 3, collate_fn=sorted_parts)).ok

@@ -60,10 +60,15 @@ raise SystemExit(main(["run", "--json", document, script]))
         ("torch._functorch", {"torch.func transforms", "the origin of a NaN within torch.vmap"}),
         ("torch.nn", set()),
         ("torch._amp", set()),
-        ("torch", {"torch calls", "data loaders", "autograd's graph", "tensors in nested containers"}),
+        (
+            "torch",
+            {"torch calls", "data loaders", "autograd's graph", "tensors in nested containers"},
+        ),
     ],
 )
-def test_a_torch_without_private_names_is_still_watched(tmp_path: Path, lacking: str, named: set[str]) -> None:
+def test_a_torch_without_private_names_is_still_watched(
+    tmp_path: Path, lacking: str, named: set[str]
+) -> None:
     script, document = tmp_path / "train.py", tmp_path / "findings.json"
     script.write_text(TRAINS)
     words = [torch_internals.__file__, lacking, str(script), str(document)]

@@ -66,7 +66,9 @@ def contents(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-def assert_refused(*words: str, cwd: Path, saying: str, first: Callable[[], Any] = lambda: None) -> None:
+def assert_refused(
+    *words: str, cwd: Path, saying: str, first: Callable[[], Any] = lambda: None
+) -> None:
     """Exit code 2, one line on stderr that says what is wrong, nothing on stdout, no file touched."""
     before = contents(cwd)
     ran = whence_command(*words, cwd=cwd, first=first)
@@ -95,8 +97,14 @@ def assert_refused(*words: str, cwd: Path, saying: str, first: Callable[[], Any]
         (["run", "-m", "empty"], "empty"),
         (["nosuch", "train.py"], "no command called 'nosuch'"),
         (["train.py"], "whence run train.py"),
-        (["run", "--select", "nosuch/rule", "train.py"], "--select: no rule or family is called 'nosuch/rule'"),
-        (["run", "--ignore", "shape,nosuch", "train.py"], "--ignore: no rule or family is called 'nosuch'"),
+        (
+            ["run", "--select", "nosuch/rule", "train.py"],
+            "--select: no rule or family is called 'nosuch/rule'",
+        ),
+        (
+            ["run", "--ignore", "shape,nosuch", "train.py"],
+            "--ignore: no rule or family is called 'nosuch'",
+        ),
         (["run", "--select", "", "train.py"], "--select"),
         (
             ["run", "--fail-on", "fatal", "train.py"],
@@ -131,9 +139,12 @@ def test_wrong_usage_is_refused_in_one_line(folder: Path, words: list[str], sayi
 
 
 @pytest.mark.parametrize(
-    "words", [["run", "--nosuch", "train.py"], ["run", "--json"], ["rule", "a", "b"], ["report", "-x"]]
+    "words",
+    [["run", "--nosuch", "train.py"], ["run", "--json"], ["rule", "a", "b"], ["report", "-x"]],
 )
-def test_an_unknown_option_is_refused_before_anything_is_written(folder: Path, words: list[str]) -> None:
+def test_an_unknown_option_is_refused_before_anything_is_written(
+    folder: Path, words: list[str]
+) -> None:
     before = contents(folder)
     ran = whence_command(*words, cwd=folder)
     assert ran.code == 2
@@ -149,13 +160,22 @@ def test_an_unreadable_script_is_refused(folder: Path) -> None:
 
         io.open_code = open_code
 
-    assert_refused("run", "train.py", cwd=folder, saying="cannot read train.py: Permission denied", first=forbid)
+    assert_refused(
+        "run",
+        "train.py",
+        cwd=folder,
+        saying="cannot read train.py: Permission denied",
+        first=forbid,
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "saying"),
     [
-        ("[tool.whence]\nselct = ['shape']", "unknown key 'selct' in [tool.whence]; valid keys are select, ignore"),
+        (
+            "[tool.whence]\nselct = ['shape']",
+            "unknown key 'selct' in [tool.whence]; valid keys are select, ignore",
+        ),
         ("[tool.whence]\nselect = 'shape'", "select in [tool.whence] must be a list"),
         ("[tool.whence]\nselect = [1]", "select in [tool.whence] must be a list"),
         ("[tool.whence]\nignore = ['nosuch']", "no rule or family is called 'nosuch'"),
@@ -265,7 +285,9 @@ def rules(ran: Ran) -> list[str]:
     ],
     ids=str,
 )
-def test_select_and_ignore_choose_rules_and_families(tmp_path: Path, options: list[str], found: list[str]) -> None:
+def test_select_and_ignore_choose_rules_and_families(
+    tmp_path: Path, options: list[str], found: list[str]
+) -> None:
     ran = run(tmp_path, *options)
     assert rules(ran) == found
     assert (f"{RULE} ·" in ran.stderr) == bool(found)
@@ -292,14 +314,19 @@ def test_two_dashes_end_whences_own_options(tmp_path: Path) -> None:
         (SWALLOWED, ["--fail-on", "error", "--ignore", "shape"], 0),
     ],
 )
-def test_fail_on_turns_findings_into_exit_code_1(tmp_path: Path, text: str, options: list[str], code: int) -> None:
+def test_fail_on_turns_findings_into_exit_code_1(
+    tmp_path: Path, text: str, options: list[str], code: int
+) -> None:
     assert run(tmp_path, *options, text=text).code == code
 
 
 @pytest.mark.parametrize(
-    ("options", "reached"), [([], True), (["--stop-on", "never"], True), (["--stop-on", "error"], False)]
+    ("options", "reached"),
+    [([], True), (["--stop-on", "never"], True), (["--stop-on", "error"], False)],
 )
-def test_stop_on_ends_the_program_at_the_finding(tmp_path: Path, options: list[str], reached: bool) -> None:
+def test_stop_on_ends_the_program_at_the_finding(
+    tmp_path: Path, options: list[str], reached: bool
+) -> None:
     ran = run(tmp_path, *options)
     assert ("caught" in ran.stdout) == reached
     assert ran.code == (0 if reached else 1)
@@ -312,7 +339,9 @@ def test_stop_on_error_lets_notes_pass(tmp_path: Path) -> None:
 
 
 def test_pyproject_sets_the_defaults_and_the_command_line_overrules_them(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text(f"[tool.whence]\nfail-on = 'error'\nselect = ['{RULE}']\nbudget = 0.5\n")
+    (tmp_path / "pyproject.toml").write_text(
+        f"[tool.whence]\nfail-on = 'error'\nselect = ['{RULE}']\nbudget = 0.5\n"
+    )
     below = tmp_path / "below"
     below.mkdir()
     assert run(below).code == 1
@@ -332,7 +361,9 @@ def test_quiet_still_tells_errors(tmp_path: Path) -> None:
 
 
 def test_a_finding_is_told_while_the_program_goes_on(tmp_path: Path) -> None:
-    later = "import sys\nfor _ in range(10): torch.ones(2) + 1\nprint('hours later', file=sys.stderr)\n"
+    later = (
+        "import sys\nfor _ in range(10): torch.ones(2) + 1\nprint('hours later', file=sys.stderr)\n"
+    )
     stderr = run(tmp_path, text=SWALLOWED + later).stderr
     assert 0 <= stderr.find(RULE) < stderr.index("hours later")
 
@@ -345,7 +376,12 @@ def test_the_summary_of_a_healthy_program_is_one_line(tmp_path: Path) -> None:
 
 
 def test_json_writes_the_same_document_elsewhere(tmp_path: Path) -> None:
-    ran = run(tmp_path, "--json", "findings.json", text="import os; os.mkdir('x'); os.chdir('x')\n" + SWALLOWED)
+    ran = run(
+        tmp_path,
+        "--json",
+        "findings.json",
+        text="import os; os.mkdir('x'); os.chdir('x')\n" + SWALLOWED,
+    )
     assert json.loads((tmp_path / "findings.json").read_text()) == ran.document
     assert len(ran.findings) == 1
 
@@ -377,20 +413,33 @@ def test_two_runs_in_the_same_second_keep_a_record_each(tmp_path: Path) -> None:
         time.strftime = lambda *_: "20260101-120000"
 
     for code in ("3", "4"):
-        assert whence_command("run", "train.py", code, cwd=tmp_path, first=stop_the_clock).code == int(code)
-    documents = [json.loads(each.read_text()) for each in sorted(tmp_path.glob(".whence/*/findings.json"))]
+        assert whence_command(
+            "run", "train.py", code, cwd=tmp_path, first=stop_the_clock
+        ).code == int(code)
+    documents = [
+        json.loads(each.read_text()) for each in sorted(tmp_path.glob(".whence/*/findings.json"))
+    ]
     assert [each["command"] for each in documents] == [["train.py", "3"], ["train.py", "4"]]
     assert [each["outcome"]["exit_code"] for each in documents] == [3, 4]
 
 
-@pytest.mark.parametrize("words", [["-m", "package.train"], ["-c", "pass"], ["package/train.py"], ["package"]], ids=str)
-def test_the_run_folder_is_named_after_the_program_and_lies_in_dot_whence(tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["-m", "package.train"], ["-c", "pass"], ["package/train.py"], ["package"]], ids=str
+)
+def test_the_run_folder_is_named_after_the_program_and_lies_in_dot_whence(
+    tmp_path: Path, words: list[str]
+) -> None:
     (tmp_path / "package").mkdir()
     for name in ("train.py", "__main__.py"):
         (tmp_path / "package" / name).write_text("")
     assert whence_command("run", *words, cwd=tmp_path).code == 0
     (run_folder,) = (each for each in (tmp_path / ".whence").iterdir() if each.is_dir())
-    name = {"-m": "package.train", "-c": "command", "package/train.py": "train", "package": "package"}[words[0]]
+    name = {
+        "-m": "package.train",
+        "-c": "command",
+        "package/train.py": "train",
+        "package": "package",
+    }[words[0]]
     assert re.fullmatch(rf"\d{{8}}-\d{{6}}-{re.escape(name)}", run_folder.name)
     assert [each.name for each in run_folder.iterdir()] == ["findings.json"]
 
@@ -414,7 +463,17 @@ DATASET = dedent("""\
         model(batch)
 """)
 KEYS = {
-    "": {"schema", "whence", "command", "finished", "outcome", "steps", "overhead", "not_watched", "findings"},
+    "": {
+        "schema",
+        "whence",
+        "command",
+        "finished",
+        "outcome",
+        "steps",
+        "overhead",
+        "not_watched",
+        "findings",
+    },
     "outcome": {"exit_code", "exception"},
     "overhead": {"ratio", "seconds"},
 }
@@ -436,14 +495,24 @@ def test_the_document_has_exactly_the_keys_of_the_schema(tmp_path: Path) -> None
     (finding,) = document["findings"]
     for name, keys in FINDING_KEYS.items():
         assert set(finding[name] if name else finding) == keys
-    assert set(finding["origin"]["sample"]) == {"batch", "position", "dataset_index", "leaf", "path"}
+    assert set(finding["origin"]["sample"]) == {
+        "batch",
+        "position",
+        "dataset_index",
+        "leaf",
+        "path",
+    }
     assert all(set(hop) == {"file", "line", "code", "what"} for hop in finding["chain"])
 
 
 def test_the_document_has_the_values_of_the_schema(tmp_path: Path) -> None:
     document = run(tmp_path, text=DATASET).document
     (finding,) = document["findings"]
-    assert (document["schema"], document["whence"], document["command"]) == (1, whence.__version__, ["train.py"])
+    assert (document["schema"], document["whence"], document["command"]) == (
+        1,
+        whence.__version__,
+        ["train.py"],
+    )
     assert finding["severity"] in list(Severity)
     assert finding["confidence"] in ("proven", "likely", "hint")
     assert finding["origin"]["phase"] in ("program", "data", "forward", "backward", "optimizer")
@@ -480,7 +549,9 @@ def test_report_shows_the_newest_run(tmp_path: Path) -> None:
         ("# HERE", True),
     ],
 )
-def test_a_comment_on_the_origins_line_suppresses_that_rule(tmp_path: Path, comment: str, found: bool) -> None:
+def test_a_comment_on_the_origins_line_suppresses_that_rule(
+    tmp_path: Path, comment: str, found: bool
+) -> None:
     ran = run(tmp_path, "--fail-on", "info", text=SWALLOWED.replace("# HERE", comment))
     assert rules(ran) == ([RULE] if found else [])
     assert ran.code == (1 if found else 0)
@@ -540,7 +611,9 @@ def test_a_pipe_gets_no_escape_sequences(tmp_path: Path, monkeypatch: pytest.Mon
     ],
     ids=" ".join,
 )
-def test_questions_are_answered_on_stdout_with_0(folder: Path, words: list[str], saying: str) -> None:
+def test_questions_are_answered_on_stdout_with_0(
+    folder: Path, words: list[str], saying: str
+) -> None:
     before = contents(folder)
     ran = whence_command(*words, cwd=folder)
     assert (ran.code, ran.stderr) == (0, "")

@@ -113,7 +113,9 @@ def test_a_watch_leaves_its_record_in_a_run_folder(in_fork: InFork, tmp_path: Pa
     assert [each["rule"] for each in document["findings"]] == [RULE]
 
 
-def test_the_record_names_the_exception_that_ended_the_block(in_fork: InFork, tmp_path: Path) -> None:
+def test_the_record_names_the_exception_that_ended_the_block(
+    in_fork: InFork, tmp_path: Path
+) -> None:
     def body() -> None:
         with pytest.raises(ValueError), whence.watch():
             raise ValueError("no such column")
@@ -161,7 +163,9 @@ def test_closing_twice_is_harmless_and_says_nothing_twice(in_fork: InFork) -> No
     assert in_fork(body).stderr.count(RULE) == 1
 
 
-def test_a_second_call_while_one_is_open_gives_the_same_watch(in_fork: InFork, tmp_path: Path) -> None:
+def test_a_second_call_while_one_is_open_gives_the_same_watch(
+    in_fork: InFork, tmp_path: Path
+) -> None:
     def body() -> None:
         first = whence.watch()
         assert whence.watch() is first
@@ -200,10 +204,32 @@ def test_a_watch_under_whence_run_adds_one_note(tmp_path: Path) -> None:
 
 def patchable() -> dict[tuple[str, str], Any]:
     """Everything in torch and in the interpreter that a watch could have put its hands on."""
-    owners = [torch, torch.Tensor, torch.autograd, torch.autograd.Function, nn.functional, nn.Module, DataLoader]
-    owners += [torch.optim.Optimizer, torch.optim.SGD, torch_dataloader, torch_dataloader._BaseDataLoaderIter]
-    owners += [torch_dataloader._SingleProcessDataLoaderIter, torch_dataloader._MultiProcessingDataLoaderIter]
-    owners += [torch_module, torch_optimizer, torch.utils.data._utils.fetch, torch.utils.data._utils.collate, Dataset]
+    owners = [
+        torch,
+        torch.Tensor,
+        torch.autograd,
+        torch.autograd.Function,
+        nn.functional,
+        nn.Module,
+        DataLoader,
+    ]
+    owners += [
+        torch.optim.Optimizer,
+        torch.optim.SGD,
+        torch_dataloader,
+        torch_dataloader._BaseDataLoaderIter,
+    ]
+    owners += [
+        torch_dataloader._SingleProcessDataLoaderIter,
+        torch_dataloader._MultiProcessingDataLoaderIter,
+    ]
+    owners += [
+        torch_module,
+        torch_optimizer,
+        torch.utils.data._utils.fetch,
+        torch.utils.data._utils.collate,
+        Dataset,
+    ]
     found = {(str(owner), name): thing for owner in owners for name, thing in vars(owner).items()}
     for name in ("excepthook", "unraisablehook", "displayhook", "stdout", "stderr"):
         found["sys", name] = getattr(sys, name)
@@ -222,9 +248,16 @@ def hooks() -> dict[str, Any]:
     counts["function modes"] = torch._C._len_torch_function_stack()
     counts["dispatch modes"] = torch._C._len_torch_dispatch_stack()
     counts["gc"] = list(gc.callbacks)
-    counts["trace"] = (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile())
+    counts["trace"] = (
+        sys.gettrace(),
+        sys.getprofile(),
+        threading.gettrace(),
+        threading.getprofile(),
+    )
     counts["signals"] = (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
-    if (top_hooks := getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)) is not None:
+    if (
+        top_hooks := getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    ) is not None:
         counts["saved tensors"] = top_hooks(True)
     counts["threads"] = threading.active_count()
     counts["folder"] = os.getcwd()
@@ -251,7 +284,9 @@ def test_all_that_was_patched_is_the_original_object_again(in_fork: InFork) -> N
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit])
-def test_nothing_is_left_when_an_exception_ends_the_block(in_fork: InFork, kind: type[BaseException]) -> None:
+def test_nothing_is_left_when_an_exception_ends_the_block(
+    in_fork: InFork, kind: type[BaseException]
+) -> None:
     def body() -> None:
         before, counted = patchable(), hooks()
         with pytest.raises(kind), whence.watch():
@@ -266,7 +301,9 @@ class Passing(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_nothing_is_left_when_a_watch_is_closed_within_a_mode_of_the_program(in_fork: InFork) -> None:
+def test_nothing_is_left_when_a_watch_is_closed_within_a_mode_of_the_program(
+    in_fork: InFork,
+) -> None:
     def body() -> None:
         before, counted = patchable(), hooks()
         watch = whence.watch()
@@ -277,7 +314,9 @@ def test_nothing_is_left_when_a_watch_is_closed_within_a_mode_of_the_program(in_
     in_fork(body)
 
 
-def test_nothing_is_left_when_a_watch_is_opened_within_a_mode_and_closed_outside(in_fork: InFork) -> None:
+def test_nothing_is_left_when_a_watch_is_opened_within_a_mode_and_closed_outside(
+    in_fork: InFork,
+) -> None:
     def body() -> None:
         before, counted = patchable(), hooks()
         with Passing():
@@ -302,8 +341,12 @@ def test_nothing_is_left_when_a_default_device_was_set_meanwhile(in_fork: InFork
     in_fork(body)
 
 
-@pytest.mark.parametrize(("owner", "name"), [(nn.Module, "__init__"), (DataLoader, "__init__"), (torch, "from_numpy")])
-def test_a_patch_that_the_program_made_meanwhile_stays(in_fork: InFork, owner: Any, name: str) -> None:
+@pytest.mark.parametrize(
+    ("owner", "name"), [(nn.Module, "__init__"), (DataLoader, "__init__"), (torch, "from_numpy")]
+)
+def test_a_patch_that_the_program_made_meanwhile_stays(
+    in_fork: InFork, owner: Any, name: str
+) -> None:
     def body() -> None:
         with whence.watch():
             inner = getattr(owner, name)
@@ -321,7 +364,10 @@ def test_a_patch_that_the_program_made_meanwhile_stays(in_fork: InFork, owner: A
 def test_a_model_and_a_loader_made_under_the_watch_hold_nothing_of_it(in_fork: InFork) -> None:
     def body() -> None:
         with whence.watch():
-            model, loader = nn.Linear(4, 2), DataLoader(TensorDataset(torch.ones(4, 4)), batch_size=2)
+            model, loader = (
+                nn.Linear(4, 2),
+                DataLoader(TensorDataset(torch.ones(4, 4)), batch_size=2),
+            )
             model(next(iter(loader))[0]).sum().backward()
         for thing in (model, loader, model.weight, model.weight.grad):
             assert b"whence" not in pickle.dumps(thing)
@@ -350,8 +396,12 @@ def test_a_closed_watch_keeps_no_model_alive(in_fork: InFork) -> None:
 # copies
 
 
-@pytest.mark.parametrize("copied", [lambda watch: pickle.loads(pickle.dumps(watch)), copy.copy, copy.deepcopy])
-def test_a_copy_is_a_closed_watch_and_leaves_the_original_open(in_fork: InFork, copied: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize(
+    "copied", [lambda watch: pickle.loads(pickle.dumps(watch)), copy.copy, copy.deepcopy]
+)
+def test_a_copy_is_a_closed_watch_and_leaves_the_original_open(
+    in_fork: InFork, copied: Callable[[Any], Any]
+) -> None:
     def body() -> None:
         with whence.watch() as watch:
             twin = copied(watch)
@@ -433,7 +483,9 @@ def test_leaving_with_sys_exit_and_ctrl_c_is_not_explained(in_fork: InFork) -> N
 # nothing of Whence's raises into the program
 
 
-def test_a_working_folder_that_cannot_be_written_does_not_stop_training(in_fork: InFork, tmp_path: Path) -> None:
+def test_a_working_folder_that_cannot_be_written_does_not_stop_training(
+    in_fork: InFork, tmp_path: Path
+) -> None:
     (tmp_path / ".whence").write_text("a file where the folder should be")
 
     def body() -> None:
@@ -477,7 +529,9 @@ def test_forked_workers_are_not_watched(in_fork: InFork) -> None:
 # the front door
 
 
-@pytest.mark.parametrize("name", ["whence", "whence.finding", "whence.report.terminal", "whence.config"])
+@pytest.mark.parametrize(
+    "name", ["whence", "whence.finding", "whence.report.terminal", "whence.config"]
+)
 def test_importing_whence_does_not_import_torch(name: str) -> None:
     code = f"import {name}, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -59,7 +59,11 @@ def test_a_run_warns_as_the_program_does_alone(tmp_path: Path) -> None:
     plain = _python(tmp_path, "train.py")
     watched = _python(tmp_path, "-m", "whence", "run", "train.py")
     assert plain.stdout.startswith("no numpy\n")
-    assert (watched.stdout, watched.returncode) == (plain.stdout, plain.returncode) == (plain.stdout, 0)
+    assert (
+        (watched.stdout, watched.returncode)
+        == (plain.stdout, plain.returncode)
+        == (plain.stdout, 0)
+    )
     said = watched.stderr.removeprefix(plain.stderr)
     assert said != watched.stderr or not plain.stderr
     assert said.count("\n") == 1, said

@@ -88,7 +88,11 @@ def keep(outcome: Outcome, folder: Path) -> Path:
     for name, ran in (("plain", outcome.plain), ("watched", outcome.watched)):
         (place / f"{name}.stdout").write_text(ran.stdout)
         (place / f"{name}.stderr").write_text(ran.stderr)
-    kept = {"differences": outcome.differences, "findings": outcome.findings, "unstable": outcome.unstable}
+    kept = {
+        "differences": outcome.differences,
+        "findings": outcome.findings,
+        "unstable": outcome.unstable,
+    }
     (place / "outcome.json").write_text(json.dumps(kept, indent=1))
     return place
 
@@ -106,12 +110,18 @@ def _finding(finding: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--programs", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1, help="of the first program; the others follow")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the first program; the others follow"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "whence-soak")
-    parser.add_argument("--fork", action="store_true", help="quicker: fork from a process that has torch; one job")
+    parser.add_argument(
+        "--fork", action="store_true", help="quicker: fork from a process that has torch; one job"
+    )
     chosen = parser.parse_args()
     start = Start.FORK if chosen.fork else Start.PROCESS
 
@@ -143,8 +153,12 @@ def print_summary(outcomes: list[Outcome]) -> None:
         f"\n{len(outcomes)} programs: {len(differing)} differ ({len(stable)} of them each time), {len(found)} have findings above info"
     )
     if outcomes:
-        plain, watched = (sum(getattr(each, kind).seconds for each in outcomes) for kind in ("plain", "watched"))
-        print(f"{plain / len(outcomes):.1f} s a program plain, {watched / len(outcomes):.1f} s watched")
+        plain, watched = (
+            sum(getattr(each, kind).seconds for each in outcomes) for kind in ("plain", "watched")
+        )
+        print(
+            f"{plain / len(outcomes):.1f} s a program plain, {watched / len(outcomes):.1f} s watched"
+        )
     for title, names in (
         ("rules", Counter(each["rule"] for outcome in found for each in outcome.findings)),
         ("not watched", Counter(each for outcome in outcomes for each in outcome.not_watched)),

@@ -59,5 +59,7 @@ def write_ending(draw: Draw, script: Script) -> str:
             script.imports.add("import sys")
             return 'sys.exit("the quota for today is used up")'
         case "exception":
-            return "raise ConnectionError(f\"could not send the results of {counts['steps']} steps\")"
+            return (
+                "raise ConnectionError(f\"could not send the results of {counts['steps']} steps\")"
+            )
     return ""

@@ -35,7 +35,13 @@ ORDINARY = {
     "gradients": {"plain"},
     "copy": {"none"},
     "ending": {"normal"},
-    "oddities": {"deterministic", "log_thread", "forward_hooks", "checkpoint_file", "signals_listed"},
+    "oddities": {
+        "deterministic",
+        "log_thread",
+        "forward_hooks",
+        "checkpoint_file",
+        "signals_listed",
+    },
 }
 VISIBLE_LOOPS = {"epochs", "while", "function"}
 
@@ -151,7 +157,10 @@ def _log_of_negative(draft: Draft) -> None:
 
 
 def _division_by_zero(draft: Draft) -> None:
-    lines = ("features[:, 0] = 3.0", "features = (features - features.mean(dim=0)) / features.std(dim=0)")
+    lines = (
+        "features[:, 0] = 3.0",
+        "features = (features - features.mean(dim=0)) / features.std(dim=0)",
+    )
     draft.insert_after("targets", *lines)
 
 
@@ -194,7 +203,11 @@ def _gradient_cleared(draft: Draft) -> None:
 
 
 def _best_is_an_alias(draft: Draft) -> None:
-    found = [number for number, line in enumerate(draft.lines, 1) if "total, copy.deepcopy(model)" in line]
+    found = [
+        number
+        for number, line in enumerate(draft.lines, 1)
+        if "total, copy.deepcopy(model)" in line
+    ]
     if not found:
         raise Unfit("copy")
     draft.roles["best"] = found[0]
@@ -205,19 +218,26 @@ PLAIN_REGRESSION = {"task": {"regression"}, "loss": {"mse"}}
 PLAIN_CLASSES = {"task": {"classification"}, "loss": {"cross_entropy", "label_smoothing", "nll"}}
 VECTOR = {"task": {"regression", "classification"}, "source": {"torch", "generator"}}
 HEADED = {"task": {"regression", "classification", "images", "sequence", "tags", "tabular"}}
-STATEFUL_MODES = {"body": {"batchnorm", "dropout", "conv_bn", "conv_residual"}, "evaluation": {"none"}}
+STATEFUL_MODES = {
+    "body": {"batchnorm", "dropout", "conv_bn", "conv_residual"},
+    "evaluation": {"none"},
+}
 SGD = {"optimizer": {"sgd", "momentum", "adam", "adamw_foreach"}}
 
 KINDS = {
     "float64 column": Kind(VECTOR, _float64_column, {"dtype/float64-input", "dtype/mismatch"}),
     "wrong in_features": Kind(HEADED, _in_features, {"shape/linear-features"}),
     "target (n, 1)": Kind(
-        {"task": {"regression"}, "loss": {"mse", "smooth_l1", "own_mse", "huber"}}, _target_column, {"loss/broadcast"}
+        {"task": {"regression"}, "loss": {"mse", "smooth_l1", "own_mse", "huber"}},
+        _target_column,
+        {"loss/broadcast"},
     ),
     "no zero_grad": Kind(HEADED, _no_zero_grad, {"optimizer/missing-zero-grad"}),
     "no step": Kind(HEADED, _no_step, {"optimizer/no-update", "optimizer/discarded-gradient"}),
     "eval left on": Kind(
-        {"task": {"classification", "images", "regression"}, **STATEFUL_MODES}, _eval_mode, {"optimizer/wrong-mode"}
+        {"task": {"classification", "images", "regression"}, **STATEFUL_MODES},
+        _eval_mode,
+        {"optimizer/wrong-mode"},
     ),
     "double softmax": Kind(
         {"task": {"classification", "images"}, "loss": {"cross_entropy", "label_smoothing"}},
@@ -229,15 +249,23 @@ KINDS = {
         lambda draft: _scale_rate(draft, 1e3),
         {"optimizer/learning-rate-high", "gradient/exploding", "nonfinite/update"},
     ),
-    "rate / 100000": Kind({**HEADED, **SGD}, lambda draft: _scale_rate(draft, 1e-5), {"optimizer/learning-rate-low"}),
+    "rate / 100000": Kind(
+        {**HEADED, **SGD}, lambda draft: _scale_rate(draft, 1e-5), {"optimizer/learning-rate-low"}
+    ),
     "detached term": Kind({"task": {"multi_task"}}, _detached_head, {"gradient/detached"}),
     "parameter missing": Kind(HEADED, _missing_parameter, {"optimizer/missing-parameter"}),
-    "graph kept": Kind({**HEADED, "loop": VISIBLE_LOOPS}, _graph_kept, {"memory/graph-kept", "memory/growth"}),
+    "graph kept": Kind(
+        {**HEADED, "loop": VISIBLE_LOOPS}, _graph_kept, {"memory/graph-kept", "memory/growth"}
+    ),
     "log of negative": Kind(PLAIN_REGRESSION, _log_of_negative, {"nonfinite/forward"}),
-    "division by zero": Kind(VECTOR, _division_by_zero, {"data/zero-variance", "data/nonfinite", "nonfinite/forward"}),
+    "division by zero": Kind(
+        VECTOR, _division_by_zero, {"data/zero-variance", "data/nonfinite", "nonfinite/forward"}
+    ),
     "label out of range": Kind(PLAIN_CLASSES, _label_range, {"data/label-range"}),
     "softmax over batch": Kind(
-        {"task": {"classification", "images"}, "loss": {"nll"}}, _softmax_axis, {"loss/softmax-axis"}
+        {"task": {"classification", "images"}, "loss": {"nll"}},
+        _softmax_axis,
+        {"loss/softmax-axis"},
     ),
     "no_grad forward": Kind(HEADED, _no_grad_forward, {"gradient/no-graph"}),
     "shuffled labels": Kind(PLAIN_CLASSES, _shuffled_labels, {"data/misaligned"}),
@@ -249,7 +277,9 @@ KINDS = {
     "float labels": Kind(PLAIN_CLASSES, _float_labels, {"dtype/labels"}),
     "wrong sign": Kind(HEADED, _wrong_sign, {"loss/sign"}),
     "gradient cleared": Kind(HEADED, _gradient_cleared, {"optimizer/discarded-gradient"}),
-    "best is an alias": Kind({**HEADED, "copy": {"best"}}, _best_is_an_alias, {"optimizer/aliased-weights"}),
+    "best is an alias": Kind(
+        {**HEADED, "copy": {"best"}}, _best_is_an_alias, {"optimizer/aliased-weights"}
+    ),
 }
 
 COLUMNS = ("exact line", "line listed", "right rule, other line", "other rule", "missed")
@@ -305,7 +335,11 @@ def judge(planted: Planted, findings: list[dict[str, Any]]) -> str:
 
 def _listed(finding: dict[str, Any]) -> set[int]:
     """Lines that the finding names beside its origin."""
-    named = [*(finding.get("candidates") or []), *(finding.get("places") or []), *(finding.get("chain") or [])]
+    named = [
+        *(finding.get("candidates") or []),
+        *(finding.get("places") or []),
+        *(finding.get("chain") or []),
+    ]
     return {each["line"] for each in [*named, finding.get("symptom") or {}] if each.get("line")}
 
 
@@ -318,7 +352,11 @@ def try_fault(planted: Planted, start: Start, keep: Path) -> Verdict:
     findings = document.get("findings", [])
     verdict = Verdict(planted, judge(planted, findings), findings, ran)
     (place / "stderr").write_text(ran.stderr)
-    expected = {"rules": sorted(planted.rules), "lines": sorted(planted.lines), "column": verdict.column}
+    expected = {
+        "rules": sorted(planted.rules),
+        "lines": sorted(planted.lines),
+        "column": verdict.column,
+    }
     (place / "expected.json").write_text(json.dumps(expected, indent=1))
     return verdict
 
@@ -327,19 +365,25 @@ def print_table(verdicts: list[Verdict]) -> None:
     print(f"\n{'':<22}" + "".join(f"{each:>{len(each) + 2}}" for each in COLUMNS))
     for kind in dict.fromkeys(each.planted.kind for each in verdicts):
         counted = Counter(each.column for each in verdicts if each.planted.kind == kind)
-        print(f"{kind:<22}" + "".join(f"{counted[each] or '':>{len(each) + 2}}" for each in COLUMNS))
+        print(
+            f"{kind:<22}" + "".join(f"{counted[each] or '':>{len(each) + 2}}" for each in COLUMNS)
+        )
     every = Counter(each.column for each in verdicts)
     print(f"{'all':<22}" + "".join(f"{every[each]:>{len(each) + 2}}" for each in COLUMNS))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--programs", type=int, default=120)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "whence-faults")
     parser.add_argument("--kinds", nargs="*", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--fork", action="store_true", help="quicker: fork from a process that has torch; one job")
+    parser.add_argument(
+        "--fork", action="store_true", help="quicker: fork from a process that has torch; one job"
+    )
     chosen = parser.parse_args()
     start = Start.FORK if chosen.fork else Start.PROCESS
     kinds = [chosen.kinds[index % len(chosen.kinds)] for index in range(chosen.programs)]

@@ -30,11 +30,20 @@ def write_loader(draw: Draw, script: Script, task: Task, *, rows: int, batch_siz
     options = [each for each in LOADERS if each != "weighted_sampler" or task.labels]
     kind = draw.axis("loader", options)
     add = script.data.append
-    if kind in {"loader", "loader_generator", "workers", "random_split", "weighted_sampler", "batch_sampler"}:
+    if kind in {
+        "loader",
+        "loader_generator",
+        "workers",
+        "random_split",
+        "weighted_sampler",
+        "batch_sampler",
+    }:
         script.imports.add("from torch.utils.data import DataLoader, TensorDataset")
     match kind:
         case "loader":
-            add(f"loader = DataLoader(TensorDataset({columns}), batch_size={batch_size}, shuffle=True)")
+            add(
+                f"loader = DataLoader(TensorDataset({columns}), batch_size={batch_size}, shuffle=True)"
+            )
         case "loader_generator":
             add(
                 block(f"""
@@ -133,7 +142,9 @@ def write_loader(draw: Draw, script: Script, task: Task, *, rows: int, batch_siz
             )
             add(f"loader = DataLoader(Table({columns}), batch_size={batch_size}, shuffle=True)")
         case "indexing":
-            picked = f"{only}[rows]," if only else ", ".join(f"{each}[rows]" for each in task.columns)
+            picked = (
+                f"{only}[rows]," if only else ", ".join(f"{each}[rows]" for each in task.columns)
+            )
             script.definitions.append(
                 block(f"""
                 def batches():
@@ -147,7 +158,9 @@ def write_loader(draw: Draw, script: Script, task: Task, *, rows: int, batch_siz
             return "zip(" + ", ".join(f"{each}_batches" for each in task.columns) + ")"
         case "numpy_order":
             script.imports.add("import numpy as np")
-            picked = f"{only}[rows]," if only else ", ".join(f"{each}[rows]" for each in task.columns)
+            picked = (
+                f"{only}[rows]," if only else ", ".join(f"{each}[rows]" for each in task.columns)
+            )
             script.definitions.append(
                 block(f"""
                 def batches():
@@ -170,7 +183,9 @@ def write_loader(draw: Draw, script: Script, task: Task, *, rows: int, batch_siz
             return f"random_batches({columns})"
         case "python_shuffle":
             script.imports.add("import random")
-            picked = f"{only}[rows]," if only else ", ".join(f"{each}[rows]" for each in task.columns)
+            picked = (
+                f"{only}[rows]," if only else ", ".join(f"{each}[rows]" for each in task.columns)
+            )
             script.definitions.append(
                 block(f"""
                 def batches():

@@ -19,7 +19,9 @@ def forward_text(script: Script, task: Task, *, model: str, inline: bool, divide
     """The lines that compute `loss`, within what the program puts around its forward pass."""
     share = f" / {divided}" if divided > 1 else ""
     if not inline:
-        return within(script.forward_contexts, f"loss = compute_loss({model}, {', '.join(task.batch)}){share}")
+        return within(
+            script.forward_contexts, f"loss = compute_loss({model}, {', '.join(task.batch)}){share}"
+        )
     *lines, last = task.loss.replace("model(", f"{model}(").splitlines()
     value = last.removeprefix("return ")
     if divided > 1:
@@ -51,11 +53,17 @@ def step_text(
         parts += ["loss.backward()  #@backward", stepping.update, stepping.scheduled_step]
         text = "\n".join(each for each in parts if each)
     else:
-        options = [each for each in GRADIENTS if each != "accumulate" or (even and not stepping.scheduled_step)]
+        options = [
+            each
+            for each in GRADIENTS
+            if each != "accumulate" or (even and not stepping.scheduled_step)
+        ]
         if draw.axes["body"] == "checkpoint_reentrant":
             options.remove("autograd_grad")
         kind = draw.axis("gradients", options)
-        text = _with_optimizer(script, task, stepping, kind, model=model, parameters=parameters, inline=inline)
+        text = _with_optimizer(
+            script, task, stepping, kind, model=model, parameters=parameters, inline=inline
+        )
     text = within(script.step_contexts, text)
     lines = [*script.step_start, text, *script.step_end, 'counts["steps"] += 1']
     used = "\n".join(lines)
@@ -79,9 +87,18 @@ def _with_closure(script: Script, task: Task, stepping: Stepping, *, model: str)
 
 
 def _with_optimizer(
-    script: Script, task: Task, stepping: Stepping, kind: str, *, model: str, parameters: str, inline: bool
+    script: Script,
+    task: Task,
+    stepping: Stepping,
+    kind: str,
+    *,
+    model: str,
+    parameters: str,
+    inline: bool,
 ) -> str:
-    forward = forward_text(script, task, model=model, inline=inline, divided=2 if kind == "accumulate" else 1)
+    forward = forward_text(
+        script, task, model=model, inline=inline, divided=2 if kind == "accumulate" else 1
+    )
     zero = "\n".join(f"{each}  #@zero_grad" for each in stepping.zero.splitlines())
     update = "\n".join(f"{each}  #@step" for each in stepping.update.splitlines())
     tail = f"\n{stepping.scheduled_step}" if stepping.scheduled_step else ""
@@ -99,7 +116,9 @@ def _with_optimizer(
             script.optimizer.append('scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)')
             script.digested.append("scaler.state_dict()")
             update = update.replace("optimizer.step()", "scaler.step(optimizer)")
-            update = update.replace("vector_scaler.step(optimizer)", "scaler.step(vector_optimizer)")
+            update = update.replace(
+                "vector_scaler.step(optimizer)", "scaler.step(vector_optimizer)"
+            )
             return f"{zero}\n{forward}\nscaler.scale(loss).backward()  #@backward\n{update}\nscaler.update(){tail}"
         case "autograd_grad":
             assign = block(f"""
@@ -124,7 +143,9 @@ def func_step_text(script: Script, task: Task, *, rate: float, per_sample: bool)
             return compute_loss(call, {names})
         """)
     )
-    script.build.append("weights = {name: each.detach().clone() for name, each in model.named_parameters()}")
+    script.build.append(
+        "weights = {name: each.detach().clone() for name, each in model.named_parameters()}"
+    )
     script.digested.append("weights")
     if per_sample:
         singles = ", ".join(f"{each}.unsqueeze(1)" for each in task.batch)
@@ -145,7 +166,15 @@ def func_step_text(script: Script, task: Task, *, rate: float, per_sample: bool)
 
 
 def training_text(
-    draw: Draw, script: Script, task: Task, *, step: str, loader: str, epochs: int, steps: int, module: bool
+    draw: Draw,
+    script: Script,
+    task: Task,
+    *,
+    step: str,
+    loader: str,
+    epochs: int,
+    steps: int,
+    module: bool,
 ) -> str:
     names = ", ".join(task.batch) if len(task.batch) > 1 else f"({task.batch[0]},)"
     frame = draw.axis("loop", FRAMES)

@@ -46,7 +46,14 @@ def compile_aot(scene: Scene) -> bool:
 
 
 def _compile(scene: Scene, backend: str) -> bool:
-    if scene.body in {"checkpoint", "checkpoint_reentrant", "scripted", "running_range", "own_function", "glu"}:
+    if scene.body in {
+        "checkpoint",
+        "checkpoint_reentrant",
+        "scripted",
+        "running_range",
+        "own_function",
+        "glu",
+    }:
         return False
     if scene.optimizer == "lbfgs" or scene.model == "compiled":
         return False
@@ -127,7 +134,11 @@ def timer(scene: Scene) -> bool:
 
 
 def time_limit(scene: Scene) -> bool:
-    if scene.model == "compiled" or scene.body == "running_range" or {"timer", "mock_patch"} & set(scene.chosen):
+    if (
+        scene.model == "compiled"
+        or scene.body == "running_range"
+        or {"timer", "mock_patch"} & set(scene.chosen)
+    ):
         return False
     scene.script.imports |= {"import copy", "import signal"}
     scene.script.definitions.append(
@@ -271,7 +282,9 @@ def dispatch_mode(scene: Scene) -> bool:
                 return func(*args, **(kwargs or {}))
         """)
     )
-    scene.script.step_contexts.append("CountOperations() if step == 3 else contextlib.nullcontext()")
+    scene.script.step_contexts.append(
+        "CountOperations() if step == 3 else contextlib.nullcontext()"
+    )
     return True
 
 
@@ -288,14 +301,19 @@ def function_mode(scene: Scene) -> bool:
                 return func(*args, **(kwargs or {}))
         """)
     )
-    scene.script.step_contexts.append("CountFunctions() if step % 4 == 1 else contextlib.nullcontext()")
+    scene.script.step_contexts.append(
+        "CountFunctions() if step % 4 == 1 else contextlib.nullcontext()"
+    )
     return True
 
 
 def flop_counter(scene: Scene) -> bool:
     if scene.model == "compiled" or scene.optimizer == "lbfgs":
         return False
-    scene.script.imports |= {"import contextlib", "from torch.utils.flop_counter import FlopCounterMode"}
+    scene.script.imports |= {
+        "import contextlib",
+        "from torch.utils.flop_counter import FlopCounterMode",
+    }
     scene.script.before.append("flops = FlopCounterMode(display=False)")
     scene.script.step_contexts.append("flops if step == 1 else contextlib.nullcontext()")
     scene.script.after.append('print("floating point operations", flops.get_total_flops())')
@@ -305,7 +323,10 @@ def flop_counter(scene: Scene) -> bool:
 def profiler(scene: Scene) -> bool:
     if scene.model == "compiled":
         return False
-    scene.script.imports |= {"import contextlib", "from torch.profiler import ProfilerActivity, profile"}
+    scene.script.imports |= {
+        "import contextlib",
+        "from torch.profiler import ProfilerActivity, profile",
+    }
     scene.script.before.append("profiler = profile(activities=[ProfilerActivity.CPU])")
     scene.script.step_contexts.append("profiler if step == 1 else contextlib.nullcontext()")
     scene.script.after.append(
@@ -508,9 +529,24 @@ def trace(scene: Scene) -> bool:
     """Count the nodes of a traced graph before training."""
     if scene.model == "compiled" or scene.draw.axes.get("task") in {"policy", "vae", "contrastive"}:
         return False
-    if scene.body not in {"mlp", "layernorm", "residual", "parameters", "glu", "conv_gn", "experts", "module_dict"}:
+    if scene.body not in {
+        "mlp",
+        "layernorm",
+        "residual",
+        "parameters",
+        "glu",
+        "conv_gn",
+        "experts",
+        "module_dict",
+    }:
         return False
-    if scene.draw.axes.get("task") not in {"regression", "classification", "tags", "images", "segmentation"}:
+    if scene.draw.axes.get("task") not in {
+        "regression",
+        "classification",
+        "tags",
+        "images",
+        "segmentation",
+    }:
         return False
     how = scene.draw.axis("tracer", ["jit", "make_fx", "symbolic", "export"])
     first = scene.draw.axes["task"] in {"images", "segmentation"}
@@ -598,7 +634,9 @@ def settrace(scene: Scene) -> bool:
 def live_parameters(scene: Scene) -> bool:
     scene.script.imports.add("import gc")
     scene.script.before.append("gc.disable()")
-    scene.script.epoch_end.append('if epoch == 1:\n    gc.collect()\n    print("parameters", count_parameters())')
+    scene.script.epoch_end.append(
+        'if epoch == 1:\n    gc.collect()\n    print("parameters", count_parameters())'
+    )
     scene.script.definitions.append(
         block("""
         def count_parameters():
@@ -651,7 +689,11 @@ ODDITIES: list[Callable[[Scene], bool]] = [
 
 def write_oddities(scene: Scene, number: int) -> Scene:
     """Put some oddities in, leaving out those that do not go with what is there."""
-    wanted = [each for each in ODDITIES if each.__name__ in scene.draw.fixed.get("oddities", {each.__name__})]
+    wanted = [
+        each
+        for each in ODDITIES
+        if each.__name__ in scene.draw.fixed.get("oddities", {each.__name__})
+    ]
     picked = scene.draw.random.sample(wanted, min(number, len(wanted)))
     for each in sorted(picked, key=ODDITIES.index):
         trial = copy.deepcopy(scene)

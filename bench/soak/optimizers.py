@@ -23,7 +23,18 @@ STANDARD = {
     "radam": ("RAdam", 0.01, ""),
 }
 SPECIAL = ["lbfgs", "groups", "own_update", "in_backward", "own_class", "two_optimizers"]
-SCHEDULERS = ["none", "none", "step", "cosine", "one_cycle", "warmup", "plateau", "exponential", "sequential", "own"]
+SCHEDULERS = [
+    "none",
+    "none",
+    "step",
+    "cosine",
+    "one_cycle",
+    "warmup",
+    "plateau",
+    "exponential",
+    "sequential",
+    "own",
+]
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,14 @@ class Stepping:
 
 
 def write_optimizer(
-    draw: Draw, script: Script, *, parameters: str, scale: float, special: list[str], epochs: int, steps: int
+    draw: Draw,
+    script: Script,
+    *,
+    parameters: str,
+    scale: float,
+    special: list[str],
+    epochs: int,
+    steps: int,
 ) -> Stepping:
     kind = draw.axis("optimizer", [*STANDARD, *special])
     add = script.optimizer.append
@@ -73,7 +91,13 @@ def write_optimizer(
                 """)
             )
             return _scheduled(
-                draw, script, kind, "optimizer.zero_grad()", epochs=epochs, steps=steps, rate=0.005 * scale
+                draw,
+                script,
+                kind,
+                "optimizer.zero_grad()",
+                epochs=epochs,
+                steps=steps,
+                rate=0.005 * scale,
             )
         case "own_update":
             add(f"velocity = [torch.zeros_like(each) for each in {parameters}]")
@@ -131,7 +155,13 @@ def write_optimizer(
             )
             add(f"optimizer = Lion({parameters}, lr={0.001 * scale:g})  #@optimizer")
             return _scheduled(
-                draw, script, kind, "optimizer.zero_grad()", epochs=epochs, steps=steps, rate=0.001 * scale
+                draw,
+                script,
+                kind,
+                "optimizer.zero_grad()",
+                epochs=epochs,
+                steps=steps,
+                rate=0.001 * scale,
             )
     # Two optimizers share one loss: one for matrices, one for the rest.
     add(
@@ -144,11 +174,15 @@ def write_optimizer(
     )
     script.digested.append("vector_optimizer.state_dict()")
     return Stepping(
-        kind, "optimizer.zero_grad()\nvector_optimizer.zero_grad()", "optimizer.step()\nvector_optimizer.step()"
+        kind,
+        "optimizer.zero_grad()\nvector_optimizer.zero_grad()",
+        "optimizer.step()\nvector_optimizer.step()",
     )
 
 
-def _scheduled(draw: Draw, script: Script, kind: str, zero: str, *, epochs: int, steps: int, rate: float) -> Stepping:
+def _scheduled(
+    draw: Draw, script: Script, kind: str, zero: str, *, epochs: int, steps: int, rate: float
+) -> Stepping:
     update = "optimizer.step()"
     name = draw.axis("scheduler", SCHEDULERS)
     schedulers = "torch.optim.lr_scheduler"
@@ -168,10 +202,14 @@ def _scheduled(draw: Draw, script: Script, kind: str, zero: str, *, epochs: int,
                 )
             else:
                 cycle = ", cycle_momentum=False" if kind in {"sgd", "rmsprop"} else ""
-                add(f"scheduler = {schedulers}.OneCycleLR(optimizer, max_lr={2 * rate:g}, total_steps={steps}{cycle})")
+                add(
+                    f"scheduler = {schedulers}.OneCycleLR(optimizer, max_lr={2 * rate:g}, total_steps={steps}{cycle})"
+                )
             per_step = "scheduler.step()"
         case "warmup":
-            add(f"scheduler = {schedulers}.LambdaLR(optimizer, lambda done: min(1.0, (done + 1) / 5))")
+            add(
+                f"scheduler = {schedulers}.LambdaLR(optimizer, lambda done: min(1.0, (done + 1) / 5))"
+            )
             per_step = "scheduler.step()"
         case "plateau":
             add(f"scheduler = {schedulers}.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)")

@@ -83,7 +83,14 @@ def compose(seed: int, fixed: Mapping[str, Collection[str]] | None = None) -> Pr
     if draw.axes["body"] == "lazy":
         script.build.append("with torch.no_grad():\n    compute_loss(model, *validation)")
     batch = ", ".join(task.batch)
-    scene = Scene(draw, script, batch, draw.axes["body"], draw.axes["loss"], "torch_func" if functional else "")
+    scene = Scene(
+        draw,
+        script,
+        batch,
+        draw.axes["body"],
+        draw.axes["loss"],
+        "torch_func" if functional else "",
+    )
 
     scene.loader = loader
 
@@ -91,10 +98,19 @@ def compose(seed: int, fixed: Mapping[str, Collection[str]] | None = None) -> Pr
         # The step is written first: what it defines must come before the loop.
         draw.axes["optimizer"] = "functional_update"
         scene.optimizer = "torch_func"
-        step = func_step_text(script, task, rate=0.05 * task.learning_rate, per_sample=how == "per_sample")
+        step = func_step_text(
+            script, task, rate=0.05 * task.learning_rate, per_sample=how == "per_sample"
+        )
         script.definitions.insert(len(script.definitions) - 1, compute_loss_text(task))
         training = training_text(
-            draw, script, task, step=step, loader=loader, epochs=epochs, steps=epochs * per_epoch, module=module
+            draw,
+            script,
+            task,
+            step=step,
+            loader=loader,
+            epochs=epochs,
+            steps=epochs * per_epoch,
+            module=module,
         )
         script.after.append("model.load_state_dict(weights, strict=False)")
         draw.axes["oddities"] = ""
@@ -134,7 +150,9 @@ def compose(seed: int, fixed: Mapping[str, Collection[str]] | None = None) -> Pr
         and draw.chance(0.3)
         and not {"time_limit", "settrace"} & set(scene.chosen)
     )
-    if draw.axes["body"] == "lazy" or ("evaluation" in draw.axes and draw.axes["evaluation"] != "none"):
+    if draw.axes["body"] == "lazy" or (
+        "evaluation" in draw.axes and draw.axes["evaluation"] != "none"
+    ):
         inline = False
     fragile = stepping.kind == "in_backward" or "compile" in draw.axes.get("oddities", "")
     step = step_text(
@@ -151,17 +169,36 @@ def compose(seed: int, fixed: Mapping[str, Collection[str]] | None = None) -> Pr
     if not inline:
         script.definitions.append(compute_loss_text(task))
     training = training_text(
-        draw, script, task, step=step, loader=scene.loader, epochs=epochs, steps=epochs * per_epoch, module=module
+        draw,
+        script,
+        task,
+        step=step,
+        loader=scene.loader,
+        epochs=epochs,
+        steps=epochs * per_epoch,
+        module=module,
     )
     script.after = [each.replace("LOADER", loader) for each in script.after]
     weights = "model.state_dict()" if module else parameters
-    return _finished(seed, draw, script, _ordered(script, training, scope, gradients=parameters, weights=weights))
+    return _finished(
+        seed, draw, script, _ordered(script, training, scope, gradients=parameters, weights=weights)
+    )
 
 
 def _can_be_functional(draw: Draw, task: Task, scope: str) -> bool:
-    if scope != "module" or draw.axes["task"] not in {"regression", "classification", "tags", "autoencoder"}:
+    if scope != "module" or draw.axes["task"] not in {
+        "regression",
+        "classification",
+        "tags",
+        "autoencoder",
+    }:
         return False
-    return task.deterministic and draw.axes["body"] not in {*STATEFUL, "weight_norm", "low_rank", "lazy"}
+    return task.deterministic and draw.axes["body"] not in {
+        *STATEFUL,
+        "weight_norm",
+        "low_rank",
+        "lazy",
+    }
 
 
 def _hold_out(draw: Draw, script: Script, task: Task) -> None:
@@ -216,7 +253,9 @@ def _finished(seed: int, draw: Draw, script: Script, text: str) -> Program:
     number = draw.number(0, 1, 42, 1234)
     imports = {*ALWAYS, *script.imports}
     plain = sorted(
-        each for each in imports if each.startswith("import ") and "numpy" not in each and "torch" not in each
+        each
+        for each in imports
+        if each.startswith("import ") and "numpy" not in each and "torch" not in each
     )
     others = sorted(each for each in imports if each not in plain)
     chosen = ", ".join(f"{name} {value}" for name, value in draw.axes.items() if value)
@@ -242,7 +281,9 @@ def _spaced(text: str) -> str:
     """Two empty lines around top-level functions and classes, and never more than two."""
     lines: list[str] = []
     for line in text.splitlines():
-        starts = line.startswith(("def ", "class ", "@")) and not (lines and lines[-1].startswith("@"))
+        starts = line.startswith(("def ", "class ", "@")) and not (
+            lines and lines[-1].startswith("@")
+        )
         if starts:
             while lines and not lines[-1]:
                 lines.pop()

@@ -48,7 +48,13 @@ def run(command: list[str], folder: Path) -> Ran:
     began = time.monotonic()
     try:
         ended = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace", timeout=PATIENCE
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired as expired:
         said = [
@@ -71,7 +77,9 @@ def run_watched(script: Path, start: Start) -> tuple[Ran, dict[str, Any]]:
         return _forked(script, "watched")
     document = script.parent / "findings.json"
     document.unlink(missing_ok=True)
-    ran = run([sys.executable, "-m", "whence", "run", "--json", document.name, script.name], script.parent)
+    ran = run(
+        [sys.executable, "-m", "whence", "run", "--json", document.name, script.name], script.parent
+    )
     return ran, json.loads(document.read_text()) if document.exists() else {}
 
 

@@ -87,9 +87,15 @@ def regression(draw: Draw, script: Script) -> Task:
     )
     body = write_body(draw, script, "vector")
     columns, batch = ["features", "targets"], ["x", "y"]
-    forward, layers = "return self.head(self.body(x)).squeeze(-1)", f"self.head = nn.Linear({width}, 1)  #@head"
+    forward, layers = (
+        "return self.head(self.body(x)).squeeze(-1)",
+        f"self.head = nn.Linear({width}, 1)  #@head",
+    )
     predict = "prediction = model(x)  #@forward"
-    match draw.axis("loss", ["mse", "smooth_l1", "huber", "own_mse", "weighted", "masked", "gaussian_nll", "column"]):
+    match draw.axis(
+        "loss",
+        ["mse", "smooth_l1", "huber", "own_mse", "weighted", "masked", "gaussian_nll", "column"],
+    ):
         case "mse":
             loss = f"{predict}\nreturn F.mse_loss(prediction, y)  #@loss"
         case "smooth_l1":
@@ -178,7 +184,12 @@ def _class_loss(draw: Draw, script: Script, classes: int) -> str:
 
 
 def classification(draw: Draw, script: Script) -> Task:
-    inputs, width, classes, rows = draw.number(6, 10), draw.number(16, 32), draw.number(3, 4, 5), _rows(draw)
+    inputs, width, classes, rows = (
+        draw.number(6, 10),
+        draw.number(16, 32),
+        draw.number(3, 4, 5),
+        _rows(draw),
+    )
     _features(draw, script, rows, inputs)
     script.data.append(
         block(f"""
@@ -193,7 +204,14 @@ def classification(draw: Draw, script: Script) -> Task:
         layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, {classes})  #@head",
         forward="return self.head(self.body(x))",
     )
-    return Task(rows, ("features", "labels"), ("x", "y"), loss, labels="labels", deterministic=not _is_random(body))
+    return Task(
+        rows,
+        ("features", "labels"),
+        ("x", "y"),
+        loss,
+        labels="labels",
+        deterministic=not _is_random(body),
+    )
 
 
 def images(draw: Draw, script: Script) -> Task:
@@ -215,7 +233,14 @@ def images(draw: Draw, script: Script) -> Task:
         layers=f"self.body = Body(1, {width})  #@body\nself.head = nn.Linear({4 * width}, 4)  #@head",
         forward="return self.head(F.adaptive_avg_pool2d(self.body(x), 2).flatten(1))",
     )
-    return Task(rows, ("pictures", "labels"), ("x", "y"), loss, labels="labels", deterministic=not _is_random(body))
+    return Task(
+        rows,
+        ("pictures", "labels"),
+        ("x", "y"),
+        loss,
+        labels="labels",
+        deterministic=not _is_random(body),
+    )
 
 
 def segmentation(draw: Draw, script: Script) -> Task:
@@ -253,7 +278,12 @@ def segmentation(draw: Draw, script: Script) -> Task:
 
 def sequence(draw: Draw, script: Script) -> Task:
     """Running sums of a sequence: one value for each step, or the last one only."""
-    inputs, width, rows, length = 3, draw.number(12, 16), draw.number(64, 96) + HELD_OUT, draw.number(6, 9)
+    inputs, width, rows, length = (
+        3,
+        draw.number(12, 16),
+        draw.number(64, 96) + HELD_OUT,
+        draw.number(6, 9),
+    )
     script.data.append(
         block(f"""
         series = torch.randn({rows}, {length}, {inputs})  #@features
@@ -289,7 +319,12 @@ def sequence(draw: Draw, script: Script) -> Task:
 
 def language_model(draw: Draw, script: Script) -> Task:
     """Predict the next token of sequences that follow a rule, with some noise."""
-    words, width, rows, length = draw.number(11, 17), draw.number(16, 24), draw.number(64, 96) + HELD_OUT, 8
+    words, width, rows, length = (
+        draw.number(11, 17),
+        draw.number(16, 24),
+        draw.number(64, 96) + HELD_OUT,
+        8,
+    )
     script.data.append(
         block(f"""
         tokens = torch.zeros({rows}, {length + 1}, dtype=torch.long)
@@ -319,7 +354,9 @@ def language_model(draw: Draw, script: Script) -> Task:
         layers += f"\nnn.init.normal_(self.embedding.weight, std={width} ** -0.5)"
         layers += "\nself.head.weight = self.embedding.weight"
     _net(script, layers=layers, forward="return self.head(self.body(self.embedding(x)))")
-    return Task(rows, ("tokens",), ("line",), loss, deterministic=not _is_random(body), simple_call=False)
+    return Task(
+        rows, ("tokens",), ("line",), loss, deterministic=not _is_random(body), simple_call=False
+    )
 
 
 def autoencoder(draw: Draw, script: Script) -> Task:
@@ -348,7 +385,11 @@ def autoencoder(draw: Draw, script: Script) -> Task:
     )
     random = noisy == "denoising" or _is_random(body)
     return Task(
-        rows, ("features",), ("x",), f"{predict}\nreturn {measure}(rebuilt, x)  #@loss", deterministic=not random
+        rows,
+        ("features",),
+        ("x",),
+        f"{predict}\nreturn {measure}(rebuilt, x)  #@loss",
+        deterministic=not random,
     )
 
 
@@ -499,7 +540,9 @@ def graph(draw: Draw, script: Script) -> Task:
     draw.axis("loss", ["cross_entropy"])
     mean = draw.axis("aggregation", ["sum", "mean"]) == "mean"
     share = "\n            messages = messages / degree.unsqueeze(1)" if mean else ""
-    script.data.append(f"degree = torch.bincount(sinks, minlength={rows}).clamp(min=1).to(nodes.dtype)")
+    script.data.append(
+        f"degree = torch.bincount(sinks, minlength={rows}).clamp(min=1).to(nodes.dtype)"
+    )
     script.definitions.append(
         block("""
         class Layer(nn.Module):
@@ -591,7 +634,9 @@ def recommender(draw: Draw, script: Script) -> Task:
         forward="return (self.user(user) * self.item(item)).sum(dim=1) + self.bias(item).squeeze(1)",
         arguments="user, item",
     )
-    loss = "prediction = model(user, item)  #@forward\nreturn F.mse_loss(prediction, rating)  #@loss"
+    loss = (
+        "prediction = model(user, item)  #@forward\nreturn F.mse_loss(prediction, rating)  #@loss"
+    )
     if decay:
         loss = block("""
             prediction = model(user, item)  #@forward
@@ -599,7 +644,12 @@ def recommender(draw: Draw, script: Script) -> Task:
             return F.mse_loss(prediction, rating) + 1e-3 * size  #@loss
             """)
     return Task(
-        rows, ("users", "items", "ratings"), ("user", "item", "rating"), loss, simple_call=False, learning_rate=2.0
+        rows,
+        ("users", "items", "ratings"),
+        ("user", "item", "rating"),
+        loss,
+        simple_call=False,
+        learning_rate=2.0,
     )
 
 
@@ -626,14 +676,23 @@ def speech(draw: Draw, script: Script) -> Task:
         symbols_each = torch.full((len(x),), 2)
         return F.ctc_loss(log_probabilities, text, frames_each, symbols_each)  #@loss
         """)
-    return Task(rows, ("frames", "spoken"), ("x", "text"), loss, deterministic=not _is_random(body), learning_rate=0.5)
+    return Task(
+        rows,
+        ("frames", "spoken"),
+        ("x", "text"),
+        loss,
+        deterministic=not _is_random(body),
+        learning_rate=0.5,
+    )
 
 
 def tags(draw: Draw, script: Script) -> Task:
     """Several labels for each sample."""
     inputs, width, rows = draw.number(6, 10), draw.number(16, 24), _rows(draw)
     _features(draw, script, rows, inputs)
-    script.data.append(f"marks = (features @ torch.randn({inputs}, 4) > 0).to(features.dtype)  #@targets")
+    script.data.append(
+        f"marks = (features @ torch.randn({inputs}, 4) > 0).to(features.dtype)  #@targets"
+    )
     body = write_body(draw, script, "vector")
     match draw.axis("loss", ["bce_with_logits", "bce", "soft_margin"]):
         case "bce_with_logits":

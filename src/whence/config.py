@@ -32,7 +32,9 @@ class Config:
 
     def wants(self, rule_id: str) -> bool:
         def named(patterns: tuple[str, ...]) -> bool:
-            return any(rule_id == each or rule_id.startswith(each.rstrip("/") + "/") for each in patterns)
+            return any(
+                rule_id == each or rule_id.startswith(each.rstrip("/") + "/") for each in patterns
+            )
 
         return (not self.select or named(self.select)) and not named(self.ignore)
 
@@ -66,7 +68,9 @@ def _from_table(table: dict[str, Any], path: Path) -> Config:
     for given, value in table.items():
         key = given.replace("_", "-")
         if key not in KEYS:
-            raise UsageError(f"{path}: unknown key {given!r} in [tool.whence]; valid keys are {', '.join(KEYS)}")
+            raise UsageError(
+                f"{path}: unknown key {given!r} in [tool.whence]; valid keys are {', '.join(KEYS)}"
+            )
         config = replace(config, **{key.replace("-", "_"): _parsed(key, value, path)})
     return config
 
@@ -86,11 +90,15 @@ def _parsed(key: str, value: Any, path: Path) -> Any:
         return float(value)
     if key == "steps":
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UsageError(f"{path}: steps in [tool.whence] must be a number of steps, such as 50")
+            raise UsageError(
+                f"{path}: steps in [tool.whence] must be a number of steps, such as 50"
+            )
         return value
     if key == "hang-after":
         if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
-            raise UsageError(f"{path}: hang-after in [tool.whence] must be a number of seconds, such as 60")
+            raise UsageError(
+                f"{path}: hang-after in [tool.whence] must be a number of seconds, such as 60"
+            )
         return float(value)
     if key in ("no-child", "no-values"):
         if not isinstance(value, bool):
@@ -105,7 +113,9 @@ def severity(value: Any, where: str) -> Severity | None:
     try:
         return Severity(value)
     except ValueError:
-        raise UsageError(f"{where} must be one of info, warning, error, never; got {value!r}") from None
+        raise UsageError(
+            f"{where} must be one of info, warning, error, never; got {value!r}"
+        ) from None
 
 
 def rule_patterns(given: list[str], where: str) -> tuple[str, ...]:
@@ -117,6 +127,8 @@ def rule_patterns(given: list[str], where: str) -> tuple[str, ...]:
     for pattern in given:
         if pattern.rstrip("/") not in families and pattern not in known:
             near = [each for each in known if each.split("/")[-1] in pattern or pattern in each]
-            hint = f"; did you mean {', '.join(near[:3])}?" if near else "; `whence rule` lists them"
+            hint = (
+                f"; did you mean {', '.join(near[:3])}?" if near else "; `whence rule` lists them"
+            )
             raise UsageError(f"{where}: no rule or family is called {pattern!r}{hint}")
     return tuple(given)

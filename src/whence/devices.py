@@ -133,8 +133,17 @@ def _built() -> tuple[str, ...]:
         found.append("cuda")
     if torch.backends.mps.is_built():
         found.append("mps")
-    compiled = (getattr(getattr(torch, each, None), "_is_compiled", None) for each in ("xpu", "mtia"))
-    return (*found, *(name for name, ask in zip(("xpu", "mtia"), compiled, strict=True) if ask is not None and ask()))
+    compiled = (
+        getattr(getattr(torch, each, None), "_is_compiled", None) for each in ("xpu", "mtia")
+    )
+    return (
+        *found,
+        *(
+            name
+            for name, ask in zip(("xpu", "mtia"), compiled, strict=True)
+            if ask is not None and ask()
+        ),
+    )
 
 
 BUILT = _built()
@@ -163,7 +172,9 @@ def _is_initialized(module: Any) -> bool:
         return bool(module.is_initialized())
     if module is getattr(torch, "mps", None) and not torch.backends.mps.is_available():
         return False
-    allocated = getattr(module, "current_allocated_memory", getattr(module, "memory_allocated", None))
+    allocated = getattr(
+        module, "current_allocated_memory", getattr(module, "memory_allocated", None)
+    )
     return allocated is None or allocated() > 0
 
 
@@ -229,7 +240,9 @@ def free_memory(device: torch.device) -> int | None:
         info = getattr(torch.accelerator, "get_memory_info", None)
     try:
         if info is not None:
-            kept = _asked(module, "memory_reserved", device) - _asked(module, "memory_allocated", device)
+            kept = _asked(module, "memory_reserved", device) - _asked(
+                module, "memory_allocated", device
+            )
             return int(info(device)[0]) + max(kept, 0)
         if hasattr(module, "recommended_max_memory"):
             return int(module.recommended_max_memory()) - int(module.driver_allocated_memory())
@@ -247,7 +260,9 @@ def has_room(device: torch.device, size: int) -> bool:
         return free > 2 * size
     # What the program itself once had, and has given back since, fits again.
     module = module_of(device)
-    spare = _asked(module, "max_memory_allocated", device) - _asked(module, "memory_allocated", device)
+    spare = _asked(module, "max_memory_allocated", device) - _asked(
+        module, "memory_allocated", device
+    )
     return size < max(spare, SMALL_LOOK)
 
 

@@ -23,7 +23,11 @@ class Confidence(StrEnum):
     PROVEN = "proven"
 
 
-LOUDEST = {Confidence.HINT: Severity.INFO, Confidence.LIKELY: Severity.WARNING, Confidence.PROVEN: Severity.ERROR}
+LOUDEST = {
+    Confidence.HINT: Severity.INFO,
+    Confidence.LIKELY: Severity.WARNING,
+    Confidence.PROVEN: Severity.ERROR,
+}
 """How loud a finding may be, by what is known of it."""
 
 
@@ -163,7 +167,11 @@ class Report:
     """The program has ended and its report is complete; False while it runs, and for ever if it was killed."""
 
     def worst(self) -> Severity | None:
-        return max((finding.severity for finding in self.findings), key=lambda severity: severity.rank, default=None)
+        return max(
+            (finding.severity for finding in self.findings),
+            key=lambda severity: severity.rank,
+            default=None,
+        )
 
 
 def described(exception: BaseException) -> str:

@@ -47,7 +47,10 @@ def document_of(report: Report) -> dict[str, Any]:
         "finished": report.finished,
         "outcome": asdict(report.outcome),
         "steps": report.steps,
-        "overhead": {"ratio": round(report.overhead.ratio, 4), "seconds": round(report.overhead.seconds, 4)},
+        "overhead": {
+            "ratio": round(report.overhead.ratio, 4),
+            "seconds": round(report.overhead.seconds, 4),
+        },
         "not_watched": list(report.not_watched),
         "findings": [finding.as_json() for finding in report.findings],
     }
@@ -194,7 +197,9 @@ class Record:
         if self.folder is None or not self.folder.is_dir():
             return
         if self.no_values:
-            self.not_watched("repro.py: not written, because it contains tensor values (--no-values)")
+            self.not_watched(
+                "repro.py: not written, because it contains tensor values (--no-values)"
+            )
             return
         self.repros += 1
         try:
@@ -220,12 +225,16 @@ class Record:
             if self.report is not self._saved:
                 self.save()
 
-    def close(self, *, outcome: Outcome, steps: int = 0, overhead: Overhead | None = None) -> Report:
+    def close(
+        self, *, outcome: Outcome, steps: int = 0, overhead: Overhead | None = None
+    ) -> Report:
         if self.no_values and outcome.exception is not None:
             outcome = replace(outcome, exception=without_values(outcome.exception))
         with self._lock:
             overhead = overhead or Overhead()
-            self.report = replace(self.report, outcome=outcome, steps=steps, overhead=overhead, finished=True)
+            self.report = replace(
+                self.report, outcome=outcome, steps=steps, overhead=overhead, finished=True
+            )
         self.save()
         return self.report
 
@@ -251,7 +260,11 @@ class Record:
 
 def _same(one: Finding, other: Finding) -> bool:
     """One cause, wherever it surfaces."""
-    return (one.rule, one.origin.file, one.origin.line) == (other.rule, other.origin.file, other.origin.line)
+    return (one.rule, one.origin.file, one.origin.line) == (
+        other.rule,
+        other.origin.file,
+        other.origin.line,
+    )
 
 
 class Malformed(ValueError):
@@ -308,7 +321,10 @@ def _value_of(kind: Any, value: Any, where: str) -> Any:
     if typing.get_origin(kind) is tuple:
         if not isinstance(value, list):
             raise Malformed(f"{where}: expected a list")
-        return tuple(_value_of(kind.__args__[0], each, f"{where}[{number}]") for number, each in enumerate(value))
+        return tuple(
+            _value_of(kind.__args__[0], each, f"{where}[{number}]")
+            for number, each in enumerate(value)
+        )
     if is_dataclass(kind):
         return _dataclass_of(typing.cast(Any, kind), value, where)
     if isinstance(kind, type) and issubclass(kind, StrEnum):

@@ -52,6 +52,8 @@ def finding_without_values(finding: Finding) -> Finding:
         symptom=replace(finding.symptom, what=without_values(finding.symptom.what)),
         chain=tuple(replace(each, what=without_values(each.what)) for each in finding.chain),
         proof=Proof(hidden(finding.proof.replay), hidden(finding.proof.counterfactual)),
-        operands=tuple(Operand(each.name, without_values(each.description)) for each in finding.operands),
+        operands=tuple(
+            Operand(each.name, without_values(each.description)) for each in finding.operands
+        ),
         table=tuple(map(without_values, finding.table)),
     )

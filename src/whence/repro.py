@@ -65,7 +65,10 @@ class Repro:
         """Whether the script does what it is for. It is the program's own code that it runs, if there is a custom Function."""
         body = self.script.partition("tensors = load(")[2].partition("\n")[2]
         head = self.script.partition(LOADER)[2].partition("\ntensors = load(")[0]
-        names: dict[str, Any] = {"torch": torch, "tensors": {name: each.clone() for name, each in self.tensors.items()}}
+        names: dict[str, Any] = {
+            "torch": torch,
+            "tensors": {name: each.clone() for name, each in self.tensors.items()},
+        }
         with leaving_no_trace():
             try:
                 exec(compile(head + "\n" + body, "<repro>", "exec"), names)
@@ -79,7 +82,9 @@ class Repro:
         """Write both files, and say what the script is called."""
         name = "repro" if number == 1 else f"repro-{number}"
         (folder / f"{name}.safetensors").write_bytes(safetensors(self.tensors))
-        (folder / f"{name}.py").write_text(self.script.replace("FILE", f"{name}.safetensors"), encoding="utf-8")
+        (folder / f"{name}.py").write_text(
+            self.script.replace("FILE", f"{name}.safetensors"), encoding="utf-8"
+        )
         return f"{name}.py"
 
 
@@ -88,7 +93,11 @@ def safetensors(tensors: dict[str, torch.Tensor]) -> bytes:
     body = b""
     for name, tensor in tensors.items():
         plain = tensor.detach().cpu().contiguous()
-        raw = ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()) if plain.numel() else b""
+        raw = (
+            ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size())
+            if plain.numel()
+            else b""
+        )
         header[name] = {
             "dtype": NAMES[plain.dtype],
             "shape": list(plain.shape),
@@ -157,7 +166,11 @@ class _Writer:
             for value in call.outputs:
                 tensor = run.contents.get(value)
                 if tensor is not None and tensor.requires_grad and each.number > call.number:
-                    tensor.register_hook(lambda gradient, value=value: gradients.__setitem__(value, gradient.detach()))  # type: ignore[no-untyped-call]
+                    tensor.register_hook(
+                        lambda gradient, value=value: gradients.__setitem__(
+                            value, gradient.detach()
+                        )
+                    )  # type: ignore[no-untyped-call]
 
         self.trip.again(at_backward=catch)
         before = contents_before(self.trip, call).of
@@ -190,18 +203,27 @@ class _Writer:
         optimizer = self.trip.optimizer
         if not type(optimizer).__module__.startswith("torch.optim"):
             raise CannotWrite
-        weights = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+        weights = [
+            each
+            for group in optimizer.param_groups
+            for each in group["params"]
+            if each.grad is not None
+        ]
         if not weights:
             raise CannotWrite
         weight = next((each for each in weights if trouble_in(each.grad)), weights[0])
         self._keep("weight", weight)
         self._keep("gradient", weight.grad)
-        group = next(each for each in optimizer.param_groups if any(one is weight for one in each["params"]))
+        group = next(
+            each for each in optimizer.param_groups if any(one is weight for one in each["params"])
+        )
         known = inspect.signature(type(optimizer).__init__).parameters
         settings = ", ".join(
             f"{key}={_constant(each)}"
             for key, each in group.items()
-            if key in known and key != "params" and isinstance(each, int | float | bool | tuple | str | None)
+            if key in known
+            and key != "params"
+            and isinstance(each, int | float | bool | tuple | str | None)
         )
         self.lines += [
             "weight = torch.nn.Parameter(weight)",
@@ -245,14 +267,20 @@ class _Writer:
         ]
         function = self._function(call)
         where = Spot.of_site(call.site) if call.site is not None else None
-        comment = f"  # {where.file}:{where.line}  {where.code}" if where is not None and "\n" not in where.code else ""
+        comment = (
+            f"  # {where.file}:{where.line}  {where.code}"
+            if where is not None and "\n" not in where.code
+            else ""
+        )
         result = f"v{len(self.lines)}"
         self.lines.append(f"{result} = {function}({', '.join(args)}){comment}")
         for before_value, after in zip(call.changed, call.outputs, strict=False):
             self.names[after] = self.names[before_value]
         made = call.outputs[len(call.changed) :]
         for number, value in enumerate(made):
-            self.names[value] = result if len(made) == 1 and not call.changed else f"{result}[{number}]"
+            self.names[value] = (
+                result if len(made) == 1 and not call.changed else f"{result}[{number}]"
+            )
 
     def _function(self, call: Call) -> str:
         if isinstance(call.func, CustomFunction):
@@ -263,7 +291,9 @@ class _Writer:
             raise CannotWrite
         return str(name)
 
-    def _leaf(self, value: Value, before: Callable[[Value], torch.Tensor | None], suffix: str = "") -> None:
+    def _leaf(
+        self, value: Value, before: Callable[[Value], torch.Tensor | None], suffix: str = ""
+    ) -> None:
         tensor = before(value)
         if tensor is None:
             raise CannotWrite
@@ -272,7 +302,11 @@ class _Writer:
         self._keep(name, tensor, suffix)
 
     def _keep(self, name: str, tensor: torch.Tensor | None, suffix: str = "") -> None:
-        if tensor is None or tensor.dtype not in NAMES or tensor.numel() * tensor.element_size() > LARGEST:
+        if (
+            tensor is None
+            or tensor.dtype not in NAMES
+            or tensor.numel() * tensor.element_size() > LARGEST
+        ):
             raise CannotWrite
         self.tensors[name] = tensor.detach().contiguous().clone()
         self.lines.append(f'{name} = tensors["{name}"]{suffix}')
@@ -332,7 +366,17 @@ def _constant(thing: Any) -> str:
     if type(thing).__module__ == "numpy":
         return repr(thing.item())
     if isinstance(
-        thing, int | float | complex | str | bool | slice | torch.dtype | torch.memory_format | torch.layout | None
+        thing,
+        int
+        | float
+        | complex
+        | str
+        | bool
+        | slice
+        | torch.dtype
+        | torch.memory_format
+        | torch.layout
+        | None,
     ):
         return repr(thing)
     raise CannotWrite

@@ -70,7 +70,9 @@ class DataReport:
 
     @property
     def ok(self) -> bool:
-        return self.stopped_by is None and all(each.severity is Severity.INFO for each in self.findings)
+        return self.stopped_by is None and all(
+            each.severity is Severity.INFO for each in self.findings
+        )
 
     def __bool__(self) -> bool:
         return self.ok
@@ -92,7 +94,9 @@ def counted(number: int, one: str, more: str = "") -> str:
     return f"{number} {one if number == 1 else more or one + 's'}"
 
 
-def check_data(data: Any, *, most_batches: int | None = None, progress: Progress | None = None) -> DataReport:
+def check_data(
+    data: Any, *, most_batches: int | None = None, progress: Progress | None = None
+) -> DataReport:
     """Look through data without training. Takes a DataLoader, a dataset, a numpy array, a pandas frame, a tensor, a structure of
     these, or any iterable of batches. Random streams are as before afterwards."""
     stack = user_stack(sys._getframe(1))
@@ -100,7 +104,9 @@ def check_data(data: Any, *, most_batches: int | None = None, progress: Progress
     return look_through(data, here, most_batches, progress)
 
 
-def look_through(data: Any, here: Spot, most_batches: int | None, progress: Progress | None) -> DataReport:
+def look_through(
+    data: Any, here: Spot, most_batches: int | None, progress: Progress | None
+) -> DataReport:
     """The same, told as seen from one place."""
     with random_streams_kept(data):
         if isinstance(data, DataLoader):
@@ -129,7 +135,11 @@ def batches_in(data: Any, most: int | None) -> int | None:
     length: int | None = None
     with suppress(TypeError):
         length = len(data) if isinstance(data, DataLoader) else None
-        length = -(-len(data) // BATCH) if isinstance(data, Dataset) and isinstance(data, Sized) else length
+        length = (
+            -(-len(data) // BATCH)
+            if isinstance(data, Dataset) and isinstance(data, Sized)
+            else length
+        )
     return length if most is None or length is None else min(most, length)
 
 
@@ -164,7 +174,11 @@ def _through_loader(
                 if current is not None:
                     current.info.trained = True
                     size = len(current.indices) if current.indices is not None else None
-                    bad += [(current, path, leaf) for path, leaf in leaves_of(data) if not bad and trouble_in(leaf)]
+                    bad += [
+                        (current, path, leaf)
+                        for path, leaf in leaves_of(data)
+                        if not bad and trouble_in(leaf)
+                    ]
                 for leaves in reader.read(data, size):
                     summary.add_leaves(leaves)
             if progress is not None:
@@ -181,13 +195,19 @@ def _through_loader(
     return DataReport(tuple(_rows(summary)), (*findings, *judged), summary.rows, batches, stopped)
 
 
-def _not_finite(session: Session, batch: Batch, path: str, leaf: torch.Tensor, here: Spot) -> Finding:
+def _not_finite(
+    session: Session, batch: Batch, path: str, leaf: torch.Tensor, here: Spot
+) -> Finding:
     """The sample and the line that made it not finite."""
     scene = Scene(**session.scene([]))
     value = session.tape.value_of(leaf)
     trail = trace_into_batch(BatchLeaf(batch, path), value, NotFinite(session.tape), scene)
     spot, sample = trail.spot or here, trail.sample
-    which = f" in sample {sample.dataset_index}" if sample is not None and sample.dataset_index is not None else ""
+    which = (
+        f" in sample {sample.dataset_index}"
+        if sample is not None and sample.dataset_index is not None
+        else ""
+    )
     kind = "NaN" if trouble_in(leaf) == "nan" else "Inf"
     column = _bad_column(leaf)
     where, joint = f"{column}{path}" if path else "", ", " if which and column else " of "
@@ -196,8 +216,12 @@ def _not_finite(session: Session, batch: Batch, path: str, leaf: torch.Tensor, h
         severity=Severity.ERROR,
         confidence=Confidence.PROVEN,
         verdict=f"the data have {kind}{which}{f'{joint}{where}' if where else ''}",
-        origin=Origin(spot.file, spot.line, spot.code, spot.function, op=trail.op, phase="data", sample=sample),
-        symptom=Symptom(here.file, here.line, here.code, what=f"batch {batch.number} is not finite"),
+        origin=Origin(
+            spot.file, spot.line, spot.code, spot.function, op=trail.op, phase="data", sample=sample
+        ),
+        symptom=Symptom(
+            here.file, here.line, here.code, what=f"batch {batch.number} is not finite"
+        ),
         chain=trail.hops,
         why="One such sample makes the loss of its batch NaN, and one update makes every weight NaN.",
         fix="Mend it where it is made, or leave the sample out.",
@@ -227,7 +251,12 @@ def _columns(summary: Summary) -> Iterator[tuple[str, str, ArraySummary, Facts]]
 def _unreadable(summary: Summary) -> list[str]:
     """The types of what is neither numbers nor words."""
     arrays = [each.array for each in summary.leaves.values() if each.array is not None]
-    return [name for each in arrays if each.numbers is None and each.tally is None for name in each.dtypes]
+    return [
+        name
+        for each in arrays
+        if each.numbers is None and each.tally is None
+        for name in each.dtypes
+    ]
 
 
 def _rows(summary: Summary) -> Iterator[Row]:
@@ -244,8 +273,15 @@ def _rows(summary: Summary) -> Iterator[Row]:
             missing=facts.missing / max(facts.values, 1),
         )
     for path, leaf in summary.leaves.items():
-        arrays = [("", leaf.array), *((str(name), each) for name, each in (leaf.frame or {}).items())]
-        yield from (_words(path, name, each) for name, each in arrays if each is not None and each.numbers is None)
+        arrays = [
+            ("", leaf.array),
+            *((str(name), each) for name, each in (leaf.frame or {}).items()),
+        ]
+        yield from (
+            _words(path, name, each)
+            for name, each in arrays
+            if each is not None and each.numbers is None
+        )
 
 
 def _shape_text(shapes: list[tuple[int, ...]]) -> str:
@@ -253,7 +289,9 @@ def _shape_text(shapes: list[tuple[int, ...]]) -> str:
     found = []
     for axes in sorted({len(each) for each in shapes or [()]}, reverse=True):
         alike = [each for each in shapes if len(each) == axes]
-        varying = [str(sizes[0]) if len(set(sizes)) == 1 else "*" for sizes in zip(*alike, strict=True)]
+        varying = [
+            str(sizes[0]) if len(set(sizes)) == 1 else "*" for sizes in zip(*alike, strict=True)
+        ]
         found.append(f"(N, {', '.join(varying)})" if varying else "(N,)")
     return " or ".join(found)
 
@@ -262,7 +300,9 @@ def _words(path: str, column: str, array: ArraySummary) -> Row:
     tally = array.tally
     kinds = len(tally.counts) if tally is not None and not tally.overflowed else None
     missing = array.missing_words / max(array.rows, 1)
-    return Row(path, column, next(iter(array.dtypes), ""), "(N,)", None, None, None, None, missing, kinds)
+    return Row(
+        path, column, next(iter(array.dtypes), ""), "(N,)", None, None, None, None, missing, kinds
+    )
 
 
 def _judged(summary: Summary, here: Spot) -> Iterator[Finding]:

@@ -108,7 +108,9 @@ def take_off_function_mode(mode: Any) -> bool:
 
 # autograd
 
-set_grad_enabled: Callable[[bool], Any] = _find("torch._C._set_grad_enabled", torch.set_grad_enabled)
+set_grad_enabled: Callable[[bool], Any] = _find(
+    "torch._C._set_grad_enabled", torch.set_grad_enabled
+)
 are_transforms_active: Callable[[], bool] = _find(
     "torch._C._are_functorch_transforms_active", lambda: False, "torch.func transforms"
 )
@@ -116,18 +118,26 @@ is_transformed: Callable[[Any], bool] = _find(
     "torch._C._functorch.is_functorch_wrapped_tensor", lambda _: False, "torch.func transforms"
 )
 """Whether a tensor belongs to a `torch.func` transform, and has no values of its own."""
-graph_task: Callable[[], int] = _find("torch._C._current_graph_task_id", lambda: -1, "updates within backward")
+graph_task: Callable[[], int] = _find(
+    "torch._C._current_graph_task_id", lambda: -1, "updates within backward"
+)
 """The number of the backward pass that runs in this thread, -1 if none does."""
-next_node_number: Callable[[], int] = _find("torch.autograd._get_sequence_nr", lambda: 0, "autograd's graph")
+next_node_number: Callable[[], int] = _find(
+    "torch.autograd._get_sequence_nr", lambda: 0, "autograd's graph"
+)
 """Autograd's number for the node that it will make next."""
 SAVED_TENSORS_SHOW_DATA = hasattr(_find("torch._C._autograd.SavedTensor", None), "data")
 """From torch 2.7 on a node shows the memory of what it saved, also after a change in place."""
 _engine = _find("torch.autograd.Variable._execution_engine", None)
-_top_hooks: Callable[[bool], Any] | None = _find("torch._C._autograd._top_saved_tensors_default_hooks", None)
+_top_hooks: Callable[[bool], Any] | None = _find(
+    "torch._C._autograd._top_saved_tensors_default_hooks", None
+)
 is_profiling: Callable[[], bool] = _find("torch._C._autograd._profiler_enabled", lambda: False)
 """Whether a profiler is on. Unknown counts as no: then it merely counts some calls more."""
 _is_tracing: Callable[[], bool] = _find("torch.jit.is_tracing", lambda: False)
-tracing_state: Callable[[], Any] = _find("torch._C._get_tracing_state", lambda: _is_tracing() or None)
+tracing_state: Callable[[], Any] = _find(
+    "torch._C._get_tracing_state", lambda: _is_tracing() or None
+)
 """What `torch.jit.trace` has traced so far; None while it does not run."""
 
 
@@ -142,7 +152,13 @@ def run_backward(loss: torch.Tensor) -> None:
         torch.autograd.backward(loss, torch.ones_like(loss), retain_graph=True)
         return
     _engine.run_backward(
-        (loss,), (torch.ones_like(loss),), True, False, (), allow_unreachable=True, accumulate_grad=True
+        (loss,),
+        (torch.ones_like(loss),),
+        True,
+        False,
+        (),
+        allow_unreachable=True,
+        accumulate_grad=True,
     )
 
 
@@ -177,19 +193,27 @@ def _copy_each(into: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> N
         one.copy_(other)
 
 
-copy_all_: Callable[[list[torch.Tensor], list[torch.Tensor]], Any] = _find("torch._foreach_copy_", _copy_each)
+copy_all_: Callable[[list[torch.Tensor], list[torch.Tensor]], Any] = _find(
+    "torch._foreach_copy_", _copy_each
+)
 
 
 # torch.func
 
-eager_transforms: Any = _find("torch._functorch.eager_transforms", SimpleNamespace(), "torch.func transforms")
+eager_transforms: Any = _find(
+    "torch._functorch.eager_transforms", SimpleNamespace(), "torch.func transforms"
+)
 apis: Any = _find("torch._functorch.apis", SimpleNamespace(), "torch.func transforms")
 VMAP_FILE = _file_of("torch._functorch.vmap", "the arguments of a vmap that failed")
 process_batched_inputs: Callable[..., Any] = _find(
-    "torch._functorch.vmap._process_batched_inputs", _refuse, "the origin of a NaN within torch.vmap"
+    "torch._functorch.vmap._process_batched_inputs",
+    _refuse,
+    "the origin of a NaN within torch.vmap",
 )
 broadcast_to_and_flatten: Callable[..., Any] = _find(
-    "torch.utils._pytree._broadcast_to_and_flatten", _refuse, "the origin of a NaN within torch.vmap"
+    "torch.utils._pytree._broadcast_to_and_flatten",
+    _refuse,
+    "the origin of a NaN within torch.vmap",
 )
 
 # nested containers: what cannot be opened is one leaf
@@ -199,10 +223,14 @@ tree_flatten: Callable[[Any], tuple[list[Any], Any]] = _find(
     "torch.utils._pytree.tree_flatten", lambda tree: ([tree], None), "tensors in nested containers"
 )
 tree_unflatten: Callable[[Any, Any], Any] = _find(
-    "torch.utils._pytree.tree_unflatten", lambda leaves, _: next(iter(leaves)), "tensors in nested containers"
+    "torch.utils._pytree.tree_unflatten",
+    lambda leaves, _: next(iter(leaves)),
+    "tensors in nested containers",
 )
 tree_map: Callable[[Callable[..., Any], Any], Any] = _find(
-    "torch.utils._pytree.tree_map", lambda function, tree: function(tree), "tensors in nested containers"
+    "torch.utils._pytree.tree_map",
+    lambda function, tree: function(tree),
+    "tensors in nested containers",
 )
 tree_leaves: Callable[[Any], list[Any]] = _find(
     "torch.utils._pytree.tree_leaves", lambda tree: [tree], "tensors in nested containers"
@@ -211,10 +239,12 @@ tree_leaves: Callable[[Any], list[Any]] = _find(
 # modules
 
 BatchNorm: Any = _find(
-    "torch.nn.modules.batchnorm._BatchNorm", (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+    "torch.nn.modules.batchnorm._BatchNorm",
+    (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
 )
 RunningNorm: Any = _find(
-    "torch.nn.modules.batchnorm._NormBase", (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+    "torch.nn.modules.batchnorm._NormBase",
+    (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
 )
 """Norms that may keep running statistics: instance norms are among them."""
 Dropout: Any = _find(
@@ -223,11 +253,17 @@ Dropout: Any = _find(
 )
 MODULE_CALL: CodeType = _find("torch.nn.Module._call_impl.__code__", nn.Module.__call__.__code__)
 """The code that runs a module's hooks and its forward."""
-global_forward_pre_hooks: dict[int, Any] | None = _find("torch.nn.modules.module._global_forward_pre_hooks", None)
+global_forward_pre_hooks: dict[int, Any] | None = _find(
+    "torch.nn.modules.module._global_forward_pre_hooks", None
+)
 """None where torch keeps them elsewhere: then they stay on as long as the sensor is."""
-global_forward_hooks: dict[int, Any] | None = _find("torch.nn.modules.module._global_forward_hooks", None)
+global_forward_hooks: dict[int, Any] | None = _find(
+    "torch.nn.modules.module._global_forward_hooks", None
+)
 _global_backward_hooks: dict[int, Any] = _find("torch.nn.modules.module._global_backward_hooks", {})
-_global_backward_pre_hooks: dict[int, Any] = _find("torch.nn.modules.module._global_backward_pre_hooks", {})
+_global_backward_pre_hooks: dict[int, Any] = _find(
+    "torch.nn.modules.module._global_backward_pre_hooks", {}
+)
 validate_sample: Any = _find("torch.distributions.Distribution._validate_sample", None)
 """The method by which a distribution refuses a sample of another shape."""
 
@@ -235,7 +271,11 @@ validate_sample: Any = _find("torch.distributions.Distribution._validate_sample"
 def global_hooks() -> list[dict[int, Any]]:
     """The hooks of all modules, for forward and backward."""
     forward = (global_forward_pre_hooks, global_forward_hooks)
-    return [_global_backward_hooks, _global_backward_pre_hooks, *(each for each in forward if each is not None)]
+    return [
+        _global_backward_hooks,
+        _global_backward_pre_hooks,
+        *(each for each in forward if each is not None),
+    ]
 
 
 def optimized_module_class() -> type | None:
@@ -275,7 +315,9 @@ LOADERS = "data loaders"
 WORKERS = "samples of data loader workers"
 
 LoaderIterator: Any = _find("torch.utils.data.dataloader._BaseDataLoaderIter", Absent, LOADERS)
-WorkerIterator: Any = _find("torch.utils.data.dataloader._MultiProcessingDataLoaderIter", Absent, LOADERS)
+WorkerIterator: Any = _find(
+    "torch.utils.data.dataloader._MultiProcessingDataLoaderIter", Absent, LOADERS
+)
 FETCH_FILE = _file_of("torch.utils.data._utils.fetch", WORKERS)
 _worker: Any = _find("torch.utils.data._utils.worker", None, WORKERS)
 
@@ -295,7 +337,9 @@ ExceptionWrapper: Any = _find("torch._utils.ExceptionWrapper", _Unwrapped, WORKE
 def become_worker(number: int, *, workers: int, seed: int, dataset: Any) -> None:
     """Have `get_worker_info` in this process answer as it does in a data loader's worker."""
     if _worker is not None:
-        _worker._worker_info = _worker.WorkerInfo(id=number, num_workers=workers, seed=seed, dataset=dataset)
+        _worker._worker_info = _worker.WorkerInfo(
+            id=number, num_workers=workers, seed=seed, dataset=dataset
+        )
 
 
 def numpy_seed_of_worker(base: int, number: int) -> Any:

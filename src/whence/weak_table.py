@@ -37,7 +37,11 @@ class WeakTable(Generic[K, V]):
 
     def __setitem__(self, thing: K, value: V) -> None:
         entry = self._entries.get(id(thing))
-        ref = entry[0] if entry is not None and entry[0]() is thing else removing_ref(thing, self._entries)
+        ref = (
+            entry[0]
+            if entry is not None and entry[0]() is thing
+            else removing_ref(thing, self._entries)
+        )
         self._entries[id(thing)] = ref, value
 
     def __getitem__(self, thing: K) -> V:

@@ -39,7 +39,9 @@ class Layout:
             return type(tree)(self._taken(each, rows) for each in tree)
         if type(tree) is dict:
             return {key: self._taken(each, rows) for key, each in tree.items()}
-        return mapped(tree, lambda leaf: self._rows(leaf, rows) if isinstance(leaf, torch.Tensor) else leaf)
+        return mapped(
+            tree, lambda leaf: self._rows(leaf, rows) if isinstance(leaf, torch.Tensor) else leaf
+        )
 
     def _rows(self, tensor: torch.Tensor, rows: list[int]) -> torch.Tensor:
         axis = self.axis(tensor)
@@ -101,13 +103,21 @@ def _is_ragged(items: Any, sizes: list[list[int]]) -> bool:
     """Entries of structures of their own (boxes and labels of each image), or tensors of different lengths."""
     if all(isinstance(each, Mapping) for each in items):
         return True
-    return all(isinstance(each, torch.Tensor) for each in items) and len({tuple(each) for each in sizes}) > 1
+    return (
+        all(isinstance(each, torch.Tensor) for each in items)
+        and len({tuple(each) for each in sizes}) > 1
+    )
 
 
 def _holds_graph(batch: Any, model: nn.Module, size: int) -> bool:
     held = [each for _, each in tensors_in(batch)]
     buffers = list(model.buffers())
-    plain = [each for module in model.modules() for each in vars(module).values() if isinstance(each, torch.Tensor)]
+    plain = [
+        each
+        for module in model.modules()
+        for each in vars(module).values()
+        if isinstance(each, torch.Tensor)
+    ]
     if any(each.layout is not torch.strided for each in (*held, *buffers, *plain)):
         return True
     return any(_is_square(each, size) or _is_edge_list(each) for each in (*buffers, *plain))

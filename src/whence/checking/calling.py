@@ -17,7 +17,17 @@ from torch import nn
 from whence.checking.clones import Clone
 
 TARGETS = ("labels", "label", "targets", "target", "y", "y_true", "labels_ids")
-INPUTS = ("inputs", "input", "x", "images", "image", "pixel_values", "input_ids", "data", "features")
+INPUTS = (
+    "inputs",
+    "input",
+    "x",
+    "images",
+    "image",
+    "pixel_values",
+    "input_ids",
+    "data",
+    "features",
+)
 MODELS = ("model", "net", "network", "module", "self")
 
 
@@ -55,7 +65,8 @@ class Way:
         calls: list[ModelCall] = []
         if self.feed is None:
             handle = clone.model.register_forward_hook(
-                lambda _module, args, kwargs, output: calls.append(ModelCall(args, kwargs, output)), with_kwargs=True
+                lambda _module, args, kwargs, output: calls.append(ModelCall(args, kwargs, output)),
+                with_kwargs=True,
             )
             try:
                 loss = clone.loss_fn(clone.model, clone.batch)
@@ -65,7 +76,11 @@ class Way:
             args, kwargs = self.feed(clone.batch)
             output = clone.model(*args, **kwargs)
             calls.append(ModelCall(args, kwargs, output))
-            loss = clone.loss_fn(output, self.targets(clone.batch)) if self.targets else clone.loss_fn(output)
+            loss = (
+                clone.loss_fn(output, self.targets(clone.batch))
+                if self.targets
+                else clone.loss_fn(output)
+            )
         return Pass(_as_loss(loss), tuple(calls))
 
 
@@ -103,11 +118,17 @@ def ways(model: nn.Module, batch: Any, loss_fn: Any) -> list[Way]:
 def _positional(function: Any) -> list[str] | None:
     """The parameters that must be given, by name; None if the signature cannot be read."""
     try:
-        parameters = inspect.signature(function.forward if isinstance(function, nn.Module) else function).parameters
+        parameters = inspect.signature(
+            function.forward if isinstance(function, nn.Module) else function
+        ).parameters
     except (TypeError, ValueError):
         return None
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [name for name, each in parameters.items() if each.kind in plain and each.default is each.empty]
+    needed = [
+        name
+        for name, each in parameters.items()
+        if each.kind in plain and each.default is each.empty
+    ]
     return needed or None
 
 
@@ -155,11 +176,17 @@ def _feeds(model: nn.Module, batch: Any, inputs: Take) -> list[tuple[str, Callab
         whole = isinstance(batch, Mapping) and all(str(key) in names for key in batch)
         if whole:
             offer("**batch", lambda each: ((), dict(each)))
-        offer("**inputs", lambda each: ((), {str(key): value for key, value in inputs(each).items()}))
+        offer(
+            "**inputs", lambda each: ((), {str(key): value for key, value in inputs(each).items()})
+        )
         kept = [key for key in given if str(key) in names]
         if kept and len(kept) < len(given):
             offer("**inputs", lambda each: ((), {str(key): inputs(each)[key] for key in kept}))
-        single = next(iter(given), None) if len(given) == 1 else next((key for key in INPUTS if key in given), None)
+        single = (
+            next(iter(given), None)
+            if len(given) == 1
+            else next((key for key in INPUTS if key in given), None)
+        )
         if single is not None:
             offer(f"batch[{single!r}]", lambda each: ((inputs(each)[single],), {}))
         offer("inputs", lambda each: ((inputs(each),), {}))
@@ -168,7 +195,11 @@ def _feeds(model: nn.Module, batch: Any, inputs: Take) -> list[tuple[str, Callab
         offer("inputs", lambda each: ((inputs(each),), {}))
     else:
         offer("inputs", lambda each: ((inputs(each),), {}))
-    fitting = [(said, feed) for said, feed, example in found if signature is None or _binds(signature, example)]
+    fitting = [
+        (said, feed)
+        for said, feed, example in found
+        if signature is None or _binds(signature, example)
+    ]
     return fitting or [(said, feed) for said, feed, _ in found[:1]]
 
 

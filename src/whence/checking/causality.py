@@ -81,7 +81,11 @@ def _shifted_input(subject: Subject, call: ModelCall) -> Sequence | None:
 def _is_shifted(inputs: torch.Tensor, targets: torch.Tensor) -> bool:
     given, wanted = inputs[:, 1:], targets[:, :-1]
     counts = wanted >= 0
-    if inputs.dtype is torch.bool or not bool(counts.any()) or bool((inputs == inputs[:, :1]).all()):
+    if (
+        inputs.dtype is torch.bool
+        or not bool(counts.any())
+        or bool((inputs == inputs[:, :1]).all())
+    ):
         return False
     return bool((given == wanted)[counts].all())
 
@@ -120,12 +124,20 @@ def _until(output: torch.Tensor, sequence: Sequence, step: int) -> torch.Tensor 
     return None
 
 
-def _leak(subject: Subject, call: ModelCall, sequence: Sequence, step: int, change: float) -> Verdict:
+def _leak(
+    subject: Subject, call: ModelCall, sequence: Sequence, step: int, change: float
+) -> Verdict:
     def differs(one: torch.Tensor, other: torch.Tensor) -> bool:
         early = [_until(each, sequence, step) for each in (one, other)]
-        return early[0] is not None and early[1] is not None and relative(early[0], early[1]) > TOLERANCE
+        return (
+            early[0] is not None
+            and early[1] is not None
+            and relative(early[0], early[1]) > TOLERANCE
+        )
 
-    path = first_module(subject, (call.args, call.kwargs), _with_other_future(call, sequence, step), differs)
+    path = first_module(
+        subject, (call.args, call.kwargs), _with_other_future(call, sequence, step), differs
+    )
     named = path or type(subject.given.model).__name__
     return failed(
         f"predictions up to place {step} change by {change:.1e} of their size when only later inputs change",

@@ -85,7 +85,9 @@ def check(
     if isinstance(batch, DataLoader):
         with random_states_kept():
             batch, dataset_size, batch_size = _first_of(batch, dataset_size, batch_size)
-    given = Given(model, batch, loss_fn, optimizer, dataset_size, batch_size, planned_steps, scheduler, causal)
+    given = Given(
+        model, batch, loss_fn, optimizer, dataset_size, batch_size, planned_steps, scheduler, causal
+    )
     callers = {place_of_site(each) for each in user_stack(sys._getframe(1))}
     with untouched(model, loss_fn, batch):
         try:
@@ -98,12 +100,16 @@ def check(
             reason = "forward and backward do not run" if broken and question.needs_pass else ""
             done.append(_asked(question, subject, reason))
             broken = broken or (
-                question.name == "runs" and done[-1].outcome == "failed" and not _backward_runs(subject)
+                question.name == "runs"
+                and done[-1].outcome == "failed"
+                and not _backward_runs(subject)
             )
     return CheckReport(tuple(_elsewhere(each, callers) for each in done))
 
 
-def _first_of(loader: DataLoader[Any], dataset_size: int | None, batch_size: int | None) -> tuple[Any, Any, Any]:
+def _first_of(
+    loader: DataLoader[Any], dataset_size: int | None, batch_size: int | None
+) -> tuple[Any, Any, Any]:
     """A loader's first batch, and the sizes that it knows. The last batch of an epoch comes unless it is dropped."""
     own = loader.generator.get_state() if loader.generator is not None else None
     batch = next(iter(loader), None)
@@ -111,7 +117,11 @@ def _first_of(loader: DataLoader[Any], dataset_size: int | None, batch_size: int
         loader.generator.set_state(own)
     if batch is None:
         raise TypeError("batch is a loader that gives no batch")
-    is_sized = hasattr(loader.dataset, "__len__") and loader.batch_size is not None and not loader.drop_last
+    is_sized = (
+        hasattr(loader.dataset, "__len__")
+        and loader.batch_size is not None
+        and not loader.drop_last
+    )
     if is_sized and dataset_size is None and batch_size is None:
         return batch, len(loader.dataset), loader.batch_size  # type: ignore[arg-type]
     return batch, dataset_size, batch_size
@@ -138,7 +148,9 @@ def _prepared(given: Given) -> Subject:
         settled.model.eval()
         choice = choose(lambda: settled, candidates)
         settled.model.train(given.model.training)
-        source = Clone(settled.model, settled.loss_fn, clone(given.model, given.loss_fn, given.batch).batch)
+        source = Clone(
+            settled.model, settled.loss_fn, clone(given.model, given.loss_fn, given.batch).batch
+        )
     else:
         choice = choose(fresh, candidates)
     return _subject(given, source, choice)
@@ -174,7 +186,9 @@ def _asked(question: Question, subject: Subject, reason: str) -> Check:
     except Exception as error:
         verdict = unchecked(f"the check itself failed: {described(error).splitlines()[0]}")
     if question.needs_data and verdict.why and not subject.has_data():
-        verdict = unchecked(f"every input has one value only, which proves nothing: {verdict.measured}")
+        verdict = unchecked(
+            f"every input has one value only, which proves nothing: {verdict.measured}"
+        )
     return _as_check(question, verdict, perf_counter() - began)
 
 
@@ -194,7 +208,12 @@ def _as_check(question: Question, verdict: Verdict, seconds: float) -> Check:
 def _nothing_to_run(given: Given, reason: str) -> CheckReport:
     """Without copies only what reads and runs nothing is asked."""
     subject = Subject(
-        given, Clone(given.model, given.loss_fn, given.batch), ways(given.model, given.batch, given.loss_fn)[0], None
+        given,
+        Clone(given.model, given.loss_fn, given.batch),
+        ways(given.model, given.batch, given.loss_fn)[0],
+        None,
     )
     asked = (check_optimizer, check_schedule)
-    return CheckReport(tuple(_asked(each, subject, "" if each.ask in asked else reason) for each in QUESTIONS))
+    return CheckReport(
+        tuple(_asked(each, subject, "" if each.ask in asked else reason) for each in QUESTIONS)
+    )

@@ -42,12 +42,16 @@ def clone(model: nn.Module, loss_fn: Any, batch: Any, stand_ins: Memo | None = N
     for tensor in _on_graphs(model, loss_fn, batch):
         memo[id(tensor)] = fresh(tensor)
     made = Clone(
-        _copied(unwrapped(model), memo, "model"), _copied(loss_fn, memo, "loss"), _copied(batch, memo, "batch")
+        _copied(unwrapped(model), memo, "model"),
+        _copied(loss_fn, memo, "loss"),
+        _copied(batch, memo, "batch"),
     )
     for root in (made.model, made.loss_fn):
         if isinstance(root, nn.Module):
             _bind_functions(root, memo)
-    for original, copied in zip(unwrapped(model).parameters(), made.model.parameters(), strict=True):
+    for original, copied in zip(
+        unwrapped(model).parameters(), made.model.parameters(), strict=True
+    ):
         if copied.requires_grad != original.requires_grad:
             copied.requires_grad_(original.requires_grad)
     return Clone(made.model, bound(made.loss_fn, memo), made.batch)
@@ -69,7 +73,9 @@ def _copied(thing: Any, memo: Memo, what: str) -> Any:
         with torch.no_grad():
             return copy.deepcopy(thing, memo)
     except Exception as error:
-        raise Uncopyable(f"the {what} cannot be copied ({type(error).__name__}: {error})") from error
+        raise Uncopyable(
+            f"the {what} cannot be copied ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _on_graphs(model: nn.Module, loss_fn: Any, batch: Any) -> Iterator[torch.Tensor]:
@@ -77,7 +83,9 @@ def _on_graphs(model: nn.Module, loss_fn: Any, batch: Any) -> Iterator[torch.Ten
     held = [each for _, each in tensors_in(batch)]
     for root in (model, loss_fn):
         for module in root.modules() if isinstance(root, nn.Module) else ():
-            held += [each for _, each in tensors_in([*vars(module).values(), *module._buffers.values()])]
+            held += [
+                each for _, each in tensors_in([*vars(module).values(), *module._buffers.values()])
+            ]
     return (each for each in held if not is_lazy(each) and not each.is_leaf)
 
 
@@ -106,7 +114,9 @@ def bound(thing: Any, memo: Memo) -> Any:
         if name in thing.__globals__
         and (replaced := _stand_in(thing.__globals__[name], memo)) is not thing.__globals__[name]
     }
-    if not names and all(one is other for one, other in zip(cells, thing.__closure__ or (), strict=True)):
+    if not names and all(
+        one is other for one, other in zip(cells, thing.__closure__ or (), strict=True)
+    ):
         return thing
     scope = {**thing.__globals__, **names} if names else thing.__globals__
     made = FunctionType(thing.__code__, scope, thing.__name__, thing.__defaults__, cells)

@@ -38,7 +38,9 @@ def _sites(
             yield from _sites(each, argument, code, names)
 
 
-def _assignment(kind: type, name: str) -> tuple[CodeType, ast.expr | None, dict[str, object]] | None:
+def _assignment(
+    kind: type, name: str
+) -> tuple[CodeType, ast.expr | None, dict[str, object]] | None:
     """`self.name = ...` in the constructor of the class, or of one that it derives from."""
     for each in kind.__mro__:
         build = vars(each).get("__init__")

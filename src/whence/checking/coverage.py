@@ -60,7 +60,9 @@ def check_optimizer(subject: Subject) -> Verdict:
 def _names(given: Given) -> dict[int, str]:
     found = {id(each): name for name, each in unwrapped(given.model).named_parameters()}
     if isinstance(given.loss_fn, nn.Module):
-        found = {id(each): f"loss.{name}" for name, each in given.loss_fn.named_parameters()} | found
+        found = {
+            id(each): f"loss.{name}" for name, each in given.loss_fn.named_parameters()
+        } | found
     return found
 
 
@@ -81,13 +83,19 @@ def _left_out(given: Given, left_out: list[str], strange: list[Any], notes: list
         why = "They get gradients and never move."
         fix = "Give them to the optimizer, or freeze them with requires_grad_(False)."
     return failed(
-        measured, why=why, fix=fix, place=place_of_parameter(unwrapped(given.model), left_out[0]), notes=notes
+        measured,
+        why=why,
+        fix=fix,
+        place=place_of_parameter(unwrapped(given.model), left_out[0]),
+        notes=notes,
     )
 
 
 def _rates(given: Given, groups: list[Any], rates: list[float], notes: list[str]) -> Verdict | None:
     wrong = [rate for rate in rates if not rate > 0]
-    warms_up = given.scheduler is not None or any(float(group.get("initial_lr") or 0) > 0 for group in groups)
+    warms_up = given.scheduler is not None or any(
+        float(group.get("initial_lr") or 0) > 0 for group in groups
+    )
     if not wrong or (warms_up and min(rates) == 0.0):
         return None
     return failed(

@@ -20,7 +20,11 @@ def check_custom_gradients(subject: Subject) -> Verdict:
     compared: list[str] = []
     for call, contents in seen.customs:
         func = call.func
-        if not isinstance(func, CustomFunction) or func.__name__ in compared or is_librarys(func.kind):
+        if (
+            not isinstance(func, CustomFunction)
+            or func.__name__ in compared
+            or is_librarys(func.kind)
+        ):
             continue
         compared.append(func.__name__)
         found = compare(call, contents)

@@ -23,11 +23,17 @@ class Passage:
     made: list[torch.Tensor]
 
 
-def first_module(subject: Subject, some: tuple[Any, Any], others: tuple[Any, Any], differs: Differs) -> str | None:
+def first_module(
+    subject: Subject, some: tuple[Any, Any], others: tuple[Any, Any], differs: Differs
+) -> str | None:
     """The first module, in the order in which they finish, whose result differs although what it was given does not."""
     before, after = _passages(subject, *some), _passages(subject, *others)
     for one, other in zip(before, after, strict=False):
-        if one.path == other.path and _any(one.made, other.made, differs) and not _any(one.given, other.given, differs):
+        if (
+            one.path == other.path
+            and _any(one.made, other.made, differs)
+            and not _any(one.given, other.given, differs)
+        ):
             return one.path
     return None
 
@@ -40,7 +46,9 @@ def _passages(subject: Subject, args: Any, kwargs: Any) -> list[Passage]:
         found.append(Passage(path, _kept((args, kwargs)), _kept(output)))
 
     for path, module in model.named_modules():
-        module.register_forward_hook(lambda _module, *passed, path=path: note(path, *passed), with_kwargs=True)
+        module.register_forward_hook(
+            lambda _module, *passed, path=path: note(path, *passed), with_kwargs=True
+        )
     forward(model, args, kwargs)
     return found
 
@@ -50,4 +58,7 @@ def _kept(tree: Any) -> list[torch.Tensor]:
 
 
 def _any(some: list[torch.Tensor], others: list[torch.Tensor], differs: Differs) -> bool:
-    return any(one.shape == other.shape and differs(one, other) for one, other in zip(some, others, strict=False))
+    return any(
+        one.shape == other.shape and differs(one, other)
+        for one, other in zip(some, others, strict=False)
+    )

@@ -23,7 +23,12 @@ from whence.checking.verdict import Verdict, failed, passed, unchecked
 from whence.torch_internals import BatchNorm
 
 TOLERANCE = 1e-5
-RUNS_ALONG = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+RUNS_ALONG = (
+    nn.RNNBase,
+    nn.MultiheadAttention,
+    nn.TransformerEncoderLayer,
+    nn.TransformerDecoderLayer,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,9 @@ class Probe:
 def check_dependence(subject: Subject) -> Verdict:
     call = subject.call()
     if call is None:
-        return unchecked("the loss does not call the model itself, so that its inputs and outputs are not known")
+        return unchecked(
+            "the loss does not call the model itself, so that its inputs and outputs are not known"
+        )
     if not any(True for _ in tensors_in((call.args, call.kwargs))):
         return unchecked("the model is given no tensors")
     model = subject.fresh().model.eval()
@@ -96,17 +103,25 @@ def _moved(leaf: Any) -> Any:
     turned = leaf.reshape(-1).roll(1).flip(0).reshape(leaf.shape)
     if leaf.is_floating_point():
         spread = float(leaf.float().std(unbiased=False)) or 1.0
-        return turned + (0.5 * spread * torch.cos(torch.arange(leaf.numel())).reshape(leaf.shape)).to(leaf)
+        return turned + (
+            0.5 * spread * torch.cos(torch.arange(leaf.numel())).reshape(leaf.shape)
+        ).to(leaf)
     return turned
 
 
-def _on_others(subject: Subject, args: Any, kwargs: Any, said: list[str], notes: list[str]) -> Verdict | None:
+def _on_others(
+    subject: Subject, args: Any, kwargs: Any, said: list[str], notes: list[str]
+) -> Verdict | None:
     layout = subject.layout
     if layout is None or layout.size < 2:
-        notes.append("samples apart: not checked, as the batch has no axis of several samples that can be told")
+        notes.append(
+            "samples apart: not checked, as the batch has no axis of several samples that can be told"
+        )
         return None
     if any(isinstance(each, BatchNorm) and each.running_mean is None for each in _modules(subject)):
-        notes.append("samples apart: not checked, as a BatchNorm without running statistics mixes them by design")
+        notes.append(
+            "samples apart: not checked, as a BatchNorm without running statistics mixes them by design"
+        )
         return None
     model = subject.fresh().model.eval()
     watched = False
@@ -115,7 +130,9 @@ def _on_others(subject: Subject, args: Any, kwargs: Any, said: list[str], notes:
             before, after = forward(model, args, kwargs), forward(model, probe.args, probe.kwargs)
             noise = largest_difference(before, forward(model, args, kwargs))
         except Exception:
-            notes.append("samples apart: not checked, as the model refuses a batch with a sample twice")
+            notes.append(
+                "samples apart: not checked, as the model refuses a batch with a sample twice"
+            )
             return None
         for one, other in zip(before, after, strict=False):
             axis = layout.axis(one)
@@ -156,7 +173,9 @@ def _probes(layout: Layout, args: Any, kwargs: Any) -> list[Probe]:
     return found
 
 
-def _mixed(subject: Subject, layout: Layout, args: Any, kwargs: Any, probe: Probe, apart: float) -> Verdict:
+def _mixed(
+    subject: Subject, layout: Layout, args: Any, kwargs: Any, probe: Probe, apart: float
+) -> Verdict:
     path = first_module(
         subject,
         (args, kwargs),

@@ -47,14 +47,26 @@ class Plainly(Explainer):
     """Explains whatever is raised. That we, or the caller of the check, will catch it makes it no part of how the program works."""
 
     def failed_call(
-        self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception, frames: list[FrameType]
+        self,
+        call: Call,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        exception: Exception,
+        frames: list[FrameType],
     ) -> list[Finding]:
         scene = self._scene(call, func, args, kwargs, exception, frames, Fate.UNCAUGHT)
         scene.place = NOWHERE
         return self._asked(scene)
 
     def traceback(
-        self, exception: Exception, outer: list[FrameType], *, scope: Scope | None, step: int, phase: str
+        self,
+        exception: Exception,
+        outer: list[FrameType],
+        *,
+        scope: Scope | None,
+        step: int,
+        phase: str,
     ) -> list[Finding]:
         del outer  # Who would catch it is of no interest.
         return super().traceback(exception, [], scope=scope, step=step, phase=phase)
@@ -78,7 +90,9 @@ def watch_step(model: nn.Module, step: Callable[[], Any]) -> Watched:
 
     session = Session(Config(select=FAMILIES), Record(), Silence())
     usual = session.explainer
-    session.explainer = Plainly(session.tape, session.modules, session.loaders, usual.record, usual.watch)
+    session.explainer = Plainly(
+        session.tape, session.modules, session.loaders, usual.record, usual.watch
+    )
     session.watchdog = Asleep(session.watchdog.listener, session.config.hang_after)
     raised: Exception | None = None
     session.start()

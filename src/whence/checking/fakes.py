@@ -26,10 +26,14 @@ class Fakes:
         self._subject = subject
         self._mode = fake_tensor_mode()
         self._made = subject.fresh()
-        roots = [each for each in (self._made.model, self._made.loss_fn) if isinstance(each, nn.Module)]
+        roots = [
+            each for each in (self._made.model, self._made.loss_fn) if isinstance(each, nn.Module)
+        ]
         # Fakes are never copied themselves: torch 2.13 crashes when copies of fakes are let go of.
         self._stand_ins = {
-            id(each): self._mode.from_tensor(each) for root in roots for each in (*root.parameters(), *root.buffers())
+            id(each): self._mode.from_tensor(each)
+            for root in roots
+            for each in (*root.parameters(), *root.buffers())
         }
         self.works = True
         self.reference: Shapes = []
@@ -51,7 +55,11 @@ class Fakes:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         fake = self._mode.from_tensor(leaf)
-        return fake.new_empty(resize(leaf)) if resize is not None and resize(leaf) != tuple(leaf.shape) else fake
+        return (
+            fake.new_empty(resize(leaf))
+            if resize is not None and resize(leaf) != tuple(leaf.shape)
+            else fake
+        )
 
 
 @contextmanager

@@ -46,14 +46,22 @@ def check_gradients(subject: Subject) -> Verdict:
             break
     began_zero = [name for name in late if name not in zero]
     if began_zero:
-        notes.append(f"zero in the first pass, not with other random numbers or moved weights: {listed(began_zero)}")
-    spared = sorted(name for name in missing if _is_one_of_several(subject.source.model, name, called))
+        notes.append(
+            f"zero in the first pass, not with other random numbers or moved weights: {listed(began_zero)}"
+        )
+    spared = sorted(
+        name for name in missing if _is_one_of_several(subject.source.model, name, called)
+    )
     if spared:
-        notes.append(f"members of a list of which only others were called in these passes: {listed(spared)}")
+        notes.append(
+            f"members of a list of which only others were called in these passes: {listed(spared)}"
+        )
         zero -= set(spared)
     redundant = sorted(name for name in zero - missing if _cancels(subject, name))
     if redundant:
-        notes.append(f"without effect on the loss, as what follows takes them away again: {listed(redundant)}")
+        notes.append(
+            f"without effect on the loss, as what follows takes them away again: {listed(redundant)}"
+        )
         zero -= set(redundant)
     if not zero:
         rest = len(names) - len(redundant) - len(spared)
@@ -70,7 +78,9 @@ def _cancels(subject: Subject, name: str) -> bool:
         if weight.dim() > 1:
             return False
         with torch.no_grad():
-            weight.add_(amount * torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight))
+            weight.add_(
+                amount * torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight)
+            )
         losses.append(float(subject.run(made).loss.detach()))
     # A loss that is a small difference of larger numbers carries their rounding.
     return isclose(*losses, rel_tol=1e-5, abs_tol=ROUNDING)
@@ -92,9 +102,16 @@ def _is_something(gradient: torch.Tensor | None) -> bool:
 
 
 def _tell(
-    subject: Subject, lost: list[str], missing: set[str], called: set[str], total: int, notes: list[str]
+    subject: Subject,
+    lost: list[str],
+    missing: set[str],
+    called: set[str],
+    total: int,
+    notes: list[str],
 ) -> Verdict:
-    measured = f"{len(lost)} of {counted(total, 'trainable weight')} without a gradient: {listed(lost)}"
+    measured = (
+        f"{len(lost)} of {counted(total, 'trainable weight')} without a gradient: {listed(lost)}"
+    )
     owners = {name.rpartition(".")[0] for name in lost}
     place = place_of_parameter(subject.given.model, lost[0])
     if missing.issuperset(lost) and not any(owner in called for owner in owners if owner):
@@ -105,7 +122,9 @@ def _tell(
         fix = "Keep what follows them in torch and on the graph."
     else:
         why = "The gradient that arrives is zero everywhere, also with moved weights: a step function, a dead or saturated unit, a softmax over one element."
-        fix = "Look at what follows them: round, sign, a ReLU that never fires, an axis of size one."
+        fix = (
+            "Look at what follows them: round, sign, a ReLU that never fires, an axis of size one."
+        )
     return failed(measured, why=why, fix=fix, place=place, notes=notes)
 
 
@@ -117,7 +136,8 @@ def _is_one_of_several(model: nn.Module, name: str, called: set[str]) -> bool:
         if not isinstance(model.get_submodule(parent), nn.ModuleList | nn.ModuleDict):
             continue
         if path not in called and any(
-            f"{parent}.{name}".lstrip(".") in called for name, _ in model.get_submodule(parent).named_children()
+            f"{parent}.{name}".lstrip(".") in called
+            for name, _ in model.get_submodule(parent).named_children()
         ):
             return True
     return False

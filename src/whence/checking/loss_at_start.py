@@ -31,7 +31,9 @@ def check_loss_at_start(subject: Subject) -> Verdict:
         loss = subject.run(made).loss
         value = seen.tape.known_value(loss)
     number = float(loss.detach())
-    known = [(call, tensors) for call, tensors in seen.losses if value is not None and value.call is call]
+    known = [
+        (call, tensors) for call, tensors in seen.losses if value is not None and value.call is call
+    ]
     if not known:
         return unchecked(f"{number_text(number)}; not a loss whose value by chance is known")
     call, tensors = known[-1]
@@ -43,7 +45,9 @@ def check_loss_at_start(subject: Subject) -> Verdict:
         )
     chance = _chance(call, tensors)
     if chance is None:
-        return unchecked(f"{number_text(number)}; with these options its value by chance is not known")
+        return unchecked(
+            f"{number_text(number)}; with these options its value by chance is not known"
+        )
     per_item = number / _items(call, tensors)
     measured = f"{number_text(per_item)}; guessing gives {chance.said}"
     if per_item <= chance.limit:
@@ -100,10 +104,16 @@ def _chance_of_classes(tensors: list[torch.Tensor]) -> Chance | None:
 
 
 def _chance_of_squares(targets: torch.Tensor) -> Chance | None:
-    wide = targets.double().reshape(targets.shape[0], -1) if targets.dim() else targets.double().reshape(1, 1)
+    wide = (
+        targets.double().reshape(targets.shape[0], -1)
+        if targets.dim()
+        else targets.double().reshape(1, 1)
+    )
     if wide.shape[0] < 4:
         return None
     variance = float(wide.var(dim=0, unbiased=False).mean())
     if not variance > 1e-12 or not math.isfinite(variance):
         return None
-    return Chance(variance, f"the variance of the targets, {number_text(variance)}", FAR_SQUARES * variance)
+    return Chance(
+        variance, f"the variance of the targets, {number_text(variance)}", FAR_SQUARES * variance
+    )

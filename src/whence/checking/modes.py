@@ -41,7 +41,9 @@ def check_modes(subject: Subject) -> Verdict:
         written = [name for name, each in model.named_buffers() if not same_bits(each, held[name])]
         if not written:
             return _keeps_state(subject, change)
-        notes.append(f"forward writes the buffers {listed(written)}, also in eval mode: two passes differ")
+        notes.append(
+            f"forward writes the buffers {listed(written)}, also in eval mode: two passes differ"
+        )
     other = forward(subject.fresh().model.eval(), call.args, call.kwargs, number=1)
     if largest_difference(first, other) > 0:
         verdict = _draws(subject, call, notes)
@@ -73,7 +75,9 @@ def _draws(subject: Subject, call: ModelCall, notes: list[str]) -> Verdict | Non
             place=place_of_site(dropping.site),
         )
     if draws:
-        notes.append(f"eval mode draws random numbers: {listed(sorted({each.name for each in draws}))}")
+        notes.append(
+            f"eval mode draws random numbers: {listed(sorted({each.name for each in draws}))}"
+        )
     else:
         notes.append("eval mode depends on the random state")
     return None
@@ -90,15 +94,22 @@ def _drops(call: Call) -> bool:
     return bool(given(2, "training", True)) and float(given(1, "p", 0.5)) > 0
 
 
-def _train_and_eval(subject: Subject, call: ModelCall, evaluated: list[torch.Tensor], notes: list[str]) -> Verdict:
+def _train_and_eval(
+    subject: Subject, call: ModelCall, evaluated: list[torch.Tensor], notes: list[str]
+) -> Verdict:
     trained = forward(subject.fresh().model, call.args, call.kwargs)
     change = largest_difference(evaluated, trained)
     modules = [each for each in subject.given.model.modules() if _depends_on_mode(each)]
-    layers = [type(each).__name__ for each in modules if _has_mode(each)] or [type(each).__name__ for each in modules]
+    layers = [type(each).__name__ for each in modules if _has_mode(each)] or [
+        type(each).__name__ for each in modules
+    ]
     if change <= TOLERANCE:
         return passed("the same in train and eval mode, and twice in eval mode", notes)
     if layers:
-        return passed(f"eval mode repeats itself; train mode differs, with {listed(sorted(set(layers)))}", notes)
+        return passed(
+            f"eval mode repeats itself; train mode differs, with {listed(sorted(set(layers)))}",
+            notes,
+        )
     size = "shape" if change == float("inf") else f"{change:.1e} of their size"
     return warning(
         f"train and eval mode differ by {size}, and no layer has a mode",

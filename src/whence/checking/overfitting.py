@@ -45,7 +45,10 @@ def check_overfitting(subject: Subject) -> Verdict:
         if attempt.gain >= CLEARLY or perf_counter() - began > SECONDS:
             break
     best = max(attempts, key=lambda each: each.gain)
-    first, last = best.losses[0], min((each for each in best.losses if math.isfinite(each)), default=math.nan)
+    first, last = (
+        best.losses[0],
+        min((each for each in best.losses if math.isfinite(each)), default=math.nan),
+    )
     measured = f"{number_text(first)} to {number_text(last)} in {len(best.losses) - 1} steps of Adam at {best.rate:g}"
     if best.gain >= CLEARLY or abs(first) < TINY:
         return passed(measured)

@@ -14,7 +14,13 @@ from whence.sensors.calls import CallSensor
 from whence.tape.tape import Call, CustomFunction, Tape
 
 LOSSES = frozenset(
-    {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss"}
+    {
+        "cross_entropy",
+        "nll_loss",
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "mse_loss",
+    }
 )
 
 
@@ -42,7 +48,9 @@ class Recording:
 
     def call_made(self, call: Call, result: Any) -> None: ...
 
-    def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
+    def call_failed(
+        self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception
+    ) -> None: ...
 
     def calls_missed(self) -> None: ...
     def interrupted(self) -> None: ...

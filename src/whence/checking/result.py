@@ -61,14 +61,20 @@ class CheckReport:
         for each in self.checks:
             if each.name == name:
                 return each
-        raise KeyError(f"no check is called {name!r}; there are {', '.join(each.name for each in self.checks)}")
+        raise KeyError(
+            f"no check is called {name!r}; there are {', '.join(each.name for each in self.checks)}"
+        )
 
     @property
     def headline(self) -> str:
         failed, warned = len(self.having(Outcome.FAILED)), len(self.having(Outcome.WARNING))
         unchecked = len(self.having(Outcome.UNCHECKED))
         made = len(self.checks) - unchecked
-        said = f"{failed} of {len(self.checks)} checks failed" if failed else f"{made} checks, none failed"
+        said = (
+            f"{failed} of {len(self.checks)} checks failed"
+            if failed
+            else f"{made} checks, none failed"
+        )
         if warned:
             said += f", {warned} warning{'s' if warned > 1 else ''}"
         if unchecked:
@@ -86,7 +92,8 @@ class CheckReport:
             "whence": VERSION,
             "ok": self.ok,
             "checks": [
-                {**asdict(each), "notes": list(each.notes), "seconds": round(each.seconds, 4)} for each in self.checks
+                {**asdict(each), "notes": list(each.notes), "seconds": round(each.seconds, 4)}
+                for each in self.checks
             ],
         }
 

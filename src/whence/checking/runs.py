@@ -68,13 +68,19 @@ def _called(subject: Subject) -> tuple[str, ...]:
 
 def _silent(subject: Subject, watched: Watched, loss: torch.Tensor, seconds: float) -> Verdict:
     number = float(loss)
-    measured = f"{subject.way.described} gives {number_text(number)}, with gradients; {seconds:.2f} s"
+    measured = (
+        f"{subject.way.described} gives {number_text(number)}, with gradients; {seconds:.2f} s"
+    )
     finding = watched.worst
     if not bool(torch.isfinite(loss).all()):
         return failed(
             f"the loss is {number_text(number)}",
-            why=finding.why if finding is not None else "Something in the first pass is not finite.",
-            fix=finding.fix if finding is not None else "`whence run` names the operation in which it is born.",
+            why=finding.why
+            if finding is not None
+            else "Something in the first pass is not finite.",
+            fix=finding.fix
+            if finding is not None
+            else "`whence run` names the operation in which it is born.",
             place=_place(finding),
         )
     if finding is None:

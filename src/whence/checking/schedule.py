@@ -72,7 +72,9 @@ def horizon_of(scheduler: Any) -> Horizon | None:
     if kind == "SequentialLR":
         return _of_sequence(scheduler)
     if kind == "OneCycleLR":
-        return Horizon(int(scheduler.total_steps), "total_steps", "the scheduler raises", raises=True)
+        return Horizon(
+            int(scheduler.total_steps), "total_steps", "the scheduler raises", raises=True
+        )
     if kind == "CosineAnnealingLR":
         return Horizon(int(scheduler.T_max), "T_max", "the rate climbs up again")
     if kind == "PolynomialLR":
@@ -83,7 +85,11 @@ def horizon_of(scheduler: Any) -> Horizon | None:
         return Horizon(int(scheduler.step_size), "step_size", "it decays", must_end=False)
     if kind == "MultiStepLR":
         milestones = [int(each) for each in scheduler.milestones]
-        return Horizon(min(milestones), "milestones[0]", "it decays", must_end=False) if milestones else None
+        return (
+            Horizon(min(milestones), "milestones[0]", "it decays", must_end=False)
+            if milestones
+            else None
+        )
     return None
 
 
@@ -94,4 +100,6 @@ def _of_sequence(scheduler: Any) -> Horizon | None:
     if last is None or not milestones:
         return None
     begins = int(milestones[-1])
-    return Horizon(begins + last.steps, f"{begins} + {last.name}", last.after, last.raises, last.must_end)
+    return Horizon(
+        begins + last.steps, f"{begins} + {last.name}", last.after, last.raises, last.must_end
+    )

@@ -44,11 +44,17 @@ class Trouble:
 def check_sizes(subject: Subject) -> Verdict:
     layout = subject.layout
     if layout is None:
-        return unchecked("the batch has no axis of samples that can be told; other sizes were not tried")
+        return unchecked(
+            "the batch has no axis of samples that can be told; other sizes were not tried"
+        )
     fakes = Fakes(subject)
     bench = Bench(subject, layout, fakes)
     sizes, certain = _sizes(subject, layout)
-    notes = [] if fakes.works else ["tried on real tensors: the model looks at values, which fakes do not have"]
+    notes = (
+        []
+        if fakes.works
+        else ["tried on real tensors: the model looks at values, which fakes do not have"]
+    )
     began = perf_counter()
     tried: list[int] = []
     for size in sizes:
@@ -58,12 +64,19 @@ def check_sizes(subject: Subject) -> Verdict:
         tried.append(size)
         if trouble is None:
             continue
-        if size == 1 and size != certain and trouble.raised is not None and _only_alone(bench, trouble):
+        if (
+            size == 1
+            and size != certain
+            and trouble.raised is not None
+            and _only_alone(bench, trouble)
+        ):
             notes.append(_note_on_one(trouble))
             continue
         return _tell(subject, layout, trouble, size == certain, notes)
     notes += other_extents(subject, layout, fakes)
-    return passed(f"batches of {listed([str(each) for each in tried])} run, and outputs follow them", notes)
+    return passed(
+        f"batches of {listed([str(each) for each in tried])} run, and outputs follow them", notes
+    )
 
 
 def _sizes(subject: Subject, layout: Layout) -> tuple[list[int], int | None]:
@@ -87,7 +100,9 @@ class Bench:
         self._reference = fakes.reference if fakes.works else self._static_shapes()
 
     def batch(self, size: int) -> Any:
-        return self.layout.take(self.subject.source.batch, [row % self.layout.size for row in range(size)])
+        return self.layout.take(
+            self.subject.source.batch, [row % self.layout.size for row in range(size)]
+        )
 
     def trouble(self, size: int) -> Trouble | None:
         batch = self.batch(size)
@@ -139,8 +154,13 @@ class Bench:
 
 def scaled(shape: tuple[int, ...], old: int, new: int) -> list[tuple[int, ...]]:
     """The shapes that an output may have for a batch of another size: each axis that counts samples may have changed."""
-    counts = [size > 0 and size % old == 0 and (old > 1 or axis == 0) for axis, size in enumerate(shape)]
-    options = [(size // old * new, size) if counting else (size,) for size, counting in zip(shape, counts, strict=True)]
+    counts = [
+        size > 0 and size % old == 0 and (old > 1 or axis == 0) for axis, size in enumerate(shape)
+    ]
+    options = [
+        (size // old * new, size) if counting else (size,)
+        for size, counting in zip(shape, counts, strict=True)
+    ]
     return [each for each in product(*options) if each != shape]
 
 
@@ -154,7 +174,11 @@ def _norm_in(exception: Exception) -> str:
     """Which layer of the model it is: the one that was entered last, named as it is in the one that was entered first."""
     owners = [variable(frame, "self") for frame in frames_in(exception.__traceback__)]
     entered = [each for each in owners if isinstance(each, nn.Module)]
-    names = [name for name, each in entered[-1].named_modules() if each is entered[0]] if entered else []
+    names = (
+        [name for name, each in entered[-1].named_modules() if each is entered[0]]
+        if entered
+        else []
+    )
     return f", in {names[0]} ({type(entered[0]).__name__})" if names and names[0] else ""
 
 
@@ -183,12 +207,16 @@ def _note_on_one(trouble: Trouble) -> str:
     return f"a batch of one fails in the loss{where}: it compares samples"
 
 
-def _tell(subject: Subject, layout: Layout, trouble: Trouble, comes: bool, notes: list[str]) -> Verdict:
+def _tell(
+    subject: Subject, layout: Layout, trouble: Trouble, comes: bool, notes: list[str]
+) -> Verdict:
     size = trouble.size
     which = f"a batch of {size}"
     if comes:
         given = subject.given
-        which = f"the last batch, {size} of {given.dataset_size} by {given.batch_size or layout.size},"
+        which = (
+            f"the last batch, {size} of {given.dataset_size} by {given.batch_size or layout.size},"
+        )
     if trouble.raised is None:
         return _squeezed(subject, layout, trouble, which, notes)
     text = described(trouble.raised).splitlines()[0]
@@ -226,7 +254,9 @@ def _tell(subject: Subject, layout: Layout, trouble: Trouble, comes: bool, notes
     )
 
 
-def _squeezed(subject: Subject, layout: Layout, trouble: Trouble, which: str, notes: list[str]) -> Verdict:
+def _squeezed(
+    subject: Subject, layout: Layout, trouble: Trouble, which: str, notes: list[str]
+) -> Verdict:
     lost = len(trouble.found) < len(trouble.wanted)
     if lost:
         why = "squeeze without an axis removes every axis of size one, the batch included. Nothing raises, and the loss broadcasts."

@@ -44,7 +44,9 @@ class Subject:
 
     def fresh(self, batch: Any = None) -> Clone:
         """A copy of everything as it was given, in training mode. What is held in eval mode inside of it stays so."""
-        made = clone(self.source.model, self.source.loss_fn, self.source.batch if batch is None else batch)
+        made = clone(
+            self.source.model, self.source.loss_fn, self.source.batch if batch is None else batch
+        )
         if not made.model.training:
             made.model.train()
         return made
@@ -64,9 +66,15 @@ class Subject:
     def has_data(self) -> bool:
         """Whether some floating input, or some other if there is none, has more than one value."""
         call = self.call()
-        inputs = [each.detach() for _, each in tensors_in((call.args, call.kwargs))] if call is not None else []
+        inputs = (
+            [each.detach() for _, each in tensors_in((call.args, call.kwargs))]
+            if call is not None
+            else []
+        )
         inputs = [each for each in inputs if each.is_floating_point()] or inputs
-        return not inputs or any(each.numel() < 2 or bool((each != each.flatten()[0]).any()) for each in inputs)
+        return not inputs or any(
+            each.numel() < 2 or bool((each != each.flatten()[0]).any()) for each in inputs
+        )
 
 
 def forward(model: nn.Module, args: Any, kwargs: Any, number: int = 0) -> list[torch.Tensor]:
@@ -99,4 +107,6 @@ def relative(one: torch.Tensor, other: torch.Tensor) -> float:
         return 0.0
     finite = wide[torch.isfinite(wide)]
     scale = float(finite.abs().max()) if finite.numel() else 1.0
-    return float((wide - against)[~same].abs().nan_to_num(nan=float("inf")).max()) / max(scale, 1e-12)
+    return float((wide - against)[~same].abs().nan_to_num(nan=float("inf")).max()) / max(
+        scale, 1e-12
+    )

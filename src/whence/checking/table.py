@@ -12,7 +12,12 @@ from rich.text import Text
 
 from whence.checking.result import Check, CheckReport, Outcome
 
-COLOURS = {Outcome.PASSED: "green", Outcome.WARNING: "yellow", Outcome.FAILED: "red", Outcome.UNCHECKED: "dim"}
+COLOURS = {
+    Outcome.PASSED: "green",
+    Outcome.WARNING: "yellow",
+    Outcome.FAILED: "red",
+    Outcome.UNCHECKED: "dim",
+}
 WORDS = {Outcome.UNCHECKED: "not made"}
 
 
@@ -32,7 +37,9 @@ def as_text(report: CheckReport, width: int = 100) -> str:
 
 def without_blanks(table: RenderableType, width: int) -> str:
     """Plain text, for files and pipes: no colour, and no blanks that fill lines up."""
-    screen = Console(file=io.StringIO(), width=width, color_system=None, highlight=False, legacy_windows=False)
+    screen = Console(
+        file=io.StringIO(), width=width, color_system=None, highlight=False, legacy_windows=False
+    )
     screen.print(table)
     written = screen.file.getvalue()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in str(written).rstrip("\n").splitlines())
@@ -57,7 +64,9 @@ def _table(checks: tuple[Check, ...]) -> Table:
 def _explanation(check: Check) -> Iterator[RenderableType]:
     if check.place is not None:
         place = check.place
-        yield _labelled("where", Text.assemble((f"{place.file}:{place.line}", "bold"), f"  {place.code}"))
+        yield _labelled(
+            "where", Text.assemble((f"{place.file}:{place.line}", "bold"), f"  {place.code}")
+        )
     if check.why:
         yield _labelled("why", Text(check.why))
     if check.fix:

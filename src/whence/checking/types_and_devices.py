@@ -36,12 +36,19 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _types(tensors: Iterable[torch.Tensor]) -> str:
-    return ", ".join(dict.fromkeys(f"{_name(each.dtype)} on {each.device}" for each in tensors)) or "without tensors"
+    return (
+        ", ".join(dict.fromkeys(f"{_name(each.dtype)} on {each.device}" for each in tensors))
+        or "without tensors"
+    )
 
 
 def _notes(weights: list[nn.Parameter]) -> list[str]:
     kinds = {each.dtype for each in weights if each.is_floating_point()}
-    return ["weights of several types: " + ", ".join(sorted(map(_name, kinds)))] if len(kinds) > 1 else []
+    return (
+        ["weights of several types: " + ", ".join(sorted(map(_name, kinds)))]
+        if len(kinds) > 1
+        else []
+    )
 
 
 def _small_epsilon(subject: Subject, weights: list[nn.Parameter]) -> Verdict | None:
@@ -61,7 +68,10 @@ def _small_epsilon(subject: Subject, weights: list[nn.Parameter]) -> Verdict | N
 
 
 def _refused(
-    subject: Subject, weights: list[nn.Parameter], devices: list[str], batch: list[tuple[str, torch.Tensor]]
+    subject: Subject,
+    weights: list[nn.Parameter],
+    devices: list[str],
+    batch: list[tuple[str, torch.Tensor]],
 ) -> Verdict | None:
     """Mismatches count where the pass fails; a loss function may well move and cast the batch itself."""
     if subject.raised is None:
@@ -76,7 +86,11 @@ def _refused(
             place=place,
         )
     types = {each.dtype for each in weights if each.is_floating_point()}
-    other = [path for path, each in _inputs(batch) if each.is_floating_point() and types and each.dtype not in types]
+    other = [
+        path
+        for path, each in _inputs(batch)
+        if each.is_floating_point() and types and each.dtype not in types
+    ]
     if other:
         found = dict(batch)[other[0]].dtype
         wanted = next(iter(types))
@@ -86,7 +100,11 @@ def _refused(
             fix=f"Cast where the data are made, or the batch: .to(torch.{_name(wanted)}).",
             place=place,
         )
-    whole = [path for path, each in _inputs(batch) if not each.is_floating_point() and not each.is_complex()]
+    whole = [
+        path
+        for path, each in _inputs(batch)
+        if not each.is_floating_point() and not each.is_complex()
+    ]
     if whole and len(whole) == len(_inputs(batch)) and not _takes_integers(subject.given.model):
         return failed(
             f"batch{whole[0]} is {_name(dict(batch)[whole[0]].dtype)}, and the model has no embedding",
@@ -112,7 +130,9 @@ def _promoted(subject: Subject, weights: list[nn.Parameter]) -> Verdict | None:
     call = subject.call() if subject.raised is None else None
     if call is None or torch.float64 in types or not types:
         return None
-    wide = [path for path, each in tensors_in((call.args, call.kwargs)) if each.dtype is torch.float64]
+    wide = [
+        path for path, each in tensors_in((call.args, call.kwargs)) if each.dtype is torch.float64
+    ]
     if not wide or not any(each.dtype is torch.float64 for each in real_tensors(call.output)):
         return None
     return warning(

@@ -28,7 +28,14 @@ def untouched(model: nn.Module, loss_fn: Any, batch: Any) -> Iterator[None]:
         # The inference path of attention rounds differently: train and eval could not be compared.
         torch.backends.mha.set_fastpath_enabled(False)
         silent, free = redirect_stdout(io.StringIO()), running_everything()
-        with random_states_kept(), _not_watched(), torch.inference_mode(False), leaving_no_trace(), silent, free:
+        with (
+            random_states_kept(),
+            _not_watched(),
+            torch.inference_mode(False),
+            leaving_no_trace(),
+            silent,
+            free,
+        ):
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
@@ -64,7 +71,11 @@ def _not_watched() -> Iterator[None]:
     """A watch that is on in this process does not see what is tried on copies."""
     sessions = sys.modules.get("whence.watching.session")
     session = sessions.running() if sessions is not None else None
-    sensors = [each for each in (*session.sensors, session.calls) if each.on] if session is not None else []
+    sensors = (
+        [each for each in (*session.sensors, session.calls) if each.on]
+        if session is not None
+        else []
+    )
     for sensor in sensors:
         sensor.stop()
     try:
@@ -80,8 +91,12 @@ class Kept:
     def __init__(self, model: nn.Module, loss_fn: Any, batch: Any) -> None:
         roots = [each for each in (model, loss_fn) if isinstance(each, nn.Module)]
         modules = [module for root in roots for module in root.modules()]
-        weights = [each for module in modules for each in module._parameters.values() if each is not None]
-        buffers = [each for module in modules for each in module._buffers.values() if each is not None]
+        weights = [
+            each for module in modules for each in module._parameters.values() if each is not None
+        ]
+        buffers = [
+            each for module in modules for each in module._buffers.values() if each is not None
+        ]
         tensors = [*weights, *buffers, *(each for _, each in tensors_in(batch))]
         unique = {id(each): each for each in tensors if not is_lazy(each) and not each.is_meta}
         self._modes = [(module, module.training) for module in modules]

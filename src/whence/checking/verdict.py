@@ -28,11 +28,15 @@ def unchecked(reason: str, notes: Iterable[str] = ()) -> Verdict:
     return Verdict(Outcome.UNCHECKED, reason, notes=tuple(notes))
 
 
-def failed(measured: str, *, why: str, fix: str, place: Place | None = None, notes: Iterable[str] = ()) -> Verdict:
+def failed(
+    measured: str, *, why: str, fix: str, place: Place | None = None, notes: Iterable[str] = ()
+) -> Verdict:
     return Verdict(Outcome.FAILED, measured, why, fix, place, tuple(notes))
 
 
-def warning(measured: str, *, why: str, fix: str, place: Place | None = None, notes: Iterable[str] = ()) -> Verdict:
+def warning(
+    measured: str, *, why: str, fix: str, place: Place | None = None, notes: Iterable[str] = ()
+) -> Verdict:
     return Verdict(Outcome.WARNING, measured, why, fix, place, tuple(notes))
 
 

@@ -38,7 +38,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", metavar="PATH", help="write the report there; - is stdout")
     made.add_argument("--quiet", action="store_true", help="print nothing but checks that failed")
     made.add_argument(
-        "--fail-on", metavar="LEVEL", default="error", help="exit with 1 from this level on: error, warning, never"
+        "--fail-on",
+        metavar="LEVEL",
+        default="error",
+        help="exit with 1 from this level on: error, warning, never",
     )
     return made
 
@@ -70,19 +73,25 @@ def main(arguments: list[str]) -> int:
 
 def _arguments_of(function: Any, target: str) -> dict[str, Any]:
     if not callable(function) or hasattr(function, "named_parameters"):
-        raise UsageError(f"{target} is {_kind(function)}; expected a function without arguments, as in: {EXAMPLE}")
+        raise UsageError(
+            f"{target} is {_kind(function)}; expected a function without arguments, as in: {EXAMPLE}"
+        )
     return _named(called(function, target), target)
 
 
 def _named(returned: Any, target: str) -> dict[str, Any]:
-    expected = "(model, batch, loss_fn), (model, batch, loss_fn, optimizer) or a dict with these names"
+    expected = (
+        "(model, batch, loss_fn), (model, batch, loss_fn, optimizer) or a dict with these names"
+    )
     if isinstance(returned, tuple | list) and len(returned) in (3, 4):
         return dict(zip((*REQUIRED, "optimizer"), returned, strict=False))
     if not isinstance(returned, dict):
         raise UsageError(f"{target} must return {expected}; it returned {_kind(returned)}")
     missing = [name for name in REQUIRED if name not in returned]
     if missing:
-        raise UsageError(f"{target} returned a dict without {', '.join(missing)}; expected {expected}")
+        raise UsageError(
+            f"{target} returned a dict without {', '.join(missing)}; expected {expected}"
+        )
     unknown = [str(name) for name in returned if name not in REQUIRED + OPTIONAL]
     if unknown:
         raise UsageError(
@@ -107,7 +116,9 @@ def _print(report: CheckReport, *, quiet: bool, stderr: bool) -> None:
     if screen.is_terminal:
         screen.print(table)
     else:
-        print(escaped(without_blanks(table, screen.width)), file=sys.stderr if stderr else sys.stdout)
+        print(
+            escaped(without_blanks(table, screen.width)), file=sys.stderr if stderr else sys.stdout
+        )
 
 
 def _write(report: CheckReport, path: Path) -> None:
@@ -121,5 +132,7 @@ def _write(report: CheckReport, path: Path) -> None:
 def _exit_code(report: CheckReport, level: str) -> int:
     from whence.checking.result import Outcome
 
-    bad = {"never": (), "error": (Outcome.FAILED,), "warning": (Outcome.FAILED, Outcome.WARNING)}[level]
+    bad = {"never": (), "error": (Outcome.FAILED,), "warning": (Outcome.FAILED, Outcome.WARNING)}[
+        level
+    ]
     return 1 if any(each.outcome in bad for each in report.checks) else 0

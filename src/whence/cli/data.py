@@ -33,27 +33,46 @@ MOST_ROWS = 40
 
 def parser() -> argparse.ArgumentParser:
     made = Parser(prog="whence data", description=__doc__)
-    made.add_argument("target", metavar="module:name", help="where the data are, such as train:loader")
+    made.add_argument(
+        "target", metavar="module:name", help="where the data are, such as train:loader"
+    )
     made.add_argument("--batches", metavar="N", help="look at the first N batches only")
-    made.add_argument("--json", metavar="PATH", help="write what was found there as JSON; - is stdout")
+    made.add_argument(
+        "--json", metavar="PATH", help="write what was found there as JSON; - is stdout"
+    )
     made.add_argument("--quiet", action="store_true", help="print nothing but findings")
     made.add_argument(
-        "--fail-on", metavar="LEVEL", default="error", help="exit with 1 at this level: info, warning, error, never"
+        "--fail-on",
+        metavar="LEVEL",
+        default="error",
+        help="exit with 1 at this level: info, warning, error, never",
     )
     return made
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    if options.batches is not None and (not options.batches.isdecimal() or int(options.batches) < 1):
-        raise UsageError(f"--batches must be a number of batches, such as 100; got {options.batches!r}")
+    if options.batches is not None and (
+        not options.batches.isdecimal() or int(options.batches) < 1
+    ):
+        raise UsageError(
+            f"--batches must be a number of batches, such as 100; got {options.batches!r}"
+        )
     level = severity(options.fail_on, "--fail-on")
     path = json_path(options.json)
     try:
         # What the user's code prints must not get into the document.
-        with contextlib.redirect_stdout(sys.stderr) if options.json == "-" else contextlib.nullcontext():
+        with (
+            contextlib.redirect_stdout(sys.stderr)
+            if options.json == "-"
+            else contextlib.nullcontext()
+        ):
             data = thing_at(options.target, "whence data train:loader")
-            data = called(data, options.target) if inspect.isfunction(data) or inspect.isclass(data) else data
+            data = (
+                called(data, options.target)
+                if inspect.isfunction(data) or inspect.isclass(data)
+                else data
+            )
     except UsersFault as fault:
         fault.show("there is nothing to look at")
         return 2
@@ -68,7 +87,9 @@ def main(arguments: list[str]) -> int:
 
             with Progress(console=screen, transient=True) as bar:
                 task = bar.add_task("whence data", total=batches_in(data, most))
-                report = look_through(data, here, most, lambda number: bar.update(task, completed=number))
+                report = look_through(
+                    data, here, most, lambda number: bar.update(task, completed=number)
+                )
         else:
             report = look_through(data, here, most, None)
     except NoData as error:
@@ -78,7 +99,9 @@ def main(arguments: list[str]) -> int:
     if not options.quiet and options.json != "-":
         _show_table(report)
     for finding in report.findings:
-        screen.print(render_finding(finding) if finding.severity.rank else render_line(finding), crop=False)
+        screen.print(
+            render_finding(finding) if finding.severity.rank else render_line(finding), crop=False
+        )
     if not options.quiet:
         print(escaped_line(str(report).splitlines()[0]), file=sys.stderr)
     worst = max((each.severity.rank for each in report.findings), default=-1)
@@ -96,9 +119,17 @@ def _show_table(report: DataReport) -> None:
     for name in figures:
         table.add_column(name, justify="right")
     for row in report.rows[:MOST_ROWS]:
-        numbers = [f"{each:.4g}" if each is not None else "" for each in (row.low, row.high, row.mean, row.spread)]
-        rest = [f"{row.missing:.1%}" if row.missing else "", f"{row.kinds}" if row.kinds is not None else ""]
-        table.add_row(row.leaf, row.column, row.dtype, row.shape, *numbers, *rest[: len(figures) - 4])
+        numbers = [
+            f"{each:.4g}" if each is not None else ""
+            for each in (row.low, row.high, row.mean, row.spread)
+        ]
+        rest = [
+            f"{row.missing:.1%}" if row.missing else "",
+            f"{row.kinds}" if row.kinds is not None else "",
+        ]
+        table.add_row(
+            row.leaf, row.column, row.dtype, row.shape, *numbers, *rest[: len(figures) - 4]
+        )
     screen = console(stderr=False)
     screen.print(table)
     if len(report.rows) > MOST_ROWS:
@@ -110,7 +141,9 @@ def _write(report: DataReport, path: Path) -> None:
 
     from whence.finding import Report
 
-    document: dict[str, Any] = document_of(Report(command=("whence data",), findings=report.findings, finished=True))
+    document: dict[str, Any] = document_of(
+        Report(command=("whence data",), findings=report.findings, finished=True)
+    )
     document["data"] = {
         "samples": report.samples,
         "batches": report.batches,

@@ -40,6 +40,10 @@ def main(arguments: list[str]) -> int | run.Run:
     script = cases_folder() / options.name / "broken.py"
     if not script.is_file():
         near = [each for each in names() if options.name.split("/")[-1] in each]
-        hint = f"; did you mean {', '.join(near[:4])}?" if near else "; `whence demo --list` lists them"
+        hint = (
+            f"; did you mean {', '.join(near[:4])}?"
+            if near
+            else "; `whence demo --list` lists them"
+        )
         raise UsageError(f"no demo is called {options.name!r}{hint}")
     return run.main([os.path.relpath(script)])

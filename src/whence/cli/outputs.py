@@ -33,7 +33,9 @@ def json_path(given: str | None) -> Path | None:
         return Path("-") if given else None
     path = Path(given)
     if not _can_be_written(path):
-        raise UsageError(f"cannot write --json {given}: expected a file in a folder that exists and can be written")
+        raise UsageError(
+            f"cannot write --json {given}: expected a file in a folder that exists and can be written"
+        )
     return path.absolute()
 
 

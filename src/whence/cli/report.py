@@ -32,7 +32,10 @@ def main(arguments: list[str]) -> int:
         # All of it or nothing: what cannot be shown is refused in one line.
         with screen.capture() as shown:
             for number, finding in enumerate(report.findings):
-                screen.print(render_finding(finding) if number < MOST_IN_FULL else render_line(finding), crop=False)
+                screen.print(
+                    render_finding(finding) if number < MOST_IN_FULL else render_line(finding),
+                    crop=False,
+                )
                 screen.print()
             for line in render_summary(report, shown_folder(path.parent)):
                 screen.print(line, soft_wrap=True)
@@ -47,7 +50,9 @@ def find_run(given: str | None) -> Path:
     if given is None:
         runs = sorted(RUNS.glob("*/findings.json"), key=lambda each: each.stat().st_mtime)
         if not runs:
-            raise UsageError("no recorded run in .whence below this folder; make one with: whence run train.py")
+            raise UsageError(
+                "no recorded run in .whence below this folder; make one with: whence run train.py"
+            )
         return runs[-1]
     path = Path(given)
     try:
@@ -56,5 +61,7 @@ def find_run(given: str | None) -> Path:
     except (OSError, ValueError):
         is_file = False
     if not is_file:
-        raise UsageError(f"no recorded run at {given}: expected a folder of .whence, or a findings.json")
+        raise UsageError(
+            f"no recorded run at {given}: expected a folder of .whence, or a findings.json"
+        )
     return path

@@ -34,33 +34,66 @@ from whence.watching.stopping import Stop
 if TYPE_CHECKING:
     from whence.watching.session import Session
 
-TAKES_VALUE = ("--select", "--ignore", "--fail-on", "--stop-on", "--steps", "--budget", "--hang-after", "--json")
+TAKES_VALUE = (
+    "--select",
+    "--ignore",
+    "--fail-on",
+    "--stop-on",
+    "--steps",
+    "--budget",
+    "--hang-after",
+    "--json",
+)
 
 
 def parser() -> argparse.ArgumentParser:
     made = Parser(
-        prog="whence run", usage="whence run [options] (script.py | -m module | -c code) [args]", description=__doc__
+        prog="whence run",
+        usage="whence run [options] (script.py | -m module | -c code) [args]",
+        description=__doc__,
     )
-    made.add_argument("--select", metavar="RULES", help="only these rules or families, separated by commas")
+    made.add_argument(
+        "--select", metavar="RULES", help="only these rules or families, separated by commas"
+    )
     made.add_argument("--ignore", metavar="RULES", help="not these rules or families")
     made.add_argument(
         "--fail-on",
         metavar="LEVEL",
         help="exit with 1 if there is a finding of this level or above: info, warning, error, never",
     )
-    made.add_argument("--stop-on", metavar="LEVEL", help="end the program at the first finding of this level or above")
-    made.add_argument("--steps", metavar="N", help="end the watch after N steps; the program goes on without it")
+    made.add_argument(
+        "--stop-on",
+        metavar="LEVEL",
+        help="end the program at the first finding of this level or above",
+    )
+    made.add_argument(
+        "--steps", metavar="N", help="end the watch after N steps; the program goes on without it"
+    )
     made.add_argument(
         "--budget",
         metavar="SHARE",
         help="share of the run's CPU time that recording, studies, audits and their"
         " child processes may take, beyond about a second (default 0.03)",
     )
-    made.add_argument("--hang-after", metavar="SECONDS", help="say so if nothing computes for so long (default 60)")
-    made.add_argument("--no-child", action="store_true", help="fork no child processes; the report says what is lost")
-    made.add_argument("--json", metavar="PATH", help="write findings.json there as well; stdout is the program's")
-    made.add_argument("--no-values", action="store_true", help="leave tensor values out of all that is written")
-    made.add_argument("--quiet", action="store_true", help="print nothing but findings of level error")
+    made.add_argument(
+        "--hang-after",
+        metavar="SECONDS",
+        help="say so if nothing computes for so long (default 60)",
+    )
+    made.add_argument(
+        "--no-child",
+        action="store_true",
+        help="fork no child processes; the report says what is lost",
+    )
+    made.add_argument(
+        "--json", metavar="PATH", help="write findings.json there as well; stdout is the program's"
+    )
+    made.add_argument(
+        "--no-values", action="store_true", help="leave tensor values out of all that is written"
+    )
+    made.add_argument(
+        "--quiet", action="store_true", help="print nothing but findings of level error"
+    )
     return made
 
 
@@ -80,9 +113,13 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def find_program(words: list[str]) -> programs.Program:
     if not words:
-        raise UsageError("nothing to run; expected a script, -m module or -c code, as in: whence run train.py")
+        raise UsageError(
+            "nothing to run; expected a script, -m module or -c code, as in: whence run train.py"
+        )
     if words[0] in ("-m", "-c") and len(words) < 2:
-        raise UsageError(f"{words[0]} needs a {'module name' if words[0] == '-m' else 'piece of code'} behind it")
+        raise UsageError(
+            f"{words[0]} needs a {'module name' if words[0] == '-m' else 'piece of code'} behind it"
+        )
     try:
         if words[0] == "-m":
             return programs.module(words[1], words[2:])
@@ -120,11 +157,15 @@ def choose(options: argparse.Namespace) -> Config:
         except ValueError:
             seconds = 0.0
         if not 0 < seconds < float("inf"):
-            raise UsageError(f"--hang-after must be a number of seconds, such as 60; got {options.hang_after!r}")
+            raise UsageError(
+                f"--hang-after must be a number of seconds, such as 60; got {options.hang_after!r}"
+            )
         config = replace(config, hang_after=seconds)
     if options.steps is not None:
         if not options.steps.isdecimal() or int(options.steps) < 1:
-            raise UsageError(f"--steps must be a number of steps, such as 50; got {options.steps!r}")
+            raise UsageError(
+                f"--steps must be a number of steps, such as 50; got {options.steps!r}"
+            )
         config = replace(config, steps=int(options.steps))
     if options.no_child:
         config = replace(config, no_child=True)
@@ -149,7 +190,9 @@ def main(arguments: list[str]) -> Run:
     pipe = _pipe_behind(record)
     record.folder = new_run_folder(program.name)
     if record.folder is None:
-        record.not_watched("the run folder: neither the working directory nor the temporary one can be written")
+        record.not_watched(
+            "the run folder: neither the working directory nor the temporary one can be written"
+        )
     return Run(program, config, record, pipe, quiet=options.quiet)
 
 
@@ -179,7 +222,13 @@ class Run:
     """
 
     def __init__(
-        self, program: programs.Program, config: Config, record: Record, pipe: Path | None, *, quiet: bool
+        self,
+        program: programs.Program,
+        config: Config,
+        record: Record,
+        pipe: Path | None,
+        *,
+        quiet: bool,
     ) -> None:
         self.program = program
         self.config = config
@@ -243,7 +292,9 @@ class Run:
             self.watch.budget.note_start(before + process_time() - began)
             self.watch.start()
         except Exception as error:
-            self.record.not_watched(f"anything: the watch could not be started ({type(error).__name__}: {error})")
+            self.record.not_watched(
+                f"anything: the watch could not be started ({type(error).__name__}: {error})"
+            )
         finally:
             if collects:
                 gc.enable()
@@ -254,13 +305,19 @@ class Run:
         self._attempt(self._explain, exception)
         if self.watch is not None:
             self._attempt(self.watch.stop)
-        sys.last_type, sys.last_value, sys.last_traceback = type(exception), exception, exception.__traceback__
+        sys.last_type, sys.last_value, sys.last_traceback = (
+            type(exception),
+            exception,
+            exception.__traceback__,
+        )
         try:
             sys.excepthook(type(exception), exception, exception.__traceback__)
         finally:
             sys.excepthook = lambda *_: None
             interrupted = isinstance(exception, KeyboardInterrupt)
-            self.finish(Outcome(exit_code=130 if interrupted else 1, exception=described(exception)))
+            self.finish(
+                Outcome(exit_code=130 if interrupted else 1, exception=described(exception))
+            )
 
     def _explain(self, exception: BaseException) -> None:
         """Give the exception that ends the program what is known of it as notes."""
@@ -280,7 +337,9 @@ class Run:
         if self.watch is None or not self._attempt(self._close_watch, outcome):
             # What the last look of the watch would have found is lost; the rest is not.
             steps, overhead = self.record.report.steps, self.record.report.overhead
-            self._attempt(lambda: self.record.close(outcome=outcome, steps=steps, overhead=overhead))
+            self._attempt(
+                lambda: self.record.close(outcome=outcome, steps=steps, overhead=overhead)
+            )
         if self.pipe is not None:
             self._attempt(write_through, self.record.report, self.pipe)
         self._attempt(self.screen.close, self.record.report)
@@ -298,11 +357,17 @@ class Run:
             action(*args)
             return True
         except BaseException as error:
-            self.screen.complain(f"could not finish the report: {described(error)}; the record is {self.record.folder}")
+            self.screen.complain(
+                f"could not finish the report: {described(error)}; the record is {self.record.folder}"
+            )
             return False
 
     def _fails(self, code: int) -> bool:
-        return code == 0 and self.config.fail_on is not None and self.record.reaches(self.config.fail_on)
+        return (
+            code == 0
+            and self.config.fail_on is not None
+            and self.record.reaches(self.config.fail_on)
+        )
 
 
 def _exit_code(code: Any) -> int:

@@ -59,7 +59,11 @@ def thing_at(target: str, example: str) -> Any:
         raise UsageError(f"{expected}; got {target!r}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    module = _from_file(where, expected) if where.endswith(".py") or os.sep in where else _from_name(where, expected)
+    module = (
+        _from_file(where, expected)
+        if where.endswith(".py") or os.sep in where
+        else _from_name(where, expected)
+    )
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -108,7 +112,9 @@ def _from_name(name: str, expected: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise UsageError(f"no module is called {error.name!r} in {Path.cwd()}; {expected}") from None
+            raise UsageError(
+                f"no module is called {error.name!r} in {Path.cwd()}; {expected}"
+            ) from None
         raise UsersFault(f"importing {name}", error) from None
     except Exception as error:
         raise UsersFault(f"importing {name}", error) from None

@@ -57,7 +57,12 @@ def read(thing: Any) -> Part:
     try:
         return _read(thing)
     except Exception as exception:
-        return Part(_shape_of(thing), type(thing).__name__, dtype_matters=False, trouble=described(exception))
+        return Part(
+            _shape_of(thing),
+            type(thing).__name__,
+            dtype_matters=False,
+            trouble=described(exception),
+        )
 
 
 def _shape_of(thing: Any) -> tuple[int, ...]:
@@ -83,8 +88,18 @@ def is_array(thing: Any) -> bool:
     if isinstance(thing, torch.Tensor) or _is_numpy(thing):
         return True
     if library_of(thing) in ("pandas", "polars"):
-        return type(thing).__name__ in ("Series", "Index", "DatetimeIndex", "RangeIndex", "Categorical")
-    return library_of(thing) == "scipy" or hasattr(type(thing), "__array_interface__") or hasattr(thing, "__dlpack__")
+        return type(thing).__name__ in (
+            "Series",
+            "Index",
+            "DatetimeIndex",
+            "RangeIndex",
+            "Categorical",
+        )
+    return (
+        library_of(thing) == "scipy"
+        or hasattr(type(thing), "__array_interface__")
+        or hasattr(thing, "__dlpack__")
+    )
 
 
 def _is_numpy(thing: Any) -> bool:
@@ -108,7 +123,9 @@ def _read(thing: Any) -> Part:
         return replace(part, shape=(), numbers=None if part.numbers is None else part.numbers[0])
     if isinstance(thing, list | tuple):
         return replace(_read_list(thing), dtype_matters=False)
-    if "numpy" in sys.modules and (hasattr(thing, "__array__") or hasattr(thing, "__array_interface__")):
+    if "numpy" in sys.modules and (
+        hasattr(thing, "__array__") or hasattr(thing, "__array_interface__")
+    ):
         return _read_numpy(sys.modules["numpy"].asarray(thing))
     if hasattr(thing, "__dlpack__"):
         return _read_tensor(torch.utils.dlpack.from_dlpack(thing))
@@ -123,7 +140,9 @@ def _read_list(things: Sequence[Any]) -> Part:
         return Part((len(things),), "list", trouble="its rows differ in length")
     flat = _read_objects([value for each in things for value in each])
     shape = (len(things), len(things[0]))
-    return replace(flat, shape=shape, numbers=None if flat.numbers is None else flat.numbers.reshape(shape))
+    return replace(
+        flat, shape=shape, numbers=None if flat.numbers is None else flat.numbers.reshape(shape)
+    )
 
 
 def _read_tensor(tensor: torch.Tensor) -> Part:
@@ -154,7 +173,9 @@ def _read_numpy(array: Any) -> Part:
         return replace(part, numbers=_without_nat(ticks), is_time=kind == "M")
     if kind in "UST" and array.ndim <= 1:
         flat = array.reshape(-1)
-        return replace(part, dtype="str", words=Words(len(flat), lambda start, stop: flat[start:stop].tolist()))
+        return replace(
+            part, dtype="str", words=Words(len(flat), lambda start, stop: flat[start:stop].tolist())
+        )
     if kind == "O" and array.ndim <= 1:
         return replace(_read_objects(array.reshape(-1)), shape=part.shape, dtype="object")
     if kind == "c":
@@ -169,7 +190,10 @@ class _Writable:
 
     def __init__(self, array: Any) -> None:
         self.array = array
-        self.__array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
+        self.__array_interface__ = {
+            **array.__array_interface__,
+            "data": (array.__array_interface__["data"][0], False),
+        }
 
 
 def _tensor_of(array: Any) -> torch.Tensor:
@@ -199,7 +223,9 @@ def _read_objects(things: Sequence[Any]) -> Part:
         return Part(shape, "bool", numbers=torch.tensor(list(things), dtype=torch.bool))
     if kinds <= {int} and kinds and not gaps:
         return Part(shape, "int64", numbers=torch.tensor(list(things), dtype=torch.int64))
-    if all(issubclass(kind, int | float) or library_of_type(kind) == "numpy" for kind in kinds) and (kinds or gaps):
+    if all(
+        issubclass(kind, int | float) or library_of_type(kind) == "numpy" for kind in kinds
+    ) and (kinds or gaps):
         values = [float("nan") if is_missing(each) else float(each) for each in things]
         return Part(shape, "float64", numbers=torch.tensor(values, dtype=torch.float64))
     if all(issubclass(kind, str) for kind in kinds):
@@ -220,7 +246,9 @@ def _read_pandas(series: Any) -> Part:
     shape = (len(series),)
     if name == "category":
         names = tuple(str(each) for each in dtype.categories)
-        words = Words(len(series), lambda start, stop: [_word(each) for each in series[start:stop].tolist()])
+        words = Words(
+            len(series), lambda start, stop: [_word(each) for each in series[start:stop].tolist()]
+        )
         return Part(shape, name, words=words, declared=names)
     kind = getattr(dtype, "kind", "O")
     if kind == "M":
@@ -232,8 +260,12 @@ def _read_pandas(series: Any) -> Part:
         plain = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}[kind]
         return replace(_read_numpy(series.to_numpy(dtype=plain)), dtype=name)
     if kind in "iufb":
-        return replace(_read_numpy(series.to_numpy(dtype="float64", na_value=float("nan"))), dtype=name)
-    return replace(_read_objects(series.tolist()), dtype="str" if name in ("string", "str") else name)
+        return replace(
+            _read_numpy(series.to_numpy(dtype="float64", na_value=float("nan"))), dtype=name
+        )
+    return replace(
+        _read_objects(series.tolist()), dtype="str" if name in ("string", "str") else name
+    )
 
 
 def _word(value: Any) -> Any:
@@ -243,12 +275,17 @@ def _word(value: Any) -> Any:
 def _read_polars(series: Any) -> Part:
     name = str(series.dtype)
     if series.dtype.is_temporal() and not name.startswith(("Duration", "Time")):
-        ticks = torch.tensor(series.cast(int_of(series)).fill_null(NAT).to_list(), dtype=torch.int64)
+        ticks = torch.tensor(
+            series.cast(int_of(series)).fill_null(NAT).to_list(), dtype=torch.int64
+        )
         return Part((len(series),), name, numbers=_without_nat(ticks), is_time=True)
     if name.startswith(("Categorical", "Enum")):
         names = tuple(series.dtype.categories.to_list()) if name.startswith("Enum") else ()
         return Part(
-            (len(series),), "category", words=Words(len(series), lambda a, b: series[a:b].to_list()), declared=names
+            (len(series),),
+            "category",
+            words=Words(len(series), lambda a, b: series[a:b].to_list()),
+            declared=names,
         )
     if series.dtype.is_numeric() and "numpy" in sys.modules:
         return replace(_read_numpy(series.to_numpy()), dtype=name.lower())

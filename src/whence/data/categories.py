@@ -18,25 +18,39 @@ seen is told even if it may be a rare one."""
 MOST_NAMED = 5
 
 
-def compare_categories(leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None) -> Iterator[Sighting]:
+def compare_categories(
+    leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None
+) -> Iterator[Sighting]:
     if terms.categories is None or facts.tally is None:
         return
     counts = {spelled(value): count for value, count in facts.tally.counts.items()}
     first = {spelled(value): row for value, row in facts.tally.first.items()}
     new = {value: count for value, count in counts.items() if value not in terms.categories}
     if new or facts.tally.overflowed:
-        by_chance = not facts.tally.overflowed and _may_be_chance(terms.categories, new, facts.rows, fitted)
-        numbers = {"categories": new, "more": facts.tally.overflowed, "known": len(terms.categories)}
+        by_chance = not facts.tally.overflowed and _may_be_chance(
+            terms.categories, new, facts.rows, fitted
+        )
+        numbers = {
+            "categories": new,
+            "more": facts.tally.overflowed,
+            "known": len(terms.categories),
+        }
         severity = Severity.INFO if by_chance else Severity.ERROR
         row = min((first[value] for value in new), default=None)
-        yield Sighting(leaf, terms.name, Kind.NEW_CATEGORY, severity, "rare" if by_chance else "", numbers, row)
+        yield Sighting(
+            leaf, terms.name, Kind.NEW_CATEGORY, severity, "rare" if by_chance else "", numbers, row
+        )
     if fitted is not None and not facts.tally.overflowed:
         lost = dict(_lost(terms.categories, counts, facts.rows, fitted))
         if lost:
-            yield Sighting(leaf, terms.name, Kind.LOST_CATEGORY, Severity.WARNING, "", {"categories": lost})
+            yield Sighting(
+                leaf, terms.name, Kind.LOST_CATEGORY, Severity.WARNING, "", {"categories": lost}
+            )
 
 
-def _may_be_chance(known: Mapping[str, float | None], new: Mapping[str, int], rows: int, fitted: int | None) -> bool:
+def _may_be_chance(
+    known: Mapping[str, float | None], new: Mapping[str, int], rows: int, fitted: int | None
+) -> bool:
     """True if they may be rare categories that the contract's data happened not to have."""
     if not fitted:
         return False

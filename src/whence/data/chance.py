@@ -50,12 +50,16 @@ class Tail:
     a value a hundred times the largest so far is no surprise. What is not certain for a few rows is taken to be heavy.
     """
 
-    def __init__(self, *, at_95: float, at_99: float, end: float, fitted: int, sampled: int) -> None:
+    def __init__(
+        self, *, at_95: float, at_99: float, end: float, fitted: int, sampled: int
+    ) -> None:
         # How far apart the two quantiles are, and what chance may have hidden: with a hundred rows, almost everything.
         growth = math.log(at_99 / at_95) * (1 + 2 / math.sqrt(0.05 * sampled)) + 80 / sampled
         growth = max(growth, 0.05)
         self.at_99 = at_99
-        self.is_heavy = sampled < FEWEST_TO_BE_LIGHT or growth > math.log(math.log(0.02) / math.log(0.10))
+        self.is_heavy = sampled < FEWEST_TO_BE_LIGHT or growth > math.log(
+            math.log(0.02) / math.log(0.10)
+        )
         if self.is_heavy:
             self.exponent = growth / math.log(5)
             return

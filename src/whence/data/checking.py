@@ -98,7 +98,9 @@ def _check_frame(terms: LeafTerms, frame: Mapping[Name, ArraySummary]) -> Iterat
 
 def _check_array(terms: LeafTerms, facts: list[Facts]) -> Iterator[Sighting]:
     found = _check_columns(terms, list(zip(terms.columns, facts, strict=True)))
-    departing = [place for place, each in enumerate(found) if any(one.kind in MOVED for one in each)]
+    departing = [
+        place for place, each in enumerate(found) if any(one.kind in MOVED for one in each)
+    ]
     swaps = None
     if terms.rows is not None:
         swaps = find_swaps(terms.path, terms.columns, facts, departing, terms.rows)
@@ -111,7 +113,9 @@ def _check_array(terms: LeafTerms, facts: list[Facts]) -> Iterator[Sighting]:
         yield from each
 
 
-def _check_columns(terms: LeafTerms, columns: list[tuple[ColumnTerms, Facts]]) -> list[list[Sighting]]:
+def _check_columns(
+    terms: LeafTerms, columns: list[tuple[ColumnTerms, Facts]]
+) -> list[list[Sighting]]:
     found = [list(_check_column(terms, column, facts)) for column, facts in columns]
     stories = {one.story for each in found for one in each if one.kind is Kind.SCALE and one.story}
     if not stories or terms.rows is None:
@@ -127,7 +131,12 @@ def _check_columns(terms: LeafTerms, columns: list[tuple[ColumnTerms, Facts]]) -
 
 
 def _has_scale(column: ColumnTerms, facts: Facts) -> bool:
-    return column.role is None and column.categories is None and facts.low is not None and facts.low != facts.high
+    return (
+        column.role is None
+        and column.categories is None
+        and facts.low is not None
+        and facts.low != facts.high
+    )
 
 
 def _check_column(terms: LeafTerms, column: ColumnTerms, facts: Facts) -> Iterator[Sighting]:

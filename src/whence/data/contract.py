@@ -66,7 +66,11 @@ class Contract:
         summary = self.summary()
         with random_streams_kept(data):
             row = row_by_name(data, self.terms)
-            batches = batches_of(data, lambda each: is_sample_of(each, self.terms)) if row is None else [[row]]
+            batches = (
+                batches_of(data, lambda each: is_sample_of(each, self.terms))
+                if row is None
+                else [[row]]
+            )
             for leaves in batches:
                 summary.add_leaves(in_form(leaves, self.terms))
         return self.judge(summary)
@@ -74,7 +78,9 @@ class Contract:
     def judge(self, summary: Summary) -> Result:
         """Hold what a summary has seen against the contract."""
         if not summary.batches:
-            nothing = Departure("", (), Kind.UNCHECKED, Severity.INFO, "could not check the data: there are none")
+            nothing = Departure(
+                "", (), Kind.UNCHECKED, Severity.INFO, "could not check the data: there are none"
+            )
             return Result([nothing])
         return Result(check(self.terms, summary), summary.rows)
 

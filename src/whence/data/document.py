@@ -19,7 +19,9 @@ TOP_KEYS = ("schema", "levels", "leaves")
 
 def write(terms: Terms) -> str:
     """The document as text: the same terms always give the same text."""
-    leaves = ",\n".join(f"    {_json(path)}: {_write_leaf(leaf)}" for path, leaf in terms.leaves.items())
+    leaves = ",\n".join(
+        f"    {_json(path)}: {_write_leaf(leaf)}" for path, leaf in terms.leaves.items()
+    )
     body = f"{{\n{leaves}\n  }}" if leaves else "{}"
     return f'{{\n  "schema": {SCHEMA},\n  "levels": {_json(LEVELS)},\n  "leaves": {body}\n}}\n'
 
@@ -32,7 +34,9 @@ def _write_leaf(leaf: LeafTerms) -> str:
         "optional": leaf.is_optional or None,
         "frame": leaf.is_frame or None,
     }
-    lines = [f"      {_json(key)}: {_json(value)}" for key, value in said.items() if value is not None]
+    lines = [
+        f"      {_json(key)}: {_json(value)}" for key, value in said.items() if value is not None
+    ]
     if leaf.columns:
         columns = ",\n".join(f"        {_write_column(column)}" for column in leaf.columns)
         lines.append(f'      "columns": [\n{columns}\n      ]')
@@ -69,7 +73,9 @@ class _Reader:
         self.source = source
 
     def fail(self, where: str, what: str) -> ContractError:
-        return ContractError(f"{self.source}: {where}: {what}" if where else f"{self.source}: {what}")
+        return ContractError(
+            f"{self.source}: {where}: {what}" if where else f"{self.source}: {what}"
+        )
 
     def read(self, text: str) -> Terms:
         document = self._parse(text)
@@ -78,7 +84,9 @@ class _Reader:
             found = _said(document["schema"]) if "schema" in document else "nothing"
             raise self.fail("schema", f"expected {SCHEMA}, got {found}")
         if "levels" in document and document["levels"] != list(LEVELS):
-            raise self.fail("levels", f"expected {_json(LEVELS)}, the levels that quantiles are given at")
+            raise self.fail(
+                "levels", f"expected {_json(LEVELS)}, the levels that quantiles are given at"
+            )
         leaves = document.get("leaves", {})
         self._object(leaves, "leaves", None)
         return Terms({path: self._leaf(path, leaf) for path, leaf in leaves.items()})
@@ -92,16 +100,22 @@ class _Reader:
             return made
 
         def constant(name: str) -> Any:
-            raise self.fail("", f"{name} is not a number that JSON has; delete the key to leave it unchecked")
+            raise self.fail(
+                "", f"{name} is not a number that JSON has; delete the key to leave it unchecked"
+            )
 
         try:
             return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
         except json.JSONDecodeError as error:
-            raise self.fail(f"line {error.lineno}, column {error.colno}", f"not JSON: {error.msg}") from None
+            raise self.fail(
+                f"line {error.lineno}, column {error.colno}", f"not JSON: {error.msg}"
+            ) from None
         except (RecursionError, ValueError) as error:
             if isinstance(error, ContractError):
                 raise
-            raise self.fail("", "not JSON that can be read: nested too deeply, or a number too long") from None
+            raise self.fail(
+                "", "not JSON that can be read: nested too deeply, or a number too long"
+            ) from None
 
     def _leaf(self, path: str, leaf: Any) -> LeafTerms:
         where = f"leaves[{_json(path)}]"
@@ -109,7 +123,9 @@ class _Reader:
         columns = leaf.get("columns", [])
         if not isinstance(columns, list):
             raise self.fail(f"{where}.columns", f"expected a list, got {_said(columns)}")
-        read = [self._column(each, f"{where}.columns[{place}]") for place, each in enumerate(columns)]
+        read = [
+            self._column(each, f"{where}.columns[{place}]") for place, each in enumerate(columns)
+        ]
         names = [column.name for column in read]
         for name in names:
             if names.count(name) > 1:
@@ -118,7 +134,9 @@ class _Reader:
         return LeafTerms(
             path=path,
             shape=self._shape(leaf, where),
-            dtype=self._get(leaf, "dtype", where, _is_text, 'the name of a type, such as "float32"'),
+            dtype=self._get(
+                leaf, "dtype", where, _is_text, 'the name of a type, such as "float32"'
+            ),
             rows=rows,
             is_optional=bool(self._get(leaf, "optional", where, _is_truth, "true or false")),
             is_frame=bool(self._get(leaf, "frame", where, _is_truth, "true or false")),
@@ -132,22 +150,34 @@ class _Reader:
             return None
         for place, size in enumerate(shape):
             if not _is_count(size) and not (_is_text(size) and size):
-                raise self.fail(f"{where}.shape[{place}]", f"expected a size or a name, got {_said(size)}")
+                raise self.fail(
+                    f"{where}.shape[{place}]", f"expected a size or a name, got {_said(size)}"
+                )
         return tuple(shape)
 
     def _column(self, column: Any, where: str) -> ColumnTerms:
         self._object(column, where, ORDER)
         name: Name | None = self._get(
-            column, "column", where, lambda each: _is_text(each) or _is_count(each), "a name or a place"
+            column,
+            "column",
+            where,
+            lambda each: _is_text(each) or _is_count(each),
+            "a name or a place",
         )
         if name is not None:
             where += f" ({_json(name)})"
         role = self._get(
-            column, "role", where, lambda each: each in list(Role), " or ".join(_json(str(each)) for each in Role)
+            column,
+            "role",
+            where,
+            lambda each: each in list(Role),
+            " or ".join(_json(str(each)) for each in Role),
         )
         terms = ColumnTerms(
             name=name,
-            dtype=self._get(column, "dtype", where, _is_text, 'the name of a type, such as "float32"'),
+            dtype=self._get(
+                column, "dtype", where, _is_text, 'the name of a type, such as "float32"'
+            ),
             role=None if role is None else Role(role),
             categories=self._categories(column, where),
             quantiles=self._quantiles(column, where),
@@ -164,7 +194,8 @@ class _Reader:
         terms = replace(terms, **figures)
         if terms.min is not None and terms.max is not None and terms.min > terms.max:
             raise self.fail(
-                f"{where}.min", f"expected at most max, which is {_json(terms.max)}, got {_json(terms.min)}"
+                f"{where}.min",
+                f"expected at most max, which is {_json(terms.max)}, got {_json(terms.min)}",
             )
         return terms
 
@@ -179,7 +210,9 @@ class _Reader:
 
     def _categories(self, column: dict[str, Any], where: str) -> dict[str, float | None] | None:
         what = 'categories with their shares, such as {"red": 0.7, "blue": 0.3}, or a list of them'
-        found = self._get(column, "categories", where, lambda each: isinstance(each, dict | list), what)
+        found = self._get(
+            column, "categories", where, lambda each: isinstance(each, dict | list), what
+        )
         if found is None:
             return None
         where += ".categories"
@@ -190,10 +223,20 @@ class _Reader:
             return {_json(each) if isinstance(each, bool) else str(each): None for each in found}
         for name, share in found.items():
             if share is not None and not _is_share(share):
-                raise self.fail(f"{where}[{_json(name)}]", f"expected a share from 0 to 1, or null, got {_said(share)}")
+                raise self.fail(
+                    f"{where}[{_json(name)}]",
+                    f"expected a share from 0 to 1, or null, got {_said(share)}",
+                )
         return dict(found)
 
-    def _get(self, thing: dict[str, Any], key: str, where: str, fits: Callable[[Any], bool], expected: str) -> Any:
+    def _get(
+        self,
+        thing: dict[str, Any],
+        key: str,
+        where: str,
+        fits: Callable[[Any], bool],
+        expected: str,
+    ) -> Any:
         found = thing.get(key)
         if found is not None and not fits(found):
             raise self.fail(f"{where}.{key}", f"expected {expected}, got {_said(found)}")
@@ -204,7 +247,9 @@ class _Reader:
             raise self.fail(where, f"expected an object in braces, got {_said(thing)}")
         for key in thing:
             if keys is not None and key not in keys:
-                raise self.fail(where, f"unknown key {_json(key)}; the keys here are {', '.join(keys)}")
+                raise self.fail(
+                    where, f"unknown key {_json(key)}; the keys here are {', '.join(keys)}"
+                )
 
 
 def _is_text(value: Any) -> bool:
@@ -217,7 +262,11 @@ def _is_truth(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     # A whole number may be too large for a float.
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < sys.float_info.max
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and abs(value) < sys.float_info.max
+    )
 
 
 def _is_count(value: Any) -> bool:

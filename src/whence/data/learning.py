@@ -16,7 +16,9 @@ FEWEST_IDS = 100
 
 
 def learn(summary: Summary) -> Terms:
-    return Terms({path: _learn_leaf(path, leaf, summary.batches) for path, leaf in summary.leaves.items()})
+    return Terms(
+        {path: _learn_leaf(path, leaf, summary.batches) for path, leaf in summary.leaves.items()}
+    )
 
 
 def _learn_leaf(path: str, leaf: LeafSummary, batches: int) -> LeafTerms:
@@ -29,9 +31,13 @@ def _learn_leaf(path: str, leaf: LeafSummary, batches: int) -> LeafTerms:
     facts = array.facts()
     names: list[Name | None] = [*range(len(facts))] if array.by_column else [None] * len(facts)
     alone = len(facts) == 1
-    columns = [_terms_of(each, name=name, alone=alone) for name, each in zip(names, facts, strict=True)]
+    columns = [
+        _terms_of(each, name=name, alone=alone) for name, each in zip(names, facts, strict=True)
+    ]
     dtype = next(iter(array.dtypes)) if len(array.dtypes) == 1 else None
-    return LeafTerms(path, _shape_of(leaf, array), dtype, leaf.rows, is_optional, False, tuple(columns))
+    return LeafTerms(
+        path, _shape_of(leaf, array), dtype, leaf.rows, is_optional, False, tuple(columns)
+    )
 
 
 def _shape_of(leaf: LeafSummary, array: ArraySummary) -> tuple[int | str, ...] | None:
@@ -42,7 +48,10 @@ def _shape_of(leaf: LeafSummary, array: ArraySummary) -> tuple[int | str, ...] |
     if len({len(shape) for shape in shapes}) != 1:
         return None
     axes = zip(*shapes, strict=True)
-    return (first, *(sizes[0] if len(set(sizes)) == 1 else f"A{axis}" for axis, sizes in enumerate(axes, 1)))
+    return (
+        first,
+        *(sizes[0] if len(set(sizes)) == 1 else f"A{axis}" for axis, sizes in enumerate(axes, 1)),
+    )
 
 
 def _learn_column(column: ArraySummary, *, name: Name) -> ColumnTerms:
@@ -51,7 +60,9 @@ def _learn_column(column: ArraySummary, *, name: Name) -> ColumnTerms:
     return _terms_of(facts[0], name=name, dtype=dtype) if facts else ColumnTerms(name, dtype)
 
 
-def _terms_of(facts: Facts, *, name: Name | None, dtype: str | None = None, alone: bool = False) -> ColumnTerms:
+def _terms_of(
+    facts: Facts, *, name: Name | None, dtype: str | None = None, alone: bool = False
+) -> ColumnTerms:
     missing, infinite = _share(facts.missing, facts.values), _share(facts.infinite, facts.values)
     categories = _categories_of(facts)
     if facts.tally is not None and not facts.is_whole:
@@ -87,7 +98,12 @@ def _role_of(facts: Facts, *, alone: bool) -> Role | None:
 
 def _numbers_the_rows(facts: Facts) -> bool:
     """True for ids, in whatever order: whole numbers without repetition that fill their range."""
-    if facts.low is None or facts.high is None or facts.observed != facts.rows or facts.rows < FEWEST_IDS:
+    if (
+        facts.low is None
+        or facts.high is None
+        or facts.observed != facts.rows
+        or facts.rows < FEWEST_IDS
+    ):
         return False
     span = facts.high - facts.low + 1
     quartiles = facts.quantiles((0.25, 0.5, 0.75))
@@ -140,7 +156,9 @@ def _tidy_mean(value: float | None, std: float | None) -> float | None:
     if value is None:
         return None
     grain = _grain(std or 0.0)
-    return _plain(round(value, round(-math.log10(grain)))) if grain is not None else _tidy(value, None)
+    return (
+        _plain(round(value, round(-math.log10(grain)))) if grain is not None else _tidy(value, None)
+    )
 
 
 def _tidy_down(value: float, grain: float | None) -> float:
@@ -157,7 +175,11 @@ def _four_digits(value: float | None) -> float | None:
 
 
 def _decimals(value: float, digits: int) -> int:
-    return digits - 1 - math.floor(math.log10(abs(value))) if value and math.isfinite(value) else digits
+    return (
+        digits - 1 - math.floor(math.log10(abs(value)))
+        if value and math.isfinite(value)
+        else digits
+    )
 
 
 def _plain(value: float) -> float:

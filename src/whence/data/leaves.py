@@ -38,7 +38,9 @@ class Leaf:
     def as_one_row(self) -> Leaf:
         if self.part is not None:
             return Leaf(self.path, self.part.as_one_row())
-        return Leaf(self.path, frame=tuple((name, part.as_one_row()) for name, part in self.frame or ()))
+        return Leaf(
+            self.path, frame=tuple((name, part.as_one_row()) for name, part in self.frame or ())
+        )
 
 
 def leaves_of(tree: Any, path: str = "") -> Iterator[Leaf]:
@@ -82,7 +84,9 @@ def columns_of(thing: Any) -> list[tuple[Name, Part]] | None:
     if not is_frame(thing):
         return None
     if library_of(thing) == "pandas":
-        return _distinct([(name, read(thing.iloc[:, place])) for place, name in enumerate(thing.columns)])
+        return _distinct(
+            [(name, read(thing.iloc[:, place])) for place, name in enumerate(thing.columns)]
+        )
     names = thing.columns if library_of(thing) == "polars" else thing.dtype.names
     return [(name, read(thing[name])) for name in names]
 
@@ -91,7 +95,9 @@ def _distinct(columns: list[tuple[Any, Part]]) -> list[tuple[Name, Part]]:
     """Names that are not text or whole numbers are written out; the second of two alike gets a number."""
     found: dict[Name, Part] = {}
     for name, part in columns:
-        plain: Name = name if isinstance(name, str | int) and not isinstance(name, bool) else str(name)
+        plain: Name = (
+            name if isinstance(name, str | int) and not isinstance(name, bool) else str(name)
+        )
         number = 2
         distinct = plain
         while distinct in found:

@@ -27,7 +27,9 @@ class Limits:
 class Numbers:
     """Columns of numbers, as blocks of (rows, columns, inner): a table has an inner size of 1, an image its pixels."""
 
-    def __init__(self, columns: int, *, is_whole: bool, is_time: bool = False, limits: Limits | None = None) -> None:
+    def __init__(
+        self, columns: int, *, is_whole: bool, is_time: bool = False, limits: Limits | None = None
+    ) -> None:
         self.columns, self.is_whole, self.is_time = columns, is_whole, is_time
         self.rows = 0
         self.values = 0
@@ -104,7 +106,9 @@ class Numbers:
         low[places] = values.masked_fill(bad, torch.inf).amin(1)
         high[places] = values.masked_fill(bad, -torch.inf).amax(1)
         if self.shift is None:
-            self.shift = torch.where(torch.isfinite(low), low / 2 + high / 2, 0.0).to("cpu", torch.float64)
+            self.shift = torch.where(torch.isfinite(low), low / 2 + high / 2, 0.0).to(
+                "cpu", torch.float64
+            )
         shift = self.shift[here].to(values.device, values.dtype)
         return lanes.with_columns(places, torch.where(bad, shift[:, None], values)), low, high
 
@@ -125,7 +129,9 @@ class Numbers:
         self.squares += squares64 + 2 * rounding * total64 + count * rounding * rounding
         self.total += total64 + count * rounding
 
-    def _count_outside(self, lanes: Lanes, low: torch.Tensor, high: torch.Tensor, inner: int) -> None:
+    def _count_outside(
+        self, lanes: Lanes, low: torch.Tensor, high: torch.Tensor, inner: int
+    ) -> None:
         for outside, limit, count, first, farthest, fresh, compare in (
             (
                 high > self._highest,
@@ -136,15 +142,27 @@ class Numbers:
                 high > self.high,
                 torch.gt,
             ),
-            (low < self._lowest, self._lowest, self.below, self.first_below, self.row_of_low, low < self.low, torch.lt),
+            (
+                low < self._lowest,
+                self._lowest,
+                self.below,
+                self.first_below,
+                self.row_of_low,
+                low < self.low,
+                torch.lt,
+            ),
         ):
             where = outside.nonzero().reshape(-1)
             if not len(where):
                 continue
             values = lanes.columns(where).to("cpu", torch.float64)
             # What is not finite is counted for itself, and lies on neither side.
-            values = torch.where(torch.isfinite(values), values, -torch.inf if compare is torch.gt else torch.inf)
-            by_row = compare(values, limit[where][:, None]).reshape(len(where), -1, inner).any(dim=2)
+            values = torch.where(
+                torch.isfinite(values), values, -torch.inf if compare is torch.gt else torch.inf
+            )
+            by_row = (
+                compare(values, limit[where][:, None]).reshape(len(where), -1, inner).any(dim=2)
+            )
             count[where] += by_row.sum(1)
             firsts = first[where]
             _note_first(firsts, by_row, self.rows, 1)
@@ -165,7 +183,11 @@ class Numbers:
             fresh = (mine == NEVER) & (its != NEVER)
             mine[fresh] = its[fresh] + self.rows
         if other.shift is not None and self.shift is None:
-            self.shift, self.total, self.squares = other.shift, other.total.clone(), other.squares.clone()
+            self.shift, self.total, self.squares = (
+                other.shift,
+                other.total.clone(),
+                other.squares.clone(),
+            )
         elif other.shift is not None and self.shift is not None:
             moved, observed = other.shift - self.shift, other.observed
             self.squares += other.squares + 2 * moved * other.total + observed * moved * moved
@@ -196,11 +218,19 @@ class Numbers:
         middle = shift.mean()
         moved = shift - middle
         whole.shift = middle.reshape(1)
-        whole.squares = (self.squares + 2 * moved * self.total + self.observed * moved * moved).sum().reshape(1)
+        whole.squares = (
+            (self.squares + 2 * moved * self.total + self.observed * moved * moved).sum().reshape(1)
+        )
         whole.total = (self.total + self.observed * moved).sum().reshape(1)
         whole.low, whole.high = self.low.amin().reshape(1), self.high.amax().reshape(1)
-        whole.missing, whole.infinite = self.missing.sum().reshape(1), self.infinite.sum().reshape(1)
-        whole.first_missing, whole.first_infinite = _earliest(self.first_missing), _earliest(self.first_infinite)
+        whole.missing, whole.infinite = (
+            self.missing.sum().reshape(1),
+            self.infinite.sum().reshape(1),
+        )
+        whole.first_missing, whole.first_infinite = (
+            _earliest(self.first_missing),
+            _earliest(self.first_infinite),
+        )
         self.sample.collapse()
         whole.sample = self.sample
         whole.tallies = [merged(self.tallies)] if self.is_whole else []
@@ -232,8 +262,16 @@ class Numbers:
                     is_whole=self.is_whole,
                     is_time=self.is_time,
                     tally=self.tallies[place] if self.tallies else None,
-                    above=Outside(int(self.above[place]), _row(self.first_above[place]), _row(self.row_of_high[place])),
-                    below=Outside(int(self.below[place]), _row(self.first_below[place]), _row(self.row_of_low[place])),
+                    above=Outside(
+                        int(self.above[place]),
+                        _row(self.first_above[place]),
+                        _row(self.row_of_high[place]),
+                    ),
+                    below=Outside(
+                        int(self.below[place]),
+                        _row(self.first_below[place]),
+                        _row(self.row_of_low[place]),
+                    ),
                 )
             )
         return found

@@ -14,7 +14,11 @@ MOST_COMPARED = 64
 
 
 def find_swaps(
-    leaf: str, columns: tuple[ColumnTerms, ...], facts: list[Facts], departing: list[int], fitted: int
+    leaf: str,
+    columns: tuple[ColumnTerms, ...],
+    facts: list[Facts],
+    departing: list[int],
+    fitted: int,
 ) -> Sighting | None:
     """The permutation among departing columns that explains all of them, if there is exactly one."""
     if not 2 <= len(departing) <= MOST_COMPARED:
@@ -31,7 +35,11 @@ def find_swaps(
         return None
     shown = ", ".join(f"{place} looks like {other}" for place, other in list(source.items())[:4])
     many = len(source) > 4
-    message = f"{prefix(leaf)}columns have changed places: {shown}" + (f" ({len(source)} columns)" if many else "")
+    message = f"{prefix(leaf)}columns have changed places: {shown}" + (
+        f" ({len(source)} columns)" if many else ""
+    )
     if source == {0: 2, 2: 0} and len(columns) == 3:
         message += "; BGR for RGB?"
-    return Sighting(leaf, None, Kind.ORDER, Severity.ERROR, "", {"looks like": source}, None, message)
+    return Sighting(
+        leaf, None, Kind.ORDER, Severity.ERROR, "", {"looks like": source}, None, message
+    )

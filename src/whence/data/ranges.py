@@ -31,14 +31,20 @@ def limits_of(columns: tuple[ColumnTerms, ...]) -> Limits:
     return Limits(tuple(low), tuple(high))
 
 
-def compare_range(leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None) -> Iterator[Sighting]:
+def compare_range(
+    leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None
+) -> Iterator[Sighting]:
     for side, outside in (("above", facts.above), ("below", facts.below)):
         if not outside.rows:
             continue
         severity = _gravity(terms, facts, outside, side=side, fitted=fitted)
         if severity is None:
             continue
-        row = outside.first if severity is Severity.WARNING or terms.tolerance is not None else outside.farthest
+        row = (
+            outside.first
+            if severity is Severity.WARNING or terms.tolerance is not None
+            else outside.farthest
+        )
         value = facts.high if side == "above" else facts.low
         numbers = {
             "value": value,
@@ -59,7 +65,9 @@ def _widths(terms: ColumnTerms, value: float) -> float:
     return beyond / (high - low) if high > low else beyond
 
 
-def _gravity(terms: ColumnTerms, facts: Facts, outside: Outside, *, side: str, fitted: int | None) -> Severity | None:
+def _gravity(
+    terms: ColumnTerms, facts: Facts, outside: Outside, *, side: str, fitted: int | None
+) -> Severity | None:
     if terms.tolerance is not None:
         return Severity.ERROR
     if fitted is None:
@@ -84,7 +92,13 @@ def _chance_of_extreme(terms: ColumnTerms, facts: Facts, *, side: str, fitted: i
     if fitted >= FEWEST_FOR_FAR and end < NARROW * half and value > end + FAR * width:
         return 2 * chance.HARDLY
     if at_95 > 0 and at_99 > 0:
-        tail = chance.Tail(at_95=at_95, at_99=max(at_99, at_95), end=end, fitted=fitted, sampled=terms.sampled(fitted))
+        tail = chance.Tail(
+            at_95=at_95,
+            at_99=max(at_99, at_95),
+            end=end,
+            fitted=fitted,
+            sampled=terms.sampled(fitted),
+        )
         return chance.of_value(value, tail, max(facts.observed, 1))
     # Much of the column sits on its bound, so that there is no tail to go by.
     on_bound = at_99 == end == 0 and q95 > q5 and fitted >= FEWEST_FOR_FAR
@@ -108,7 +122,9 @@ def looks_standardised(terms: ColumnTerms) -> bool:
     return abs(terms.mean) < 0.15 and 0.85 < terms.std < 1.15
 
 
-def compare_missing(leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None) -> Iterator[Sighting]:
+def compare_missing(
+    leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None
+) -> Iterator[Sighting]:
     """Missing and infinite values. One is certain where there were none; where there were some, only many more are."""
     for kind, allowed, count, first in (
         (Kind.MISSING, terms.missing, facts.missing, facts.first_missing),
@@ -127,17 +143,30 @@ def compare_missing(leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | N
 def _is_much_more(share: float, allowed: float, rows: int, fitted: int) -> bool:
     pooled = (share * rows + allowed * fitted) / (rows + fitted)
     error = math.sqrt(pooled * (1 - pooled) * (1 / rows + 1 / max(fitted, 1)))
-    return share > 2 * allowed and share - allowed > 0.05 and share - allowed > 7 * error and rows >= 30
+    return (
+        share > 2 * allowed
+        and share - allowed > 0.05
+        and share - allowed > 7 * error
+        and rows >= 30
+    )
 
 
-def compare_constancy(leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None) -> Iterator[Sighting]:
+def compare_constancy(
+    leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None
+) -> Iterator[Sighting]:
     """A column that varied and does so no longer. The quantiles bound how much of the contract's sat on one value."""
     if facts.low is None or facts.low != facts.high or fitted is None:
         return
     if terms.min is None or terms.max is None or terms.min == terms.max or terms.quantiles is None:
         return
-    below = max((level for level, value in zip(LEVELS, terms.quantiles, strict=True) if value < facts.low), default=0.0)
-    above = min((level for level, value in zip(LEVELS, terms.quantiles, strict=True) if value > facts.low), default=1.0)
+    below = max(
+        (level for level, value in zip(LEVELS, terms.quantiles, strict=True) if value < facts.low),
+        default=0.0,
+    )
+    above = min(
+        (level for level, value in zip(LEVELS, terms.quantiles, strict=True) if value > facts.low),
+        default=1.0,
+    )
     mass = min(1.0, above - below + chance.of_distance(fitted, 10**9))
     if mass < 1 and facts.independent * math.log(mass) < chance.NEVER:
         numbers = {"value": facts.low, "rows": facts.rows, "min": terms.min, "max": terms.max}

@@ -46,7 +46,9 @@ class Result:
             (sum(each.severity is severity for each in self.departures), severity)
             for severity in (Severity.ERROR, Severity.WARNING)
         ]
-        said = ", ".join(f"{count} {severity}{'s' if count > 1 else ''}" for count, severity in counts if count)
+        said = ", ".join(
+            f"{count} {severity}{'s' if count > 1 else ''}" for count, severity in counts if count
+        )
         return f"contract broken: {said}; {checked}"
 
     def raise_if_broken(self) -> None:

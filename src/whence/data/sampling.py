@@ -41,7 +41,9 @@ class Sample:
     def values(self) -> torch.Tensor:
         """What was taken, in the order of the stream, as (taken, columns)."""
         if len(self._chunks) != 1:
-            self._chunks = [torch.cat([torch.empty(0, self.columns, dtype=torch.float64), *self._chunks])]
+            self._chunks = [
+                torch.cat([torch.empty(0, self.columns, dtype=torch.float64), *self._chunks])
+            ]
         return self._chunks[0]
 
     def merge(self, other: Sample) -> None:

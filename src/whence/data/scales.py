@@ -57,7 +57,9 @@ def is_another(terms: ColumnTerms, facts: Facts, fitted: int, doubt: float = 1.0
     old, new = terms.sampled(fitted), facts.independent
     if distance(terms, facts) > doubt * chance.of_distance(old, new):
         return True
-    return min(old, new) >= FEWEST_TO_BIN and _squares(terms, facts, old, new) > doubt * SURE_SQUARES
+    return (
+        min(old, new) >= FEWEST_TO_BIN and _squares(terms, facts, old, new) > doubt * SURE_SQUARES
+    )
 
 
 def compare_distribution(
@@ -87,23 +89,42 @@ def compare_distribution(
         found = _logarithm(leaf, terms, data, noise, line)
         if found is not None:
             return found
-        return Sighting(leaf, terms.name, Kind.DISTRIBUTION, Severity.WARNING, "", numbers) if apart > APART else None
+        return (
+            Sighting(leaf, terms.name, Kind.DISTRIBUTION, Severity.WARNING, "", numbers)
+            if apart > APART
+            else None
+        )
     return _told(leaf, terms, facts, line, data[3] - terms.quantiles[3])
 
 
 def _told(leaf: str, terms: ColumnTerms, facts: Facts, line: Line, moved: float) -> Sighting | None:
-    numbers = {"a": line.slope, "b": line.offset, "misfit": line.misfit, "moved": moved, "std": terms.std}
+    numbers = {
+        "a": line.slope,
+        "b": line.offset,
+        "misfit": line.misfit,
+        "moved": moved,
+        "std": terms.std,
+    }
     if abs(math.log(line.slope)) > STEEPER:
         if terms.std is None:
             return None
         story = _cause(terms, facts, line)
         severe = bool(story) or not 0.5 < line.slope < 2
-        return Sighting(leaf, terms.name, Kind.SCALE, Severity.ERROR if severe else Severity.WARNING, story, numbers)
+        return Sighting(
+            leaf,
+            terms.name,
+            Kind.SCALE,
+            Severity.ERROR if severe else Severity.WARNING,
+            story,
+            numbers,
+        )
     spread = terms.spread
     if terms.mean is None or not spread or abs(moved) < MOVED * spread:
         return None
     severity = Severity.ERROR if abs(moved) > 5 * spread else Severity.WARNING
-    return Sighting(leaf, terms.name, Kind.SHIFT, severity, "", {**numbers, "spreads": moved / spread})
+    return Sighting(
+        leaf, terms.name, Kind.SHIFT, severity, "", {**numbers, "spreads": moved / spread}
+    )
 
 
 def _compare_moments(leaf: str, terms: ColumnTerms, facts: Facts, fitted: int) -> Sighting | None:
@@ -113,7 +134,13 @@ def _compare_moments(leaf: str, terms: ColumnTerms, facts: Facts, fitted: int) -
         return None
     slope = facts.std / terms.std if terms.std else 1.0
     if terms.std and terms.mean is not None and not 1 / 3 < slope < 3:
-        return _told(leaf, terms, facts, Line(slope, facts.mean - slope * terms.mean, 0.0), facts.mean - terms.mean)
+        return _told(
+            leaf,
+            terms,
+            facts,
+            Line(slope, facts.mean - slope * terms.mean, 0.0),
+            facts.mean - terms.mean,
+        )
     if terms.mean is None:
         return None
     moved = facts.mean - terms.mean
@@ -155,15 +182,24 @@ def _logarithm(
             line = None if mapped is None else _fit(target, mapped)
             if line is None or line.misfit > min(worst / 3, 0.1 + 2 * noise):
                 continue
-            exact = abs(line.slope - 1) < 0.1 + noise and abs(line.offset) < 0.1 * (target[-1] - target[0])
+            exact = abs(line.slope - 1) < 0.1 + noise and abs(line.offset) < 0.1 * (
+                target[-1] - target[0]
+            )
             if exact or name == "log":
-                numbers = {"a": line.slope, "b": line.offset, "misfit": line.misfit, "function": name}
+                numbers = {
+                    "a": line.slope,
+                    "b": line.offset,
+                    "misfit": line.misfit,
+                    "function": name,
+                }
                 said = f"{name} {story}" if exact else f"a logarithm {story}"
                 return Sighting(leaf, terms.name, Kind.SCALE, Severity.ERROR, said, numbers)
     return None
 
 
-def _mapped(function: Callable[[float], float], values: tuple[float, ...]) -> tuple[float, ...] | None:
+def _mapped(
+    function: Callable[[float], float], values: tuple[float, ...]
+) -> tuple[float, ...] | None:
     try:
         return tuple(function(each) for each in values)
     except ValueError:
@@ -182,7 +218,12 @@ def _cause(terms: ColumnTerms, facts: Facts, line: Line) -> str:
         return "probably not divided by 255"
     if _near(line.slope, 127.5) and _near(line.offset, 127.5):
         return "probably not brought from 0..255 to -1..1"
-    if terms.min is not None and terms.max is not None and abs(terms.min) < 0.01 and abs(terms.max - 1) < 0.01:
+    if (
+        terms.min is not None
+        and terms.max is not None
+        and abs(terms.min) < 0.01
+        and abs(terms.max - 1) < 0.01
+    ):
         return "a MinMaxScaler was probably not applied"
     for factor in FACTORS:
         if plain and _near(line.slope, factor):
@@ -223,7 +264,9 @@ def _squares(terms: ColumnTerms, facts: Facts, old: int, new: int) -> float:
     for place in range(len(levels) + 1):
         before = _between(levels, place) * old
         after = _between(shares, place) * new
-        total += (math.sqrt(old / new) * after - math.sqrt(new / old) * before) ** 2 / (before + after)
+        total += (math.sqrt(old / new) * after - math.sqrt(new / old) * before) ** 2 / (
+            before + after
+        )
     return total
 
 

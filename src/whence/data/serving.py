@@ -16,8 +16,12 @@ from whence.data.terms import LeafTerms, Terms
 def is_sample_of(leaves: list[Leaf], terms: Terms) -> bool:
     """True if every leaf lacks exactly the batch axis that the contract has."""
     known = [(leaf, terms.leaves[leaf.path]) for leaf in leaves if leaf.path in terms.leaves]
-    rows = [(leaf, each.shape) for leaf, each in known if each.has_batch_axis and each.shape is not None]
-    return bool(rows) and all(leaf.frame is None and len(leaf.shape) == len(shape) - 1 for leaf, shape in rows)
+    rows = [
+        (leaf, each.shape) for leaf, each in known if each.has_batch_axis and each.shape is not None
+    ]
+    return bool(rows) and all(
+        leaf.frame is None and len(leaf.shape) == len(shape) - 1 for leaf, shape in rows
+    )
 
 
 def row_by_name(data: Any, terms: Terms) -> Leaf | None:
@@ -43,7 +47,10 @@ def _column(value: Any) -> Part:
 
 def in_form(leaves: list[Leaf], terms: Terms) -> list[Leaf]:
     """Arrays for frames and frames for arrays, column by column in their order, where the numbers of columns agree."""
-    return [_in_form(leaf, terms.leaves[leaf.path]) if leaf.path in terms.leaves else leaf for leaf in leaves]
+    return [
+        _in_form(leaf, terms.leaves[leaf.path]) if leaf.path in terms.leaves else leaf
+        for leaf in leaves
+    ]
 
 
 def _in_form(leaf: Leaf, terms: LeafTerms) -> Leaf:
@@ -53,7 +60,9 @@ def _in_form(leaf: Leaf, terms: LeafTerms) -> Leaf:
         if numbers.dim() == 1 and len(numbers) == width != 1:
             numbers = numbers.unsqueeze(0)
         if numbers.dim() == 2 and numbers.shape[1] == width:
-            names: list[Name] = [column.name if column.name is not None else 0 for column in terms.columns]
+            names: list[Name] = [
+                column.name if column.name is not None else 0 for column in terms.columns
+            ]
             parts = [_untyped(numbers[:, place], leaf.part.dtype) for place in range(width)]
             return Leaf(leaf.path, frame=tuple(zip(names, parts, strict=True)))
     if not terms.is_frame and leaf.frame and len(leaf.frame) == width:

@@ -12,7 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    TensorDataset,
+    default_collate,
+)
 
 from whence.data.arrays import Part, Words, is_array
 from whence.data.leaves import MOST_FIELDS, Leaf, is_frame, is_plain_list, leaves_of
@@ -66,10 +73,19 @@ class BatchReader:
 
     def read(self, batch: Any, size: int | None) -> Iterator[list[Leaf]]:
         """A batch that was made of so many samples."""
-        if size is None or self._puts_together or not isinstance(batch, list | tuple) or hasattr(batch, "_fields"):
+        if (
+            size is None
+            or self._puts_together
+            or not isinstance(batch, list | tuple)
+            or hasattr(batch, "_fields")
+        ):
             yield list(leaves_of(batch))
             return
-        parts = [each for each in batch if isinstance(each, list | tuple) and not hasattr(each, "_fields")]
+        parts = [
+            each
+            for each in batch
+            if isinstance(each, list | tuple) and not hasattr(each, "_fields")
+        ]
         is_left = len(batch) == size > 1 and _are_alike(batch)
         is_sorted = len(parts) == len(batch) > 0 and all(len(each) == size for each in parts)
         if is_left != is_sorted:
@@ -84,7 +100,11 @@ class BatchReader:
 
 def _leaves_at(parts: list[Any], number: int) -> list[Leaf]:
     """Of one sample, whose parts are at the same place of several lists."""
-    return [leaf for place, each in enumerate(parts) for leaf in leaves_of(each[number], f"[{place}][i]")]
+    return [
+        leaf
+        for place, each in enumerate(parts)
+        for leaf in leaves_of(each[number], f"[{place}][i]")
+    ]
 
 
 def _are_alike(samples: Sequence[Any]) -> bool:
@@ -101,12 +121,18 @@ def _are_alike(samples: Sequence[Any]) -> bool:
 
 def is_one_batch(data: Any) -> bool:
     """True for an array, a frame or a structure of them; a list of structures is a list of batches."""
-    if is_array(data) or is_frame(data) or isinstance(data, Mapping | tuple | str | bytes | int | float | None):
+    if (
+        is_array(data)
+        or is_frame(data)
+        or isinstance(data, Mapping | tuple | str | bytes | int | float | None)
+    ):
         return True
     if dataclasses.is_dataclass(data) and not isinstance(data, Dataset):
         return True
     if isinstance(data, list):
-        structured = all(isinstance(each, Mapping | tuple) or dataclasses.is_dataclass(each) for each in data)
+        structured = all(
+            isinstance(each, Mapping | tuple) or dataclasses.is_dataclass(each) for each in data
+        )
         return is_plain_list(data) or not (structured or len(data) > MOST_FIELDS)
     return not isinstance(data, Iterable) and not hasattr(data, "__getitem__")
 
@@ -171,11 +197,19 @@ def _stack_leaf(leaves: list[Leaf]) -> Leaf | None:
         like = torch.float64 if len({each.dtype for each in numbers}) > 1 else numbers[0].dtype
         return Leaf(
             leaves[0].path,
-            replace(first, shape=shape, dtype=dtype, numbers=torch.stack([each.to(like) for each in numbers])),
+            replace(
+                first,
+                shape=shape,
+                dtype=dtype,
+                numbers=torch.stack([each.to(like) for each in numbers]),
+            ),
         )
     if all(part.words is not None or _is_gap(part) for part in parts) and not first.shape:
         words = [None if part.words is None else part.words.take(0, 1)[0] for part in parts]
-        return Leaf(leaves[0].path, Part(shape, "str", words=Words(len(words), lambda start, stop: words[start:stop])))
+        return Leaf(
+            leaves[0].path,
+            Part(shape, "str", words=Words(len(words), lambda start, stop: words[start:stop])),
+        )
     return None
 
 
@@ -213,4 +247,6 @@ def random_streams_kept(data: Any) -> Iterator[None]:
 def _generators_of(data: Any) -> list[Any]:
     if not isinstance(data, DataLoader):
         return []
-    return [getattr(holder, "generator", None) for holder in (data, data.sampler, data.batch_sampler)]
+    return [
+        getattr(holder, "generator", None) for holder in (data, data.sampler, data.batch_sampler)
+    ]

@@ -15,7 +15,9 @@ def compare_leaves(terms: Terms, summary: Summary) -> Iterator[Sighting]:
     """Leaves that are missing or that nobody expects."""
     for path, leaf in terms.leaves.items():
         if path not in summary.leaves and not leaf.is_optional:
-            yield _leaf_sighting(path, Kind.MISSING_LEAF, Severity.ERROR, f"{named(path)} is missing")
+            yield _leaf_sighting(
+                path, Kind.MISSING_LEAF, Severity.ERROR, f"{named(path)} is missing"
+            )
     for path in summary.leaves:
         if path not in terms.leaves:
             said = f"{named(path)} is not in the contract"
@@ -31,17 +33,22 @@ def compare_shape(terms: LeafTerms, leaf: LeafSummary) -> Iterator[Sighting]:
         what = _misfit(terms.shape, whole)
         if what is None:
             continue
-        message = (
-            f"{named(terms.path)} has shape {written(whole)} where the contract has {written(terms.shape)}: {what}"
-        )
+        message = f"{named(terms.path)} has shape {written(whole)} where the contract has {written(terms.shape)}: {what}"
         numbers = {"shape": whole, "contract": terms.shape}
         yield _leaf_sighting(terms.path, Kind.SHAPE, Severity.ERROR, message, numbers, row)
         return
     if leaf.uneven is not None and terms.has_batch_axis:
         row, length, others = leaf.uneven
-        message = f"{named(terms.path)} has {length} rows in a batch where the first leaf has {others}"
+        message = (
+            f"{named(terms.path)} has {length} rows in a batch where the first leaf has {others}"
+        )
         yield _leaf_sighting(
-            terms.path, Kind.SHAPE, Severity.ERROR, message, {"rows": length, "first leaf": others}, row
+            terms.path,
+            Kind.SHAPE,
+            Severity.ERROR,
+            message,
+            {"rows": length, "first leaf": others},
+            row,
         )
 
 
@@ -74,7 +81,10 @@ def compare_columns(terms: LeafTerms, leaf: LeafSummary) -> Iterator[Sighting]:
     for name in present:
         if name not in wanted:
             yield Sighting(terms.path, name, Kind.UNEXPECTED_COLUMN, Severity.WARNING)
-    here, there = [name for name in present if name in wanted], [name for name in wanted if name in leaf.frame]
+    here, there = (
+        [name for name in present if name in wanted],
+        [name for name in wanted if name in leaf.frame],
+    )
     if here != there:
         moved = [(one, other) for one, other in zip(here, there, strict=True) if one != other]
         one, other = moved[0]
@@ -82,10 +92,14 @@ def compare_columns(terms: LeafTerms, leaf: LeafSummary) -> Iterator[Sighting]:
             f"{prefix(terms.path)}columns are in another order: {one!r} stands where the contract has {other!r}"
             + (f", {len(moved)} columns in all" if len(moved) > 2 else "")
         )
-        yield _leaf_sighting(terms.path, Kind.ORDER, Severity.ERROR, message, {"order": here, "contract": there})
+        yield _leaf_sighting(
+            terms.path, Kind.ORDER, Severity.ERROR, message, {"order": here, "contract": there}
+        )
 
 
-def compare_dtype(path: str, column: Name | None, dtype: str | None, array: ArraySummary) -> Iterator[Sighting]:
+def compare_dtype(
+    path: str, column: Name | None, dtype: str | None, array: ArraySummary
+) -> Iterator[Sighting]:
     """A type that is not the contract's. Where columns have types of their own (frames), only its kind is grave."""
     if dtype is None or not array.dtype_matters:
         return
@@ -93,8 +107,12 @@ def compare_dtype(path: str, column: Name | None, dtype: str | None, array: Arra
         if found == dtype:
             continue
         grave = _family(found) != _family(dtype) or (_family(found) == "float" and column is None)
-        severity = Severity.ERROR if grave and not _is_loose(found, dtype, column) else Severity.WARNING
-        yield Sighting(path, column, Kind.DTYPE, severity, f"{found} where the contract has {dtype}", {}, row)
+        severity = (
+            Severity.ERROR if grave and not _is_loose(found, dtype, column) else Severity.WARNING
+        )
+        yield Sighting(
+            path, column, Kind.DTYPE, severity, f"{found} where the contract has {dtype}", {}, row
+        )
         return
 
 

@@ -176,7 +176,9 @@ class LeafSummary:
         if leaf.frame is not None:
             self.frame = self.frame if self.frame is not None else {}
             for name, part in leaf.frame:
-                self.frame.setdefault(name, ArraySummary(self.limits, name, rows=self.rows)).add(part)
+                self.frame.setdefault(name, ArraySummary(self.limits, name, rows=self.rows)).add(
+                    part
+                )
         elif leaf.part is not None:
             self.has_rows &= bool(leaf.part.shape)
             self.array = self.array or ArraySummary(self.limits)
@@ -188,7 +190,9 @@ class LeafSummary:
         if other.frame is not None:
             self.frame = self.frame if self.frame is not None else {}
             for name, column in other.frame.items():
-                self.frame.setdefault(name, ArraySummary(self.limits, name, rows=self.rows)).merge(column)
+                self.frame.setdefault(name, ArraySummary(self.limits, name, rows=self.rows)).merge(
+                    column
+                )
         if other.array is not None:
             self.array = self.array or ArraySummary(self.limits)
             self.array.merge(other.array)

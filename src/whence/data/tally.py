@@ -40,10 +40,14 @@ class Tally:
         missing = sum(map(is_missing, words))
         if self.overflowed:
             return missing
-        counted = Counter(each for each in words if not is_missing(each)) if missing else Counter(words)
+        counted = (
+            Counter(each for each in words if not is_missing(each)) if missing else Counter(words)
+        )
         for word, count in counted.items():
             if word not in self.counts:
-                self.first[word] = row + next(place for place, each in enumerate(words) if each == word)
+                self.first[word] = row + next(
+                    place for place, each in enumerate(words) if each == word
+                )
             self._count(word, count)
         return missing
 
@@ -82,8 +86,12 @@ def count_all(tallies: list[Tally], block: torch.Tensor, row: int) -> None:
         return
     # All columns in one histogram, each with a stretch of its own.
     stretch = int(spans[chosen].amax()) + 1
-    places = whole[:, chosen] - low[chosen][:, None] + (torch.arange(len(chosen)) * stretch)[:, None]
-    counted = torch.bincount(places.reshape(-1), minlength=stretch * len(chosen)).reshape(-1, stretch)
+    places = (
+        whole[:, chosen] - low[chosen][:, None] + (torch.arange(len(chosen)) * stretch)[:, None]
+    )
+    counted = torch.bincount(places.reshape(-1), minlength=stretch * len(chosen)).reshape(
+        -1, stretch
+    )
     for counts, place in zip(counted, chosen.tolist(), strict=True):
         tallies[alive[place]].add_counted(counts, int(low[place]), block[:, alive[place]], row)
 

@@ -62,7 +62,9 @@ def subject_of(leaf: str, columns: tuple[Name, ...]) -> Subject:
 
 def _listed(columns: tuple[Name, ...]) -> str:
     if all(isinstance(each, int) for each in columns):
-        return _and([f"{run[0]}" if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in _runs(columns)])
+        return _and(
+            [f"{run[0]}" if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in _runs(columns)]
+        )
     return _and([repr(each) for each in columns])
 
 
@@ -150,9 +152,7 @@ def _tell_distribution(subject: Subject, group: list[Sighting]) -> str:
     old, new = farthest.numbers["contract median"], farthest.numbers["median"]
     said = f"its median is {number(new)} where the contract has {number(old)}"
     if len(group) > 1:
-        said = (
-            f"the farthest is {farthest.column!r}, whose median is {number(new)} where the contract has {number(old)}"
-        )
+        said = f"the farthest is {farthest.column!r}, whose median is {number(new)} where the contract has {number(old)}"
     return f"{subject.verb('is', 'are')} distributed otherwise, not by scale or shift: {said}"
 
 
@@ -163,7 +163,11 @@ def _tell_range(subject: Subject, group: list[Sighting]) -> str:
     if subject.is_plural:
         said = f"the farthest is {farthest.column!r} with {said}"
     many = max(each.numbers["rows"] for each in group)
-    rows = f"row {farthest.row}" if many == 1 else f"{many:,} of {numbers['of']:,} rows, such as row {farthest.row}"
+    rows = (
+        f"row {farthest.row}"
+        if many == 1
+        else f"{many:,} of {numbers['of']:,} rows, such as row {farthest.row}"
+    )
     because = _because(group[0].story)
     return f"{subject.verb('has', 'have')} values outside the contract's range: {said}, in {rows}{because}"
 
@@ -200,7 +204,12 @@ def _tell_new_category(subject: Subject, group: list[Sighting]) -> str:
     new: dict[str, int] = dict(numbers["categories"])
     if numbers["more"]:
         return f"{subject.verb('has', 'have')} far more categories than the {numbers['known']} of the contract{_rows(group)}"
-    shown = _and([f"{value!r} ({count:,})" for value, count in sorted(new.items(), key=lambda each: -each[1])])
+    shown = _and(
+        [
+            f"{value!r} ({count:,})"
+            for value, count in sorted(new.items(), key=lambda each: -each[1])
+        ]
+    )
     noun = "a new category" if len(new) == 1 else f"{len(new)} new categories"
     rare = "; rare enough to be missing from the contract by chance" if group[0].story else ""
     return f"{subject.verb('has', 'have')} {noun}: {shown}{_rows(group)}{rare}"
@@ -208,7 +217,9 @@ def _tell_new_category(subject: Subject, group: list[Sighting]) -> str:
 
 def _tell_lost_category(subject: Subject, group: list[Sighting]) -> str:
     lost: dict[str, tuple[float, float]] = group[0].numbers["categories"]
-    shown = _and([f"{value!r} {_share(was)} -> {_share(now)}" for value, (was, now) in lost.items()])
+    shown = _and(
+        [f"{value!r} {_share(was)} -> {_share(now)}" for value, (was, now) in lost.items()]
+    )
     return f"{subject.verb('has', 'have')} almost lost {'a category' if len(lost) == 1 else 'categories'}: {shown}"
 
 

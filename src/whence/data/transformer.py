@@ -35,7 +35,9 @@ class ContractTransformer:
     def set_params(self, **params: Any) -> Self:
         for name, value in params.items():
             if name not in self.get_params():
-                raise ValueError(f"unknown parameter {name!r}; the parameters are contract, on_departure")
+                raise ValueError(
+                    f"unknown parameter {name!r}; the parameters are contract, on_departure"
+                )
             setattr(self, name, value)
         return self
 
@@ -56,7 +58,9 @@ class ContractTransformer:
         self._look_at_parameters()
         contract = getattr(self, "contract_", self.contract)
         if contract is None:
-            raise ContractNotFitted("this ContractTransformer has no contract yet: call fit, or give it one")
+            raise ContractNotFitted(
+                "this ContractTransformer has no contract yet: call fit, or give it one"
+            )
         result = contract.check(data)
         if not result.ok and self.on_departure == "raise":
             raise ContractBroken(result)
@@ -72,7 +76,11 @@ class ContractTransformer:
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """The names that came in, as they came in."""
-        names = input_features if input_features is not None else getattr(self, "feature_names_in_", None)
+        names = (
+            input_features
+            if input_features is not None
+            else getattr(self, "feature_names_in_", None)
+        )
         if names is None:
             names = [f"x{place}" for place in range(getattr(self, "n_features_in_", 0))]
         numpy = sys.modules.get("numpy")

@@ -46,7 +46,12 @@ def made_alike(study: Study, prediction: Value) -> Alike | None:
         largest = max((float(each.abs().max()) for each in given if _is_real(each)), default=0.0)
         for value in call.outputs:
             made = run.contents.get(value)
-            if made is not None and made.dim() and len(made) == prediction.shape[0] and _is_real(made):
+            if (
+                made is not None
+                and made.dim()
+                and len(made) == prediction.shape[0]
+                and _is_real(made)
+            ):
                 differs[value] = float((made - made[:1]).abs().max()) > ROUNDING * largest
         if call.name in MULTIPLIES and (mask := _closing(call, run)) is not None:
             masks[call] = mask
@@ -55,7 +60,9 @@ def made_alike(study: Study, prediction: Value) -> Alike | None:
         return None
     for call in reversed(study.path(prediction)):
         is_one = any(differs.get(value) is False for value in call.outputs)
-        was_one = any(differs.get(value) is False and value.requires_grad for value in call.operands)
+        was_one = any(
+            differs.get(value) is False and value.requires_grad for value in call.operands
+        )
         if is_one and not was_one and any(differs.get(value) for value in call.operands):
             return Alike(call, masks.get(call))
     return None
@@ -69,6 +76,13 @@ def _closing(call: Call, run: Run) -> Value | None:
     """The factor of zeros and ones that leaves nothing of the other one, though there is something in both."""
     contents = [(each, run.contents[each]) for each in call.operands if each in run.contents]
     made = run.contents.get(call.outputs[0]) if call.outputs else None
-    if len(contents) != 2 or made is None or bool(made.any()) or not all(bool(each.any()) for _, each in contents):
+    if (
+        len(contents) != 2
+        or made is None
+        or bool(made.any())
+        or not all(bool(each.any()) for _, each in contents)
+    ):
         return None
-    return next((value for value, each in contents if bool(((each == 0) | (each == 1)).all())), None)
+    return next(
+        (value for value, each in contents if bool(((each == 0) | (each == 1)).all())), None
+    )

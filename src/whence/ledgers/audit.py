@@ -76,8 +76,15 @@ class Audit(Scene):
 
     def was_loaded(self, entry: WeightEntry) -> bool:
         """Whether a module got a weight from a state that was loaded."""
-        modules = [event.subject() for event in self.loop.of(Kind.LOAD) if event.subject is not None]
-        return any(entry.weight is each for module in modules if module is not None for each in weights_within(module))
+        modules = [
+            event.subject() for event in self.loop.of(Kind.LOAD) if event.subject is not None
+        ]
+        return any(
+            entry.weight is each
+            for module in modules
+            if module is not None
+            for each in weights_within(module)
+        )
 
     def habits_of(self, entry: LoaderEntry) -> Habits | None:
         """What a loader's dataset does when it is asked for a sample: tried once, in a child process."""
@@ -87,13 +94,19 @@ class Audit(Scene):
             entry.habits = Habits()
             with contextlib.suppress(NotPossible):
                 indices = list(known[0].marks)
-                entry.habits = run_in_child(lambda: habits_of(info, indices), PATIENCE, need=Need.SAMPLES)
+                entry.habits = run_in_child(
+                    lambda: habits_of(info, indices), PATIENCE, need=Need.SAMPLES
+                )
         return entry.habits
 
     def within_of(self, entry: LoaderEntry) -> Within | None:
         """Windows of a loader that have their targets in them. Of plain tensors rows are taken here: nothing of the program's runs."""
         habits = self.habits_of(entry)
-        if habits is None and not entry.was_slid and type(innermost(entry.info.dataset)) is TensorDataset:
+        if (
+            habits is None
+            and not entry.was_slid
+            and type(innermost(entry.info.dataset)) is TensorDataset
+        ):
             entry.was_slid, entry.within = True, target_within(entry.info.dataset)
         return entry.shown
 
@@ -103,7 +116,9 @@ class Audit(Scene):
         if not entry.was_paired and indices and _collates_itself(info) and info.dataset is not None:
             entry.was_paired = True
             with contextlib.suppress(NotPossible):
-                entry.parting = run_in_child(lambda: parting_of(info, indices), PATIENCE, need=Need.COLLATE)
+                entry.parting = run_in_child(
+                    lambda: parting_of(info, indices), PATIENCE, need=Need.COLLATE
+                )
         return entry.parting
 
     def ending_of(self, entry: LoaderEntry, ignored: list[int]) -> Ending | None:
@@ -113,7 +128,10 @@ class Audit(Scene):
             entry.was_ended = True
             with contextlib.suppress(NotPossible):
                 return run_in_child(
-                    lambda: masked_ending(info, indices, ignored) or masked_class(info, indices, ignored),
+                    lambda: (
+                        masked_ending(info, indices, ignored)
+                        or masked_class(info, indices, ignored)
+                    ),
                     PATIENCE,
                     need=Need.COLLATE,
                 )

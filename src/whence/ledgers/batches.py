@@ -64,12 +64,19 @@ class Epoch:
 
     def note_along(self, labels: torch.Tensor | None) -> None:
         """Keep the labels of the present batch, and of half of those before where there are too many."""
-        if labels is None or self.batches % self.stride or labels.dim() != 1 or len(labels) > MOST_LABELS:
+        if (
+            labels is None
+            or self.batches % self.stride
+            or labels.dim() != 1
+            or len(labels) > MOST_LABELS
+        ):
             return
         self.along.append((self.batches, labels.detach().clone()))
         if len(self.along) > 2 * BATCHES_NOTED:
             self.stride *= 2
-            self.along = [(number, each) for number, each in self.along if number % self.stride == 0]
+            self.along = [
+                (number, each) for number, each in self.along if number % self.stride == 0
+            ]
 
 
 @dataclass(eq=False, slots=True)
@@ -146,7 +153,11 @@ class BatchLedger:
 
     def look(self, study: Study) -> None:
         """Where windows have their targets in them: which places of one a loss depends on."""
-        asked = {f"[{entry.shown.window}]": entry for entry in self.entries.values() if entry.shown is not None}
+        asked = {
+            f"[{entry.shown.window}]": entry
+            for entry in self.entries.values()
+            if entry.shown is not None
+        }
         for value in {each for call in study.calls for each in call.operands} if asked else ():
             leaf = value.leaf if value.dtype.is_floating_point else None
             entry = asked.get(leaf.path) if isinstance(leaf, BatchLeaf) else None
@@ -157,7 +168,9 @@ class BatchLedger:
     def trained(self) -> list[LoaderEntry]:
         return [each for each in self.entries.values() if each.info.trained]
 
-    def epoch_began(self, info: LoaderInfo, stack: tuple[Site, ...], steps: dict[OptimizerEntry, int]) -> None:
+    def epoch_began(
+        self, info: LoaderInfo, stack: tuple[Site, ...], steps: dict[OptimizerEntry, int]
+    ) -> None:
         entry = self.entry_of(info)
         entry.number += 1
         if entry.number == 1:
@@ -184,7 +197,9 @@ class BatchLedger:
         if epoch.over is None:
             self._time += 1
             epoch.over = self._time
-            epoch.trained = frozenset(each for each, count in steps.items() if count != epoch.steps.get(each, 0))
+            epoch.trained = frozenset(
+                each for each, count in steps.items() if count != epoch.steps.get(each, 0)
+            )
 
     def count(self, info: LoaderInfo) -> bool:
         """One more batch. True if more than that is to be noted of it."""
@@ -209,7 +224,11 @@ class BatchLedger:
         entry = self.entry_of(batch.info)
         epoch = entry.epochs[-1]
         if epoch.batches > BATCHES_NOTED:
-            found = (each.part.numbers for each in leaves_of(data) if each.path == entry.labelled and each.part)
+            found = (
+                each.part.numbers
+                for each in leaves_of(data)
+                if each.path == entry.labelled and each.part
+            )
             epoch.note_along(next(found, None))
             return
         if not entry.indices and batch.indices is not None:
@@ -220,12 +239,18 @@ class BatchLedger:
         tensors = [
             (leaf.path, leaf.part.numbers)
             for leaf in leaves_of(data)
-            if leaf.part is not None and leaf.part.numbers is not None and _is_plain(leaf.part.numbers)
+            if leaf.part is not None
+            and leaf.part.numbers is not None
+            and _is_plain(leaf.part.numbers)
         ]
         if not tensors:
             return
         path, labels = next(
-            ((path, leaf) for path, leaf in reversed(tensors) if leaf.dim() == 1 and len(leaf) <= MOST_LABELS),
+            (
+                (path, leaf)
+                for path, leaf in reversed(tensors)
+                if leaf.dim() == 1 and len(leaf) <= MOST_LABELS
+            ),
             ("", None),
         )
         if labels is not None:
@@ -252,7 +277,9 @@ class BatchLedger:
 
 
 def _is_plain(numbers: torch.Tensor) -> bool:
-    return numbers.device.type == "cpu" and 0 < numbers.numel() <= MOST_ELEMENTS and numbers.dim() > 0
+    return (
+        numbers.device.type == "cpu" and 0 < numbers.numel() <= MOST_ELEMENTS and numbers.dim() > 0
+    )
 
 
 def _marks(leaves: list[torch.Tensor]) -> list[float]:
@@ -268,7 +295,11 @@ def _marks(leaves: list[torch.Tensor]) -> list[float]:
 
 def _reached(study: Study, leaf: Value) -> torch.Tensor | None:
     """How much a loss depends on each place of a sample; none on a place that is the same in all of them, as one that was hidden."""
-    if any(each is leaf or each.storage == leaf.storage for call in study.calls for each in call.changed):
+    if any(
+        each is leaf or each.storage == leaf.storage
+        for call in study.calls
+        for each in call.changed
+    ):
         # A gradient would be that of what was written.
         return None
     given = study.content(leaf)

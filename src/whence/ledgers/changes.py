@@ -48,7 +48,9 @@ class Region:
     def content(self, tensor: torch.Tensor) -> float | None:
         """What it is now, seen through another tensor of the same memory."""
         _, begin, shape, stride = self.key
-        whole = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage(), begin, shape, stride)
+        whole = torch.empty(0, dtype=tensor.dtype).set_(
+            tensor.untyped_storage(), begin, shape, stride
+        )
         return _mark(whole)
 
 
@@ -72,7 +74,12 @@ class ChangeLedger:
         """A call that may change its first operand is about to be made."""
         self._before = None
         # A program that fills a table row by row before it trains would have the whole table read for each row.
-        if call.phase != "program" or not tensors or self._looks_in_turn >= MOST_PENDING or not _is_partial(call):
+        if (
+            call.phase != "program"
+            or not tensors
+            or self._looks_in_turn >= MOST_PENDING
+            or not _is_partial(call)
+        ):
             return
         mark = _mark(tensors[0])
         if mark is None:
@@ -112,13 +119,19 @@ class ChangeLedger:
         self._turn += 1
         if region is None:
             region = Region(self._changed[0][0], key, mark, self._turn)
-            site = next((site for site, memory, at in self._changed if region.has(memory, at)), None)
+            site = next(
+                (site for site, memory, at in self._changed if region.has(memory, at)), None
+            )
             if site is not None and len(self._regions) < MOST_REGIONS:
                 region.site = site
                 self._regions[key] = region
                 self._memories.add(storage)
             return
-        others = (each for each in self._regions.values() if each.site == region.site and each is not region)
+        others = (
+            each
+            for each in self._regions.values()
+            if each.site == region.site and each is not region
+        )
         if region.began == region.left and any(each.turn > region.turn for each in others):
             region.found_so += 1
         region.left, region.turn = mark, self._turn

@@ -34,7 +34,9 @@ class Piece:
     def is_like(self, other: Piece) -> bool:
         if self.head is None or other.head is None or self.shape != other.shape:
             return False
-        return bool(torch.allclose(self.head, other.head, rtol=ALIKE, atol=ALIKE * float(self.head.std())))
+        return bool(
+            torch.allclose(self.head, other.head, rtol=ALIKE, atol=ALIKE * float(self.head.std()))
+        )
 
 
 Contents = Mapping[str, Piece]
@@ -43,7 +45,11 @@ Contents = Mapping[str, Piece]
 def tensors_of(module: nn.Module, prefix: str = "") -> dict[str, torch.Tensor]:
     """What a module saves and loads, by name. Asks none of the program's own code."""
     found: dict[str, torch.Tensor] = {}
-    kept = {name: each for name, each in module._buffers.items() if name not in module._non_persistent_buffers_set}
+    kept = {
+        name: each
+        for name, each in module._buffers.items()
+        if name not in module._non_persistent_buffers_set
+    }
     for name, tensor in (*module._parameters.items(), *kept.items()):
         if tensor is not None and not is_lazy(tensor):
             found[prefix + name] = tensor
@@ -54,7 +60,9 @@ def tensors_of(module: nn.Module, prefix: str = "") -> dict[str, torch.Tensor]:
 
 
 def contents_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, Piece]:
-    return {name: _piece(each) for name, each in tensors.items()} if len(tensors) <= MOST_NAMES else {}
+    return (
+        {name: _piece(each) for name, each in tensors.items()} if len(tensors) <= MOST_NAMES else {}
+    )
 
 
 def states_in(thing: Any, depth: int = 0) -> Iterator[dict[str, Piece]]:
@@ -73,7 +81,12 @@ def states_in(thing: Any, depth: int = 0) -> Iterator[dict[str, Piece]]:
 
 def in_use(states: Iterable[Contents], held: Iterable[torch.Tensor]) -> bool:
     """Whether something of a state is among these tensors."""
-    alive = [tensor for state in states for piece in state.values() if (tensor := piece.ref()) is not None]
+    alive = [
+        tensor
+        for state in states
+        for piece in state.values()
+        if (tensor := piece.ref()) is not None
+    ]
     return bool(({storage_of(each) for each in alive} - {0}) & {storage_of(each) for each in held})
 
 
@@ -88,7 +101,11 @@ def _piece(tensor: torch.Tensor) -> Piece:
 def _head(tensor: torch.Tensor) -> torch.Tensor | None:
     if not is_readable(tensor) or tensor.device.type != "cpu" or tensor.layout is not torch.strided:
         return None
-    if not tensor.is_floating_point() or tensor.numel() < FEWEST_NUMBERS or not tensor.is_contiguous():
+    if (
+        not tensor.is_floating_point()
+        or tensor.numel() < FEWEST_NUMBERS
+        or not tensor.is_contiguous()
+    ):
         return None
     head = tensor.detach().view(-1)[:MOST_NUMBERS].double()
     return head if float(head.std()) > 0 else None

@@ -14,7 +14,18 @@ from whence.tape.tape import Call, Value, flatten
 
 # Those that do not depend on anything that is learnt.
 DRAWS = frozenset(
-    {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "normal_", "uniform_"}
+    {
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "normal",
+        "normal_",
+        "uniform_",
+    }
 )
 MOST_SITES = 64
 ENOUGH = 5
@@ -52,7 +63,9 @@ class DrawLedger:
             return
         mark = _mark(call.outputs[0].tensor)
         if known is None:
-            self._known[call.stack] = Draw(call.stack, mark, call.step, call.outputs[0]) if mark is not None else None
+            self._known[call.stack] = (
+                Draw(call.stack, mark, call.step, call.outputs[0]) if mark is not None else None
+            )
         elif mark != known.mark or call.step > known.step + 1:
             # It moves on, as it should.
             self._known[call.stack] = None
@@ -64,7 +77,11 @@ class DrawLedger:
         if step != self._step:
             return
         drawn = [each for each in self._known.values() if each is not None and each.step == step]
-        first = next((each for each in flatten(tuple(args)) if isinstance(each, torch.Tensor)), None) if drawn else None
+        first = (
+            next((each for each in flatten(tuple(args)) if isinstance(each, torch.Tensor)), None)
+            if drawn
+            else None
+        )
         mark = _mark(first)
         for each in drawn:
             if first is not None and mark is not None and each.value.shape[:1] == first.shape[:1]:

@@ -36,14 +36,18 @@ def _mode(args: Any, kwargs: Any, _result: Any) -> Facts:
 
 def _clear(args: Any, _kwargs: Any, _result: Any) -> Facts:
     subject = args[0]
-    weights = nn.Module.parameters(subject) if isinstance(subject, nn.Module) else all_weights_of(subject)
+    weights = (
+        nn.Module.parameters(subject) if isinstance(subject, nn.Module) else all_weights_of(subject)
+    )
     return subject, [id(each) for each in weights], {"by": type(subject)}
 
 
 def _clip(args: Any, kwargs: Any, result: Any) -> Facts:
     given, weights, *rest = args
     limit = rest[0] if rest else kwargs.get("max_norm", kwargs.get("clip_value"))
-    norm = float(result.detach()) if isinstance(result, torch.Tensor) and result.numel() == 1 else None
+    norm = (
+        float(result.detach()) if isinstance(result, torch.Tensor) and result.numel() == 1 else None
+    )
     empty = not any(each.grad is not None for each in weights)
     return (
         None,
@@ -73,7 +77,9 @@ def _subject(args: Any, _kwargs: Any, _result: Any) -> Facts:
 
 def _state(args: Any, _kwargs: Any, result: Any) -> Facts:
     """A state, by a reference that does not keep it, if its tensors are the module's own."""
-    own = set(memory_of(nn.Module.parameters(args[0]))) if isinstance(result, OrderedDict) else set()
+    own = (
+        set(memory_of(nn.Module.parameters(args[0]))) if isinstance(result, OrderedDict) else set()
+    )
     weights = list(result.values()) if own else []
     shares = any(isinstance(each, torch.Tensor) and storage_of(each) in own for each in weights)
     return args[0], (), {"state": weakref.ref(result) if shares else None}
@@ -86,7 +92,11 @@ def _restore(args: Any, _kwargs: Any, _result: Any) -> Facts:
 def _save(args: Any, kwargs: Any, _result: Any) -> Facts:
     """What is written to a file: a state, or states by their names."""
     given = args[0] if args else kwargs.get("obj")
-    return None, (), {"held": [id(each) for each in (given, *(given.values() if type(given) is dict else ()))]}
+    return (
+        None,
+        (),
+        {"held": [id(each) for each in (given, *(given.values() if type(given) is dict else ()))]},
+    )
 
 
 def _load(args: Any, kwargs: Any, result: Any) -> Facts:
@@ -115,7 +125,9 @@ def _load(args: Any, kwargs: Any, result: Any) -> Facts:
 def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
     """Which weights a file has in it, whether an optimizer's state, and where the run was."""
     entries = result.items() if isinstance(result, dict) else ()
-    parts = [(key, each) for key, each in entries if isinstance(key, str) and isinstance(each, dict)]
+    parts = [
+        (key, each) for key, each in entries if isinstance(key, str) and isinstance(each, dict)
+    ]
     states = [key for key, each in parts if {"state", "param_groups"} <= each.keys()]
     groups = result[states[0]]["param_groups"] if states else ()
     weights = [each for each in states_in(result) if each]
@@ -126,13 +138,16 @@ def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
         {
             "optimizer": states[0] if states else "",
             "rate": chosen_rate(groups[0]) if groups else None,
-            "progress": [key for key, each in entries if isinstance(key, str) and isinstance(each, int)],
+            "progress": [
+                key for key, each in entries if isinstance(key, str) and isinstance(each, int)
+            ],
             "states": weights,
             "schedules": [each for each in plans if each[1].get("last_epoch", 0) > 0],
             "scales": [
                 (key, float(each["scale"]))
                 for key, each in parts
-                if {"scale", "growth_factor"} <= each.keys() and isinstance(each["scale"], int | float)
+                if {"scale", "growth_factor"} <= each.keys()
+                and isinstance(each["scale"], int | float)
             ],
         },
     )

@@ -46,7 +46,10 @@ class FileLedger:
         return bool(self._open)
 
     def begun(
-        self, weights: Iterable[torch.Tensor], held: Iterable[torch.Tensor], models: Iterable[nn.Module]
+        self,
+        weights: Iterable[torch.Tensor],
+        held: Iterable[torch.Tensor],
+        models: Iterable[nn.Module],
     ) -> tuple[States, States] | None:
         """The first update since: what the models have that it trains, and all others that came after the file.
 

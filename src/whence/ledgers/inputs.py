@@ -79,7 +79,11 @@ class InputLedger:
             is_meant = not module.training or not any(map(has_modes, parts_of(module)))
             known[key] = Given(in_training_mode=module.training) if is_meant else None
         given, trained = known[key], known[IN_TRAINING]
-        if given is None or trained is None or given.summary.batches >= (TRAINED if trains else EVALUATED):
+        if (
+            given is None
+            or trained is None
+            or given.summary.batches >= (TRAINED if trains else EVALUATED)
+        ):
             return False
         tensors = [each for each in flatten(tuple(args)) if _is_data(each)]
         if not tensors:

@@ -15,7 +15,13 @@ from whence.tape.readable import is_readable
 from whence.tape.tape import Call, Value
 
 LOSSES: Final = frozenset(
-    {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "multi_margin_loss"}
+    {
+        "cross_entropy",
+        "nll_loss",
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "multi_margin_loss",
+    }
 )
 MOST_STREAMS = 8
 MOST_BATCHES = 1024
@@ -54,7 +60,12 @@ class LabelLedger:
         """Whether the lines that make inputs and labels have been read."""
 
     def note(self, call: Call, now: Pass, calls: Callable[[], list[Call]]) -> None:
-        if not call.grad_mode or call.inner or call.phase in ("data", "optimizer") or len(call.operands) < 2:
+        if (
+            not call.grad_mode
+            or call.inner
+            or call.phase in ("data", "optimizer")
+            or len(call.operands) < 2
+        ):
             return
         target = call.args[1] if len(call.args) > 1 else call.kwargs.get("target")
         stream = self.streams.get(call.stack)
@@ -64,7 +75,11 @@ class LabelLedger:
             stream = self.streams[call.stack] = Stream(call.stack, last=call.step)
         if stream.closed:
             return
-        labels = labels_in(target) if isinstance(target, Value) and call.operands[0].requires_grad else None
+        labels = (
+            labels_in(target)
+            if isinstance(target, Value) and call.operands[0].requires_grad
+            else None
+        )
         between, stream.last = call.step - stream.last, call.step
         if len(stream.batches) < FIRST:
             stream.gap = max(stream.gap, between)
@@ -84,14 +99,32 @@ class LabelLedger:
         stream.marks.append(_mark(_input_beside(len(labels), call, now, calls)))
 
 
-def _input_beside(size: int, loss: Call, now: Pass, calls: Callable[[], list[Call]]) -> torch.Tensor | None:
+def _input_beside(
+    size: int, loss: Call, now: Pass, calls: Callable[[], list[Call]]
+) -> torch.Tensor | None:
     """The data that a pass began with: what its model was given, or the first thing of that many rows that it computed with."""
     given = [each for entry in now.entries for each in entry if each is not None and each.dim()]
     if not given:
-        known = (value for call in calls() if call is not loss and not call.inner for value in call.operands)
-        found = (value.tensor for value in known if not value.requires_grad and value.shape[:1] == (size,))
+        known = (
+            value
+            for call in calls()
+            if call is not loss and not call.inner
+            for value in call.operands
+        )
+        found = (
+            value.tensor
+            for value in known
+            if not value.requires_grad and value.shape[:1] == (size,)
+        )
         given = [each for each in found if each is not None and each.dim() > 1][:1]
-    return next((each for each in given if is_readable(each) and each.layout is torch.strided and each.numel()), None)
+    return next(
+        (
+            each
+            for each in given
+            if is_readable(each) and each.layout is torch.strided and each.numel()
+        ),
+        None,
+    )
 
 
 def _mark(tensor: torch.Tensor | None) -> float | None:
@@ -104,7 +137,12 @@ def _mark(tensor: torch.Tensor | None) -> float | None:
 def labels_in(target: Value) -> array[float] | None:
     """One class for each sample, if that is what a target is."""
     tensor = target.tensor
-    if tensor is None or tensor.requires_grad or not is_readable(tensor) or not 0 < tensor.numel() <= MOST_LABELS:
+    if (
+        tensor is None
+        or tensor.requires_grad
+        or not is_readable(tensor)
+        or not 0 < tensor.numel() <= MOST_LABELS
+    ):
         return None
     tensor = tensor.detach()
     if tensor.dim() == 2 and tensor.shape[1] > 1:

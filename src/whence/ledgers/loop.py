@@ -188,14 +188,21 @@ class LoopLedger:
         return [
             each
             for each in self.of(Kind.BACKWARD, Kind.STEP, Kind.CLEAR, Kind.CLIP, Kind.UNSCALE)
-            if (each.detail["entry"] is entry if each.kind is Kind.STEP else bool(each.written & entry.weights))
+            if (
+                each.detail["entry"] is entry
+                if each.kind is Kind.STEP
+                else bool(each.written & entry.weights)
+            )
         ]
 
     def states_kept(self) -> Iterator[list[Event]]:
         """States that are still there of those that one line took of one module, the last one of each step of the program."""
         there: dict[tuple[Site | None, int], dict[int, Event]] = {}
         for event in self.of(Kind.STATE):
-            reference, module = event.detail["state"], event.subject() if event.subject is not None else None
+            reference, module = (
+                event.detail["state"],
+                event.subject() if event.subject is not None else None,
+            )
             if module is not None and reference is not None and reference() is not None:
                 there.setdefault((event.site, id(module)), {})[event.step] = event
         return (list(each.values()) for each in there.values())
@@ -204,7 +211,18 @@ class LoopLedger:
         """Where states were taken that are there by these identities."""
         known = set(identities)
         kept = [(each, each.detail["state"]) for each in self.of(Kind.STATE) if known]
-        return [each for each, ref in kept if ref is not None and (one := ref()) is not None and id(one) in known]
+        return [
+            each
+            for each, ref in kept
+            if ref is not None and (one := ref()) is not None and id(one) in known
+        ]
 
     def last(self, kind: Kind, subject: Any) -> Event | None:
-        return next((each for each in reversed(self.events) if each.kind is kind and each.is_about(subject)), None)
+        return next(
+            (
+                each
+                for each in reversed(self.events)
+                if each.kind is kind and each.is_about(subject)
+            ),
+            None,
+        )

@@ -99,7 +99,11 @@ class MemoryLedger:
             if id(thing) not in seen:
                 look = self._tensor if isinstance(thing, torch.Tensor) else self._container
                 seen[id(thing)] = look(step, alias, thing)
-            elif (known := seen[id(thing)]) is not None and alias not in known.aliases and known.kind != "tensor":
+            elif (
+                (known := seen[id(thing)]) is not None
+                and alias not in known.aliases
+                and known.kind != "tensor"
+            ):
                 known.aliases = [*known.aliases, alias][:MOST_ALIASES]
 
     def _container(self, step: int, alias: Alias, thing: Any) -> Holding | None:
@@ -114,7 +118,15 @@ class MemoryLedger:
             return None
         kind = type(thing).__name__
         plain = all(issubclass(type(each), torch.Tensor) for each in elements(thing)[-FEWEST:])
-        holding = Holding([alias], kind, graph, ends=_ends(thing), outlived=outlived, bounded=bounded, of_tensors=plain)
+        holding = Holding(
+            [alias],
+            kind,
+            graph,
+            ends=_ends(thing),
+            outlived=outlived,
+            bounded=bounded,
+            of_tensors=plain,
+        )
         return self._enter("container", id(thing), step, length, size, holding)
 
     def _tensor(self, step: int, alias: Alias, tensor: torch.Tensor) -> Holding | None:
@@ -124,9 +136,13 @@ class MemoryLedger:
         if nodes <= 2:
             return None
         holding = Holding([alias], "tensor", True, tuple(tensor.shape), oldest=_oldest(tensor))
-        return self._enter(f"graph of {alias.owners[:1]}.{alias.name}", id(alias.code), step, nodes, size, holding)
+        return self._enter(
+            f"graph of {alias.owners[:1]}.{alias.name}", id(alias.code), step, nodes, size, holding
+        )
 
-    def _enter(self, kind: str, key: int, step: int, length: int, size: int, holding: Holding) -> Holding:
+    def _enter(
+        self, kind: str, key: int, step: int, length: int, size: int, holding: Holding
+    ) -> Holding:
         known = self._known.setdefault((kind, key), holding)
         if known.oldest != holding.oldest or known.was_emptied:
             # Another graph than at the last look, or other things.
@@ -166,7 +182,10 @@ def _is_outlived(container: Any) -> bool:
     """Whether most of the graphs in a container were made before the last update."""
     held = elements(container)
     graphs = [
-        each for one in held[:: max(len(held) // SAMPLED, 1)] for each in _tensors(one) if node_of(each) is not None
+        each
+        for one in held[:: max(len(held) // SAMPLED, 1)]
+        for each in _tensors(one)
+        if node_of(each) is not None
     ]
     return 2 * sum(map(_has_outlived_its_weights, graphs)) > len(graphs)
 
@@ -205,7 +224,9 @@ def _saved_by(node: Any) -> Iterator[torch.Tensor | None]:
 
 def _ends(container: Any) -> tuple[weakref.ref[torch.Tensor], ...]:
     values = elements(container)
-    return tuple(weakref.ref(tensor) for each in (values[0], values[-1]) for tensor in _tensors(each)[:1])
+    return tuple(
+        weakref.ref(tensor) for each in (values[0], values[-1]) for tensor in _tensors(each)[:1]
+    )
 
 
 def _tensors(thing: Any) -> list[torch.Tensor]:

@@ -23,9 +23,15 @@ NARROW = 0.5
 def half_mixed(entry: LoaderEntry) -> list[Epoch]:
     """The first epochs of such a stream, if it is one: at least two."""
     known = [each for each in entry.epochs if len(each.along) >= FEWEST_BATCHES and each.ended]
-    if not entry.info.is_iterable or len(known) < FEWEST_EPOCHS or not all(map(_is_in_stretches, known)):
+    if (
+        not entry.info.is_iterable
+        or len(known) < FEWEST_EPOCHS
+        or not all(map(_is_in_stretches, known))
+    ):
         return []
-    first, second = (torch.cat([one.reshape(-1).double() for one in each.labels]) for each in known[:2])
+    first, second = (
+        torch.cat([one.reshape(-1).double() for one in each.labels]) for each in known[:2]
+    )
     # What is the same each time may be a recording that is read in order.
     return known if len(first) != len(second) or not torch.equal(first, second) else []
 
@@ -37,7 +43,9 @@ def ask_for_buffer(book: BatchLedger, info: LoaderInfo) -> None:
         return
     entry.was_stirred = True
     with contextlib.suppress(NotPossible):
-        entry.buffer = run_in_child(lambda: buffer_of(info, entry.labelled), PATIENCE, need=Need.STREAM)
+        entry.buffer = run_in_child(
+            lambda: buffer_of(info, entry.labelled), PATIENCE, need=Need.STREAM
+        )
     if entry.buffer is not None:
         entry.mixer = type(dict(reachable(("self", info.dataset)))[entry.buffer.place])
 
@@ -51,4 +59,8 @@ def spread_of(epoch: Epoch) -> float:
 def _is_in_stretches(epoch: Epoch) -> bool:
     labels = torch.cat([each.reshape(-1).double() for _, each in epoch.along])
     whole = bool((labels == labels.round()).all())
-    return whole and len(set(labels.tolist())) <= min(MOST_CLASSES, len(labels) // 8) and spread_of(epoch) < NARROW
+    return (
+        whole
+        and len(set(labels.tolist())) <= min(MOST_CLASSES, len(labels) // 8)
+        and spread_of(epoch) < NARROW
+    )

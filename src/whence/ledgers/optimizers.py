@@ -30,7 +30,10 @@ class OptimizerLedger:
 
     def built(self, optimizer: Optimizer, stack: tuple[Site, ...], modules: int) -> None:
         """When so many modules had been built."""
-        before = next((each for each in reversed(self.entries) if each.stack[:1] == stack[:1] and each.steps), None)
+        before = next(
+            (each for each in reversed(self.entries) if each.stack[:1] == stack[:1] and each.steps),
+            None,
+        )
         entry = self.enter(optimizer, stack)
         entry.modules = modules
         self._note_loaded(entry, optimizer)
@@ -102,7 +105,11 @@ class OptimizerLedger:
         """How often it has stepped; a wrapper, as accelerate's, has the groups of the one that steps."""
         groups = optimizer.param_groups
         return max(
-            (each.steps for each in self.entries if (one := each.optimizer) is not None and one.param_groups is groups),
+            (
+                each.steps
+                for each in self.entries
+                if (one := each.optimizer) is not None and one.param_groups is groups
+            ),
             default=0,
         )
 
@@ -129,12 +136,19 @@ class OptimizerLedger:
         return frozenset[int]().union(*(each.weights for each in self.entries))
 
     def weights(self) -> Iterator[torch.Tensor]:
-        known = {id(each): each for entry in self.entries if (one := entry.optimizer) for each in all_weights_of(one)}
+        known = {
+            id(each): each
+            for entry in self.entries
+            if (one := entry.optimizer)
+            for each in all_weights_of(one)
+        }
         return (each for each in known.values() if not each.is_meta)
 
     def age(self) -> int:
         """A number that moves on when weights change. Torch counts changes in place, but not those that fused optimizers make."""
-        return sum(each._version for each in self.weights()) + sum(each.steps for each in self.entries)
+        return sum(each._version for each in self.weights()) + sum(
+            each.steps for each in self.entries
+        )
 
     def owners_of(self, module: nn.Module) -> list[OptimizerEntry]:
         own = set(memory_of(nn.Module.parameters(module)))
@@ -145,7 +159,9 @@ class OptimizerLedger:
         """While both are there: of what is gone, the identities belong to others."""
         own = set(memory_of(all_weights_of(optimizer)))
         for event in self._loop.events:
-            module = event.subject() if event.kind is Kind.LOAD and event.subject is not None else None
+            module = (
+                event.subject() if event.kind is Kind.LOAD and event.subject is not None else None
+            )
             if module is None or entry in event.detail["owners"]:
                 continue
             if not own.isdisjoint(memory_of(nn.Module.parameters(module))):
@@ -167,4 +183,6 @@ def _version(optimizer: Optimizer) -> int:
 def _is_stateful(optimizer: Optimizer) -> bool:
     """Whether it keeps moments or momentum."""
     state = next(iter(optimizer.state.values()), None)
-    return isinstance(state, dict) and any(isinstance(each, torch.Tensor) and each.dim() for each in state.values())
+    return isinstance(state, dict) and any(
+        isinstance(each, torch.Tensor) and each.dim() for each in state.values()
+    )

@@ -27,7 +27,9 @@ def alike(book: BatchLedger, entry: LoaderEntry) -> list[Epoch]:
     if len(epochs) < 2 or not frozenset.intersection(*(each.trained for each in epochs)):
         # Runs of several models go through the same data, in the same order and on purpose.
         return []
-    one_after_the_other = all(one.over is not None and one.over < other.began for one, other in pairwise(epochs))
+    one_after_the_other = all(
+        one.over is not None and one.over < other.began for one, other in pairwise(epochs)
+    )
     first = epochs[0]
     same = all((each.order, each.batches) == (first.order, first.batches) for each in epochs)
     return epochs if one_after_the_other and same else []
@@ -48,7 +50,11 @@ def same_contents(entry: LoaderEntry) -> int:
 def ask_why(book: BatchLedger, info: LoaderInfo) -> None:
     """An epoch is over: if it was like the one before, look why, while everything that has a say in it is there. Once for a place."""
     entry = book.entry_of(info)
-    if not info.trained or any(each.was_asked for each in _in_place_of(book, entry)) or info.dataset is None:
+    if (
+        not info.trained
+        or any(each.was_asked for each in _in_place_of(book, entry))
+        or info.dataset is None
+    ):
         return
     is_same = bool(alike(book, entry)) and not _is_sequential(info)
     indices = next((list(each.marks) for each in entry.epochs if each.marks), [])
@@ -60,13 +66,19 @@ def ask_why(book: BatchLedger, info: LoaderInfo) -> None:
         if is_same:
             entry.standing = run_in_child(lambda: standing_of(info), PATIENCE, need=Need.ORDER)
         if repeats:
-            entry.contents = run_in_child(lambda: contents_standing(info, indices), PATIENCE, need=Need.SAMPLES)
+            entry.contents = run_in_child(
+                lambda: contents_standing(info, indices), PATIENCE, need=Need.SAMPLES
+            )
 
 
 def _in_place_of(book: BatchLedger, entry: LoaderEntry) -> list[LoaderEntry]:
     """A loader, and those that were built by the same line over the same data: some programs build one for every epoch."""
     stack = entry.info.stack
-    return [each for each in book.entries.values() if each is entry or (stack and _is_same_place(each, entry))]
+    return [
+        each
+        for each in book.entries.values()
+        if each is entry or (stack and _is_same_place(each, entry))
+    ]
 
 
 def _is_same_place(one: LoaderEntry, other: LoaderEntry) -> bool:
@@ -84,4 +96,7 @@ def _is_known(epoch: Epoch) -> bool:
 
 def _is_sequential(info: LoaderInfo) -> bool:
     """It does not shuffle, and does not mean to."""
-    return type(info.sampler()) is SequentialSampler and type(info.batch_sampler()) in (BatchSampler, type(None))
+    return type(info.sampler()) is SequentialSampler and type(info.batch_sampler()) in (
+        BatchSampler,
+        type(None),
+    )

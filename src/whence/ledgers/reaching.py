@@ -21,7 +21,16 @@ DEEPEST = 3
 MOST_VISITED = 20_000
 MOST_MODULES = 2_000
 CONTAINERS = (list, deque, dict)
-LIBRARIES = ("builtins", "collections", "torch.utils", "torch.optim", "numpy", "whence", "types", "logging")
+LIBRARIES = (
+    "builtins",
+    "collections",
+    "torch.utils",
+    "torch.optim",
+    "numpy",
+    "whence",
+    "types",
+    "logging",
+)
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -56,14 +65,18 @@ def reachable(
             if not issubclass(type(thing), nn.Parameter):
                 yield alias, thing
             continue
-        is_container = issubclass(type(thing), CONTAINERS) and (_is_plain(type(thing)) or _is_programs(type(thing)))
+        is_container = issubclass(type(thing), CONTAINERS) and (
+            _is_plain(type(thing)) or _is_programs(type(thing))
+        )
         if id(thing) in visited or id(thing) in skip:
             if is_container and id(thing) not in skip:
                 yield alias, thing
             continue
         visited.add(id(thing))
         if type(thing) in (list, tuple) and len(thing) < FEW and depth < DEEPEST:
-            inside = [(n, each) for n, each in enumerate(thing) if issubclass(type(each), torch.Tensor)]
+            inside = [
+                (n, each) for n, each in enumerate(thing) if issubclass(type(each), torch.Tensor)
+            ]
             pending += [(_entry(alias, n), each, depth + 1) for n, each in inside]
         if is_container:
             yield alias, thing
@@ -76,12 +89,15 @@ def reachable(
         elif depth < DEEPEST:
             kinds = _kinds(thing)
             pending += [
-                (Alias(f"self.{key}", alias.code, kinds), each, depth + 1) for key, each in _attributes(thing).items()
+                (Alias(f"self.{key}", alias.code, kinds), each, depth + 1)
+                for key, each in _attributes(thing).items()
             ]
 
 
 def _variables(frames: list[FrameType], sites: list[Site]) -> Iterator[Named]:
-    scopes: list[tuple[CodeType, dict[str, Any]]] = [(frame.f_code, variables(frame)) for frame in frames]
+    scopes: list[tuple[CodeType, dict[str, Any]]] = [
+        (frame.f_code, variables(frame)) for frame in frames
+    ]
     known: set[int] = set()
     places: list[FrameType | Site] = [*frames, *sites]
     for each in places:
@@ -95,7 +111,11 @@ def _variables(frames: list[FrameType], sites: list[Site]) -> Iterator[Named]:
 
 
 def _entry(alias: Alias, key: Any) -> Alias:
-    shown = repr(key) if type(key) in (str, int, float, bool, bytes, type(None)) else f"<{type(key).__name__}>"
+    shown = (
+        repr(key)
+        if type(key) in (str, int, float, bool, bytes, type(None))
+        else f"<{type(key).__name__}>"
+    )
     return Alias(f"{alias.name}[{shown}]", alias.code, alias.owners)
 
 
@@ -129,7 +149,9 @@ def _is_programs(kind: type) -> bool:
 
 def _kinds(thing: Any) -> tuple[str, ...]:
     return tuple(
-        each.__name__ for each in type(thing).__mro__ if not each.__module__.startswith(("builtins", "torch."))
+        each.__name__
+        for each in type(thing).__mro__
+        if not each.__module__.startswith(("builtins", "torch."))
     )
 
 
@@ -142,7 +164,9 @@ def _closed_over(thing: FunctionType | MethodType | partial[Any]) -> Iterator[tu
         code = thing.func.__code__ if isinstance(thing.func, FunctionType) else None
         named = dict(zip(code.co_varnames, thing.args, strict=False)) if code is not None else {}
         yield from ((Alias(name, code), each) for name, each in (named | thing.keywords).items())
-        yield from _closed_over(thing.func) if isinstance(thing.func, FunctionType | MethodType) else ()
+        yield from (
+            _closed_over(thing.func) if isinstance(thing.func, FunctionType | MethodType) else ()
+        )
     elif thing.__closure__ and not is_library(thing.__code__.co_filename):
         for name, cell in zip(thing.__code__.co_freevars, thing.__closure__, strict=True):
             try:

@@ -47,7 +47,14 @@ class RepeatLedger:
         if len(held) < FEWEST:
             return
         for array in _in_all(held[:: len(held) // SAMPLED]):
-            now = Repeat(alias, type(container).__name__, len(held), tuple(array.shape), id(held[-1]), print_of(array))
+            now = Repeat(
+                alias,
+                type(container).__name__,
+                len(held),
+                tuple(array.shape),
+                id(held[-1]),
+                print_of(array),
+            )
             before = self._known.get((id(container), id(array)))
             self._known[id(container), id(array)] = now
             if before is not None and before.last != now.last and before.content != now.content:

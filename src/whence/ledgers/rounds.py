@@ -18,7 +18,13 @@ from whence.lineage.looking import Unknown, attribute, look
 from whence.lineage.loops.feeding import Place, place_of_site
 from whence.lineage.loops.iterators import draws_on, is_exhausted, is_iterator, maker_of
 from whence.source.classes import assignments_of
-from whence.source.definitions import FunctionNode, argument_for, bindings_in, class_of_method, parameter_names
+from whence.source.definitions import (
+    FunctionNode,
+    argument_for,
+    bindings_in,
+    class_of_method,
+    parameter_names,
+)
 from whence.source.sites import Site, frames_from, variables
 from whence.source.spots import Spot
 from whence.source.text import enclosing, function_node, parent_of, statement_at, tree_of
@@ -85,7 +91,9 @@ class RoundLedger:
 
     def enter(self, frames: list[FrameType]) -> None:
         for found in _rounds_in(frames):
-            if not any(each.outer is found.outer and each.inner == found.inner for each in self.open):
+            if not any(
+                each.outer is found.outer and each.inner == found.inner for each in self.open
+            ):
                 self.open.append(found)
 
     def note_turns(self, frame: FrameType | None) -> None:
@@ -103,7 +111,11 @@ class RoundLedger:
             before, found.seen = found.seen, found.turn_in(names)
             if found.is_past(where.f_lineno) and self._is_empty(found, found.seen, names):
                 return True
-            if before not in (None, found.seen) and not found.skips and self._is_empty(found, before, names):
+            if (
+                before not in (None, found.seen)
+                and not found.skips
+                and self._is_empty(found, before, names)
+            ):
                 return True
         return False
 
@@ -133,12 +145,21 @@ class RoundLedger:
             elif found.code in running:
                 # It is told to end, and has not come to the end of its loop.
                 continue
-            elif None not in (found.last, found.turn) and found.turn != found.last and not found.skips:
+            elif (
+                None not in (found.last, found.turn)
+                and found.turn != found.last
+                and not found.skips
+            ):
                 self._keep(found, found.last)
 
     def _is_empty(self, found: Round, turn: Any, names: dict[str, Any]) -> bool:
         """Whether a turn that is past its inner loop had no step in it, because there was nothing left."""
-        if turn is None or found.turn is None or turn == found.turn or not is_exhausted(found.iterator(names)):
+        if (
+            turn is None
+            or found.turn is None
+            or turn == found.turn
+            or not is_exhausted(found.iterator(names))
+        ):
             return False
         self._keep(found, turn)
         return True
@@ -219,11 +240,15 @@ def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameTyp
                 return None
             sites = tuple(Site.of(each) for each in frames[depth:])
             place = place_of_site(sites)
-            last = getattr(statement_in_outer, "end_lineno", None) or outer.end_lineno or outer.lineno
+            last = (
+                getattr(statement_in_outer, "end_lineno", None) or outer.end_lineno or outer.lineno
+            )
             made = _made(named, owner, place)
             find = _finder(named, owner, frame.f_globals)
             turn = _last_turn(outer, frame) if _ends_by_itself(find(variables(frame))) else None
-            return Round(frame.f_code, frame.f_globals, outer, outer.target.id, last, find, told, made, turn)
+            return Round(
+                frame.f_code, frame.f_globals, outer, outer.target.id, last, find, told, made, turn
+            )
         if depth + 1 == len(frames):
             return None
         site = Site.of(frames[depth + 1])
@@ -231,7 +256,9 @@ def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameTyp
         if not isinstance(call, ast.Call) or not isinstance(function, FunctionNode):
             return None
         if owner is None and isinstance(named, ast.Name):
-            bound = class_of_method(function) is not None and parameter_names(function)[:1] == ["self"]
+            bound = class_of_method(function) is not None and parameter_names(function)[:1] == [
+                "self"
+            ]
             given = argument_for(call, function, named.id, bound=bound)
             if named.id in variables(frame):
                 if not isinstance(given, ast.Name | ast.Attribute):
@@ -249,11 +276,19 @@ def _ends_by_itself(iterator: Any) -> bool:
     """A generator in whose file nothing is yielded without end: going through it can only end with it."""
     filename = iterator.gi_code.co_filename if isinstance(iterator, GeneratorType) else ""
     tree = tree_of(filename) if filename else None
-    functions = [each for each in ast.walk(tree) if isinstance(each, FunctionNode)] if tree is not None else []
+    functions = (
+        [each for each in ast.walk(tree) if isinstance(each, FunctionNode)]
+        if tree is not None
+        else []
+    )
     yielding = [
-        each for each in functions if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(each))
+        each
+        for each in functions
+        if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(each))
     ]
-    return bool(yielding) and not any(isinstance(part, ast.While) for each in yielding for part in ast.walk(each))
+    return bool(yielding) and not any(
+        isinstance(part, ast.While) for each in yielding for part in ast.walk(each)
+    )
 
 
 def _last_turn(outer: ast.For, frame: FrameType) -> Any:
@@ -308,9 +343,13 @@ def _is_made_anew(
 ) -> bool:
     """Whether the loop, or a method of its object, gives the variable another iterator, or takes a file back to its beginning."""
     name = node.id if isinstance(node, ast.Name) else node.attr
-    if isinstance(node, ast.Attribute) and (owner is None or len(assignments_of(type(owner()), name)) != 1):
+    if isinstance(node, ast.Attribute) and (
+        owner is None or len(assignments_of(type(owner()), name)) != 1
+    ):
         return True
-    return name in bindings_in(outer) or any(_rewinds(each, node, frame) for each in ast.walk(outer))
+    return name in bindings_in(outer) or any(
+        _rewinds(each, node, frame) for each in ast.walk(outer)
+    )
 
 
 def _rewinds(node: ast.AST, iterated: ast.expr, frame: FrameType) -> bool:
@@ -323,7 +362,9 @@ def _rewinds(node: ast.AST, iterated: ast.expr, frame: FrameType) -> bool:
         return True
 
 
-def _finder(node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, names: dict[str, Any]) -> Finder:
+def _finder(
+    node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, names: dict[str, Any]
+) -> Finder:
     def find(local: dict[str, Any]) -> Any:
         if isinstance(node, ast.Name):
             return local.get(node.id, names.get(node.id))
@@ -335,8 +376,14 @@ def _finder(node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, name
     return find
 
 
-def _made(node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, place: Place | None) -> Spot | None:
+def _made(
+    node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, place: Place | None
+) -> Spot | None:
     if isinstance(node, ast.Attribute):
         found = assignments_of(type(owner()), node.attr) if owner is not None else []
-        return Spot.of_node(found[0][1], found[0][0].value) if found and found[0][0].value is not None else None
+        return (
+            Spot.of_node(found[0][1], found[0][0].value)
+            if found and found[0][0].value is not None
+            else None
+        )
     return maker_of(node, place) if place is not None else None

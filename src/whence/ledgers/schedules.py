@@ -216,7 +216,11 @@ def _rate(scheduler: Any) -> float | None:
 def _parts(scheduler: Any) -> list[Any]:
     """What one scheduler is put together from, each going on where the one before it ended."""
     parts, starts = getattr(scheduler, "_schedulers", None), getattr(scheduler, "_milestones", None)
-    return list(parts) if isinstance(parts, list) and parts and isinstance(starts, list) and starts else []
+    return (
+        list(parts)
+        if isinstance(parts, list) and parts and isinstance(starts, list) and starts
+        else []
+    )
 
 
 def _swings(scheduler: Any) -> bool:

@@ -75,7 +75,9 @@ class Study(Scene):
         known = self._paths.get(id(value))
         if known is None:
             given = self.now.is_leaf
-            known = self._paths[id(value)] = needed_calls(self.calls, [value], given, backward=False)
+            known = self._paths[id(value)] = needed_calls(
+                self.calls, [value], given, backward=False
+            )
         return known
 
     def loss_calls(self) -> Iterator[tuple[Loss, Call]]:
@@ -93,14 +95,23 @@ class Study(Scene):
         if not self.entry.steps and not self.entry.evaluates:
             # No optimizer is known, and no weight was ever changed by hand: whether there will be an update is open.
             return False
-        cleared = (each for each in self.loop.of(Kind.CLEAR) if each.detail["number"] > loss.call.number)
+        cleared = (
+            each for each in self.loop.of(Kind.CLEAR) if each.detail["number"] > loss.call.number
+        )
         if any(each.written & own for each in cleared):
             return False
-        return any(id(value.tensor) in own for call in self.path(loss.value) for value in call.operands)
+        return any(
+            id(value.tensor) in own for call in self.path(loss.value) for value in call.operands
+        )
 
     @property
     def plan(self) -> Plan | None:
-        if self._plan is None and self.losses and (size := self._bytes()) < MOST_BYTES and self._has_room(size):
+        if (
+            self._plan is None
+            and self.losses
+            and (size := self._bytes()) < MOST_BYTES
+            and self._has_room(size)
+        ):
             values = [each.value for each in self.losses]
             self._plan = plan_for(list(self.calls), self.now, self.tape, values, backward=False)
         return self._plan
@@ -137,7 +148,9 @@ class Study(Scene):
 
     def _is_faithful(self, run: Run) -> bool:
         return all(
-            loss.number is None or loss.value not in run.contents or _is(run.contents[loss.value], loss.number)
+            loss.number is None
+            or loss.value not in run.contents
+            or _is(run.contents[loss.value], loss.number)
             for loss in self.losses
         )
 
@@ -146,15 +159,23 @@ class Study(Scene):
         if self.plan is None:
             return None
         calls = needed_calls(self.plan.calls, wanted, self.plan.is_given, backward=False)
-        return _run(replace(self.plan, calls=calls), only=set(wanted), gradients=gradients, **changes)
+        return _run(
+            replace(self.plan, calls=calls), only=set(wanted), gradients=gradients, **changes
+        )
 
-    def with_content(self, value: Value, content: torch.Tensor, wanted: Value) -> torch.Tensor | None:
+    def with_content(
+        self, value: Value, content: torch.Tensor, wanted: Value
+    ) -> torch.Tensor | None:
         """What a value would be if another had this content: only what comes after that is run, unless it is random."""
         if self.plan is None:
             return None
         is_given = self.plan.is_given
         later = needed_calls(
-            self.plan.calls, [wanted], lambda each: each is value or is_given(each), backward=False, draws=False
+            self.plan.calls,
+            [wanted],
+            lambda each: each is value or is_given(each),
+            backward=False,
+            draws=False,
         )
         if any(may_draw(call) for call in later):
             later = self.plan.calls
@@ -202,10 +223,18 @@ class Study(Scene):
 
 def losses_of(calls: Sequence[Call], numbers: Sequence[float]) -> tuple[Loss, ...]:
     """The backward calls of a pass. `numbers` are the last losses that were seen, newest last."""
-    final = [call for call in calls if is_final(call) and call.operands and not call.inner and not _is_ghost(call)]
-    known: list[float | None] = [*list(numbers)[len(numbers) - len(final) :]] if len(numbers) >= len(final) else []
+    final = [
+        call
+        for call in calls
+        if is_final(call) and call.operands and not call.inner and not _is_ghost(call)
+    ]
+    known: list[float | None] = (
+        [*list(numbers)[len(numbers) - len(final) :]] if len(numbers) >= len(final) else []
+    )
     known = known or [None] * len(final)
-    return tuple(Loss(call, call.operands[0], number) for call, number in zip(final, known, strict=True))
+    return tuple(
+        Loss(call, call.operands[0], number) for call, number in zip(final, known, strict=True)
+    )
 
 
 def _is_ghost(call: Call) -> bool:

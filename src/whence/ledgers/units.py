@@ -70,16 +70,28 @@ class Growth:
 
 def _initialised(study: Study, module: nn.Module, built: Site, only_matrices: bool = False) -> Site:
     """Where the program itself has set the layer's weights, after it was built; else where it was built."""
-    own = {id(each) for each in nn.Module.parameters(module, recurse=False) if each.dim() > 1 or not only_matrices}
+    own = {
+        id(each)
+        for each in nn.Module.parameters(module, recurse=False)
+        if each.dim() > 1 or not only_matrices
+    }
     for call in reversed(study.tape.calls):
-        early = call.phase == "program" and call.step == 0 and call.changed and call.site is not None
+        early = (
+            call.phase == "program" and call.step == 0 and call.changed and call.site is not None
+        )
         if early and call.site != built and any(id(each.tensor) in own for each in call.outputs):
             return call.site or built
     return built
 
 
 def _spread(call: Call, given: torch.Tensor | None, target: torch.Tensor | None) -> float | None:
-    if given is None or target is None or given.dim() < 1 or len(given) < FEWEST or len(given) != len(target):
+    if (
+        given is None
+        or target is None
+        or given.dim() < 1
+        or len(given) < FEWEST
+        or len(given) != len(target)
+    ):
         return None
     if call.name == "cross_entropy" and given.dim() > 1 and not target.is_floating_point():
         return _class_spread(given.detach(), target.detach(), call.kwargs.get("ignore_index", -100))
@@ -123,7 +135,9 @@ class Backward:
     def expect(self, call: Call, run: Run) -> None:
         made = run.contents.get(call.outputs[0]) if call in self.layers else None
         if made is not None and made.requires_grad:
-            scale = float(made.detach().square().mean().sqrt()) if call.number < self.last_norm else 1.0
+            scale = (
+                float(made.detach().square().mean().sqrt()) if call.number < self.last_norm else 1.0
+            )
             made.register_hook(functools.partial(self._note, call, scale))  # type: ignore[no-untyped-call]
 
     def _note(self, call: Call, scale: float, gradient: torch.Tensor | None) -> None:
@@ -144,11 +158,23 @@ class Backward:
             torch.autograd.grad(loss.sum(), sources, allow_unused=True)
         except RuntimeError:
             return None
-        found = [_through_time(study, run, call, gradient) for call, gradient in self.recurrent.items()]
+        found = [
+            _through_time(study, run, call, gradient) for call, gradient in self.recurrent.items()
+        ]
         known = [(call, self.sizes[call]) for call in self.layers if call in self.sizes]
         if len(known) >= DEEP and known[0][1] > 0:
-            found.append(_grown(study, known[-1][1], known[0][1], f"{len(known)} layers", [call for call, _ in known]))
-        return max((each for each in found if each is not None), key=lambda each: each.factor, default=None)
+            found.append(
+                _grown(
+                    study,
+                    known[-1][1],
+                    known[0][1],
+                    f"{len(known)} layers",
+                    [call for call, _ in known],
+                )
+            )
+        return max(
+            (each for each in found if each is not None), key=lambda each: each.factor, default=None
+        )
 
 
 def _coarse_graph(study: Study) -> torch.autograd.graph.saved_tensors_hooks:
@@ -168,7 +194,11 @@ def _coarse_graph(study: Study) -> torch.autograd.graph.saved_tensors_hooks:
 def _chain(study: Study) -> list[Call]:
     """The layers that lead to the one nearest to the loss, that first: a second pass through the model is another chain."""
     last = next((call for _, call in study.loss_calls() if _is_layer(call)), None)
-    return [call for call in reversed(study.path(last.outputs[0])) if _is_layer(call)] if last is not None else []
+    return (
+        [call for call in reversed(study.path(last.outputs[0])) if _is_layer(call)]
+        if last is not None
+        else []
+    )
 
 
 def _sources(study: Study, layers: list[Call]) -> set[Value]:
@@ -186,7 +216,9 @@ def _sources(study: Study, layers: list[Call]) -> set[Value]:
 
 def _is_layer(call: Call) -> bool:
     """A call that has a matrix of weights among its operands."""
-    return bool(call.outputs) and any(is_weight(each) and len(each.shape) > 1 for each in call.operands)
+    return bool(call.outputs) and any(
+        is_weight(each) and len(each.shape) > 1 for each in call.operands
+    )
 
 
 def _gradient_size(call: Call, run: Run) -> float:
@@ -198,7 +230,14 @@ def _gradient_size(call: Call, run: Run) -> float:
         if is_weight(each) and len(each.shape) > 1 and each.tensor is not None
     ]
     dense = [each for each in left if each is not None and not each.is_sparse]
-    given = next((run.contents[each] for each in call.operands if each in run.contents and not is_weight(each)), None)
+    given = next(
+        (
+            run.contents[each]
+            for each in call.operands
+            if each in run.contents and not is_weight(each)
+        ),
+        None,
+    )
     if given is None or not dense:
         return 0.0
     size = float(given.norm()) if given.is_floating_point() else math.sqrt(given.numel())
@@ -213,7 +252,9 @@ def _growth(study: Study, layers: list[Call]) -> Growth | None:
     for call in layers:
         wanted |= {each for each in call.operands if call.name in OVER_TIME or is_weight(each)}
     coarse = _coarse_graph(study)
-    run = study.again(*wanted, gradients=True, towards=backward.sources, amend=backward.expect, during=coarse)
+    run = study.again(
+        *wanted, gradients=True, towards=backward.sources, amend=backward.expect, during=coarse
+    )
     return backward.growth(study, run) if run is not None else None
 
 
@@ -230,17 +271,25 @@ def _through_time(study: Study, run: Run, call: Call, gradient: torch.Tensor) ->
 
     with leaving_no_trace():
         try:
-            result = run_native(call.func, map_leaves(argument, call.args), map_leaves(argument, call.kwargs))
+            result = run_native(
+                call.func, map_leaves(argument, call.args), map_leaves(argument, call.kwargs)
+            )
             (back,) = torch.autograd.grad(next(iter(flatten(result))), [given], gradient)
         except (RuntimeError, KeyError, TypeError):
             return None
     axis = 1 if call.args and call.args[-1] is True else 0
     sizes = back.movedim(axis, 0).flatten(1).norm(dim=1)
     last = float(sizes[-1])
-    return _grown(study, float(sizes[0]), last, f"{len(sizes)} steps in time", [call]) if last > 0 else None
+    return (
+        _grown(study, float(sizes[0]), last, f"{len(sizes)} steps in time", [call])
+        if last > 0
+        else None
+    )
 
 
-def _grown(study: Study, first: float, last: float, through: str, calls: list[Call]) -> Growth | None:
+def _grown(
+    study: Study, first: float, last: float, through: str, calls: list[Call]
+) -> Growth | None:
     """Told where most of the layers in between got their weights."""
     places: list[Site] = []
     for call in calls:
@@ -256,7 +305,9 @@ def _grown(study: Study, first: float, last: float, through: str, calls: list[Ca
 def _is_sound(study: Study) -> bool:
     """Whether losses are finite, and the weights as well: a loss may select what they have no part in."""
     weights = [each for each in study.now.held.values() if each.requires_grad and each.is_leaf]
-    return all(each.number is None or math.isfinite(each.number) for each in study.losses) and all_finite(weights)
+    return all(
+        each.number is None or math.isfinite(each.number) for each in study.losses
+    ) and all_finite(weights)
 
 
 class UnitLedger:
@@ -286,9 +337,15 @@ class UnitLedger:
         self.last = study.step
         self._gradients(study)
         layers = _chain(study)
-        units = {id(call) for _, call in study.loss_calls() if call.name in RELUS or call.name in FLAT}
-        losses = [call for _, call in study.loss_calls() if call.name in LOSSES and len(call.operands) > 1]
-        wanted = {each.value for each in study.losses} | {each for call in losses for each in call.operands[:2]}
+        units = {
+            id(call) for _, call in study.loss_calls() if call.name in RELUS or call.name in FLAT
+        }
+        losses = [
+            call for _, call in study.loss_calls() if call.name in LOSSES and len(call.operands) > 1
+        ]
+        wanted = {each.value for each in study.losses} | {
+            each for call in losses for each in call.operands[:2]
+        }
         sizes: dict[Call, float] = {}
 
         def amend(call: Call, run: Run) -> None:
@@ -300,7 +357,11 @@ class UnitLedger:
                 if content is not None and content.dim() > 1:
                     self._enter(study, call, content.detach())
 
-        run = study.again(*wanted, gradients=False, amend=amend) if units or losses or layers else None
+        run = (
+            study.again(*wanted, gradients=False, amend=amend)
+            if units or losses or layers
+            else None
+        )
         if run is None:
             return
         self._predictions(study, losses, run)
@@ -323,13 +384,20 @@ class UnitLedger:
     def _enter(self, study: Study, call: Call, content: torch.Tensor) -> None:
         scope = call.module if isinstance(call.module, Scope) else None
         feeding = call.operands[0].call
-        layer = feeding.module if feeding is not None and isinstance(feeding.module, Scope) else None
+        layer = (
+            feeding.module if feeding is not None and isinstance(feeding.module, Scope) else None
+        )
         module = layer.module if layer is not None else None
         stack = study.modules.built_at(module) if module is not None else ()
         site = _initialised(study, module, stack[0]) if module is not None and stack else call.site
         if site is None:
             return
-        key = (site, study.modules.path_of(module) if module is not None else str(scope.kind if scope else ""))
+        key = (
+            site,
+            study.modules.path_of(module)
+            if module is not None
+            else str(scope.kind if scope else ""),
+        )
         entry = self.entries.get(key)
         if entry is None:
             entry = self.entries[key] = UnitEntry(call.name, Spot.of_site(site), key[1])
@@ -352,7 +420,13 @@ class UnitLedger:
                     owner = study.modules.owner_of(weight)
                     stack = study.modules.built_at(owner[0]) if owner is not None else ()
                     name = study.modules.name_of(weight)
-                    sizes.append((name, float(weight.grad.abs().mean()), Spot.of_site(stack[0]) if stack else None))
+                    sizes.append(
+                        (
+                            name,
+                            float(weight.grad.abs().mean()),
+                            Spot.of_site(stack[0]) if stack else None,
+                        )
+                    )
         self.depths.append(sizes)
 
 

@@ -55,7 +55,11 @@ class WeightEntry:
         if weight is None or not weight.is_floating_point() or not self.first.numel():
             return 0.0
         size = float(self.first.double().norm())
-        return float((_head(weight).double() - self.first.double()).norm()) / size if size else float("inf")
+        return (
+            float((_head(weight).double() - self.first.double()).norm()) / size
+            if size
+            else float("inf")
+        )
 
 
 class WeightLedger:

@@ -35,7 +35,9 @@ class _Left(Exception):
     """The turn ends before it comes to the line."""
 
 
-def turns_of(stack: Sequence[Site], frames: Sequence[FrameType], delivered: Sequence[Any] = ()) -> Iterator[Turn]:
+def turns_of(
+    stack: Sequence[Site], frames: Sequence[FrameType], delivered: Sequence[Any] = ()
+) -> Iterator[Turn]:
     """For each function on the way to a place that is still running, the inner ones first: its turn that led there.
 
     Where a function was handed all it has, its own lines are too little, and those of the one that called it are wanted.
@@ -89,7 +91,10 @@ def turns_before(stack: Sequence[Site], frames: Sequence[FrameType]) -> Iterator
 def _counted_before(loop: ast.For, frame: FrameType) -> dict[str, Any]:
     """The number before in a range."""
     match loop:
-        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args, keywords=[])):
+        case ast.For(
+            target=ast.Name(id=name),
+            iter=ast.Call(func=ast.Name(id="range"), args=args, keywords=[]),
+        ):
             try:
                 counted = range(*(look(each, frame) for each in args))
                 place = counted.index(variables(frame).get(name))  # type: ignore[arg-type]
@@ -159,7 +164,11 @@ def _following(statement: ast.stmt) -> list[ast.stmt]:
     inner: list[ast.stmt] = []
     while True:
         parent = parent_of(current)
-        block = next((each for each in _blocks(parent) if current in each), None) if parent is not None else None
+        block = (
+            next((each for each in _blocks(parent) if current in each), None)
+            if parent is not None
+            else None
+        )
         if parent is None or block is None or isinstance(parent, ast.Module):
             return found
         inner += block[block.index(current) + 1 :]  # type: ignore[arg-type]
@@ -204,7 +213,10 @@ def _bound_in(body: list[ast.stmt]) -> set[str]:
         match node:
             case ast.Assign(targets=targets, value=value):
                 parts = value.elts if isinstance(value, ast.Tuple) else [value]
-                if not all(isinstance(each, ast.Call) and last_name(each.func) in SETTLING for each in parts):
+                if not all(
+                    isinstance(each, ast.Call) and last_name(each.func) in SETTLING
+                    for each in parts
+                ):
                     found |= set[str]().union(*map(_names_in, targets))
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
                 found |= _names_in(target)
@@ -214,7 +226,11 @@ def _bound_in(body: list[ast.stmt]) -> set[str]:
 def _given(loop: ast.For, data: Any) -> dict[str, Any] | None:
     """What the variables of a loop over a loader, or over `enumerate(loader)`, have when a turn begins."""
     target = loop.target
-    if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "enumerate" and isinstance(target, ast.Tuple):
+    if (
+        isinstance(loop.iter, ast.Call)
+        and last_name(loop.iter.func) == "enumerate"
+        and isinstance(target, ast.Tuple)
+    ):
         target = target.elts[-1]
     return _taken_apart(target, data)
 
@@ -228,7 +244,9 @@ def _taken_apart(target: ast.expr, data: Any) -> dict[str, Any] | None:
         return None
     found = [_taken_apart(each, part) for each, part in zip(target.elts, data, strict=True)]
     return (
-        {name: part for each in found if each is not None for name, part in each.items()} if None not in found else None
+        {name: part for each in found if each is not None for name, part in each.items()}
+        if None not in found
+        else None
     )
 
 
@@ -238,11 +256,19 @@ def _leading_to(statement: ast.stmt) -> tuple[list[ast.stmt], ast.AST] | None:
     current: ast.AST = statement
     while True:
         parent = parent_of(current)
-        block = next((each for each in _blocks(parent) if current in each), None) if parent is not None else None
+        block = (
+            next((each for each in _blocks(parent) if current in each), None)
+            if parent is not None
+            else None
+        )
         if parent is None or block is None:
             return None
         if current is not statement:
-            body = [_with_body(current, body)] if isinstance(current, ast.With | ast.AsyncWith) else body
+            body = (
+                [_with_body(current, body)]
+                if isinstance(current, ast.With | ast.AsyncWith)
+                else body
+            )
         body = [*block[: block.index(current)], *body]  # type: ignore[arg-type]
         if isinstance(parent, LOOPS + WHOLE):
             return body, parent
@@ -264,7 +290,9 @@ def _copied(tree: Any) -> Any:
         return [_copied(each) for each in tree]
     if not isinstance(tree, ast.AST):
         return tree
-    return ast.copy_location(type(tree)(**{name: _copied(each) for name, each in ast.iter_fields(tree)}), tree)
+    return ast.copy_location(
+        type(tree)(**{name: _copied(each) for name, each in ast.iter_fields(tree)}), tree
+    )
 
 
 class _Leaving(ast.NodeTransformer):

@@ -30,14 +30,29 @@ def ancestors(*values: Value) -> Iterator[Call]:
 
 
 KEEPS = frozenset(
-    {"detach", "detach_", "clone", "to", "contiguous", "__getitem__", "requires_grad_", "data.__get__", "Variable"}
+    {
+        "detach",
+        "detach_",
+        "clone",
+        "to",
+        "contiguous",
+        "__getitem__",
+        "requires_grad_",
+        "data.__get__",
+        "Variable",
+    }
 )
 
 
 def origin_call(value: Value) -> Call | None:
     """The call that made a value, past those that only copy or cut it."""
     call = value.call
-    while call is not None and call.name in KEEPS and call.operands and call.operands[0].call is not None:
+    while (
+        call is not None
+        and call.name in KEEPS
+        and call.operands
+        and call.operands[0].call is not None
+    ):
         call = call.operands[0].call
     return call
 
@@ -66,7 +81,17 @@ def have_common_source(one: Value, other: Value) -> bool:
 
 
 MOVES = frozenset(
-    {"transpose", "permute", "movedim", "swapaxes", "T.__get__", "mT.__get__", "t", "moveaxis", "swapdims"}
+    {
+        "transpose",
+        "permute",
+        "movedim",
+        "swapaxes",
+        "T.__get__",
+        "mT.__get__",
+        "t",
+        "moveaxis",
+        "swapdims",
+    }
 )
 
 
@@ -79,8 +104,16 @@ def last_move(value: Value) -> Call | None:
             return None
         if call.name in MOVES:
             return call
-        same = [operand for operand in call.operands if operand.shape == call.outputs[0].shape] if call.outputs else []
-        moved = [operand.call for operand in same if operand.call is not None and operand.call.name in MOVES]
+        same = (
+            [operand for operand in call.operands if operand.shape == call.outputs[0].shape]
+            if call.outputs
+            else []
+        )
+        moved = [
+            operand.call
+            for operand in same
+            if operand.call is not None and operand.call.name in MOVES
+        ]
         if moved:
             return moved[0]
         current = same[0] if same else None

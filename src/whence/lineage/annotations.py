@@ -93,7 +93,9 @@ def _calls(frame: FrameType) -> Iterator[tuple[FunctionType, dict[str, Any]]]:
     """Functions with annotations that a frame is about to call or is the body of, with their arguments by name."""
     own = _function_of(frame)
     if own is not None:
-        names = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
+        names = frame.f_code.co_varnames[
+            : frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount
+        ]
         yield own, {name: variables(frame)[name] for name in names if name in variables(frame)}
     given = _passed_on(frame)
     if given is None:
@@ -115,7 +117,11 @@ def _passed_on(frame: FrameType) -> tuple[list[Any], dict[str, Any]] | None:
     named = code.co_argcount + code.co_kwonlyargcount
     positional = [names_there.get(name) for name in code.co_varnames[: code.co_argcount]]
     positional += names_there.get(code.co_varnames[named], ())
-    by_name = names_there.get(code.co_varnames[named + 1], {}) if code.co_flags & inspect.CO_VARKEYWORDS else {}
+    by_name = (
+        names_there.get(code.co_varnames[named + 1], {})
+        if code.co_flags & inspect.CO_VARKEYWORDS
+        else {}
+    )
     return positional, by_name
 
 
@@ -150,10 +156,16 @@ def _annotations(function: FunctionType) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except Exception:
         # Written as text, with names that are not known here.
-        return {name: each for name, each in function.__annotations__.items() if not isinstance(each, str)}
+        return {
+            name: each
+            for name, each in function.__annotations__.items()
+            if not isinstance(each, str)
+        }
 
 
-def _first_broken(function: FunctionType, arguments: dict[str, Any], frames: list[FrameType]) -> Broken | None:
+def _first_broken(
+    function: FunctionType, arguments: dict[str, Any], frames: list[FrameType]
+) -> Broken | None:
     annotations = _annotations(function)
     places = [
         place
@@ -166,9 +178,13 @@ def _first_broken(function: FunctionType, arguments: dict[str, Any], frames: lis
             if not _hold([*places[:number], place]):
                 return _told_apart(function.__qualname__, place, tuple(places[:number]))
         for frame in frames if "return" in annotations else ():
-            for value in list(variables(frame).values()) if is_library(frame.f_code.co_filename) else ():
+            for value in (
+                list(variables(frame).values()) if is_library(frame.f_code.co_filename) else ()
+            ):
                 for place in _places("the result", value, annotations["return"]):
-                    if all(value is not each.value for each in places) and not _hold([*places, place]):
+                    if all(value is not each.value for each in places) and not _hold(
+                        [*places, place]
+                    ):
                         return _told_apart(function.__qualname__, place, tuple(places))
     except Exception:
         # Annotations that refer to other things than sizes cannot be asked by themselves.
@@ -224,12 +240,20 @@ def _told_apart(function: str, place: Annotated, before: tuple[Annotated, ...]) 
         if dtype != tensor.dtype and fits(shape, dtype):
             return Broken(function, place, before, dtype=dtype)
     dims = getattr(place.annotation, "dims", None)
-    if isinstance(dims, tuple | list) and place.annotation.index_variadic is None and len(dims) != len(shape):
+    if (
+        isinstance(dims, tuple | list)
+        and place.annotation.index_variadic is None
+        and len(dims) != len(shape)
+    ):
         return Broken(function, place, before, rank=len(dims))
     written = [int(word) for word in str(place.annotation.dim_str).split() if word.isdigit()]
-    sizes = list(dict.fromkeys([*written, *(size for each in before for size in each.value.shape), *shape]))
+    sizes = list(
+        dict.fromkeys([*written, *(size for each in before for size in each.value.shape), *shape])
+    )
     for axis in range(len(shape)):
         for size in sizes[:MOST_SIZES]:
-            if size != shape[axis] and fits([*shape[:axis], size, *shape[axis + 1 :]], tensor.dtype):
+            if size != shape[axis] and fits(
+                [*shape[:axis], size, *shape[axis + 1 :]], tensor.dtype
+            ):
                 return Broken(function, place, before, axis=axis, wanted=size)
     return Broken(function, place, before)

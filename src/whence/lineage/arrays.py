@@ -34,7 +34,18 @@ PLAIN = (
     ast.expr_context,
 )
 FRESH = frozenset(
-    {"normal", "standard_normal", "rand", "randn", "random", "uniform", "integers", "randint", "arange", "linspace"}
+    {
+        "normal",
+        "standard_normal",
+        "rand",
+        "randn",
+        "random",
+        "uniform",
+        "integers",
+        "randint",
+        "arange",
+        "linspace",
+    }
     | {"zeros", "ones", "empty", "full"}
 )
 """What they make has no order that could be lost."""
@@ -120,7 +131,9 @@ def reshapes_of_program() -> Iterator[tuple[str, ast.stmt]]:
 
 
 def seen_before(
-    wanted: list[tuple[str, ast.stmt]], frames: list[FrameType], reaches: Callable[[Any], bool] | None = None
+    wanted: list[tuple[str, ast.stmt]],
+    frames: list[FrameType],
+    reaches: Callable[[Any], bool] | None = None,
 ) -> ArrayWatch:
     """What these statements do when the program's calls that lead to them are made again. Only ever in a child process."""
     watch = ArrayWatch(reaches=reaches)
@@ -140,7 +153,11 @@ def _statements(nodes_in: Callable[[ast.stmt], list[Any]]) -> Iterator[tuple[str
 
 def _is_asked_elsewhere(statement: ast.stmt) -> bool:
     """What makes one sample is asked for samples, and what a model does is on the tape."""
-    return getattr(enclosing(statement, ast.FunctionDef), "name", "") in ("__getitem__", "__getitems__", "forward")
+    return getattr(enclosing(statement, ast.FunctionDef), "name", "") in (
+        "__getitem__",
+        "__getitems__",
+        "forward",
+    )
 
 
 def _sums_in(statement: ast.stmt) -> list[ast.BinOp]:
@@ -148,7 +165,9 @@ def _sums_in(statement: ast.stmt) -> list[ast.BinOp]:
     return [
         each
         for each in nodes
-        if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add | ast.Sub | ast.Mult) and _is_plain(each)
+        if isinstance(each, ast.BinOp)
+        and isinstance(each.op, ast.Add | ast.Sub | ast.Mult)
+        and _is_plain(each)
     ]
 
 
@@ -162,14 +181,21 @@ def _wrap(node: ast.BinOp, frame: FrameType) -> Wrap | None:
     left, right = (_value(each, frame) for each in (node.left, node.right))
     small = [each for each in (left, right) if is_array(each) and str(each.dtype) == "uint8"]
     if not small or any(
-        str(getattr(each, "dtype", "uint8")) != "uint8" or isinstance(each, float) for each in (left, right)
+        str(getattr(each, "dtype", "uint8")) != "uint8" or isinstance(each, float)
+        for each in (left, right)
     ):
         return None
-    one, other = (each.astype("int64") if hasattr(each, "astype") else each for each in (left, right))
+    one, other = (
+        each.astype("int64") if hasattr(each, "astype") else each for each in (left, right)
+    )
     if not all(hasattr(each, "dtype") or isinstance(each, int) for each in (one, other)):
         return None
     result = (
-        one + other if isinstance(node.op, ast.Add) else one - other if isinstance(node.op, ast.Sub) else one * other
+        one + other
+        if isinstance(node.op, ast.Add)
+        else one - other
+        if isinstance(node.op, ast.Sub)
+        else one * other
     )
     outside = (result < 0) | (result > 255)
     count = int(outside.sum())
@@ -184,8 +210,14 @@ def _value(node: ast.expr, frame: FrameType) -> Any:
 
 def _reshapes_in(statement: ast.stmt) -> list[ast.Call]:
     nodes = ast.walk(statement) if not hasattr(statement, "body") else ()
-    calls = [each for each in nodes if isinstance(each, ast.Call) and last_name(each.func) == "reshape"]
-    return [each for each in calls if isinstance(each.func, ast.Attribute) and each.args and not each.keywords]
+    calls = [
+        each for each in nodes if isinstance(each, ast.Call) and last_name(each.func) == "reshape"
+    ]
+    return [
+        each
+        for each in calls
+        if isinstance(each.func, ast.Attribute) and each.args and not each.keywords
+    ]
 
 
 def _reshaped(call: ast.Call, frame: FrameType) -> Iterator[Reshape]:

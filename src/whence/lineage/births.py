@@ -114,13 +114,19 @@ def _walk_from(leaf: Value, maker: Call, guessed: Guessed) -> Born:
     carriers = _carriers(maker, leaf, guessed)
     if not carriers:
         return Born("nan", call=maker, output=leaf)
-    born = find_birth(carriers[0], guessed, lambda each: each.call is None or each.call.has_foreign or each.call.inner)
+    born = find_birth(
+        carriers[0],
+        guessed,
+        lambda each: each.call is None or each.call.has_foreign or each.call.inner,
+    )
     return replace(born, path=(*born.path, maker))
 
 
 def carried_from(call: Call) -> Call:
     """Back from a call over those that make finite results of any numbers: what came out of them had come in."""
-    while call.operands and not call.has_foreign and all(map(partial(_stays_finite, call), ORDINARY)):
+    while (
+        call.operands and not call.has_foreign and all(map(partial(_stays_finite, call), ORDINARY))
+    ):
         maker = call.operands[0].call
         if maker is None or maker.forgotten or len(set(call.operands)) > 1:
             break
@@ -137,18 +143,26 @@ def still_bad(call: Call) -> Value | None:
                 break
             if trouble_in(whole.tensor):
                 return whole
-            whole = whole.call.operands[0] if whole.call is not None and whole.call.operands else None
+            whole = (
+                whole.call.operands[0] if whole.call is not None and whole.call.operands else None
+            )
     return None
 
 
 def _stays_finite(call: Call, number: float) -> bool:
-    made = attempt(call, lambda value: torch.full(value.shape, number, device=value.device).to(value.dtype))
+    made = attempt(
+        call, lambda value: torch.full(value.shape, number, device=value.device).to(value.dtype)
+    )
     return made is not None and not trouble_in(made)
 
 
 def contents_before(trip: Trip, call: Call) -> Contents:
     """What values contained just before a call: of what is changed in place later, nothing else will do."""
-    if trip.plan is not None and call in trip.plan.calls and any(each.changed for each in trip.plan.calls):
+    if (
+        trip.plan is not None
+        and call in trip.plan.calls
+        and any(each.changed for each in trip.plan.calls)
+    ):
         try:
             return Contents(trip.tape, trip.again(until=call))
         except Unreplayable:
@@ -179,7 +193,11 @@ def attempt(
             return None
     number = call.outputs.index(value) if value is not None and value in call.outputs else 0
     if number < len(call.changed):
-        place = call.operands.index(call.changed[number]) if call.changed[number] in call.operands else 0
+        place = (
+            call.operands.index(call.changed[number])
+            if call.changed[number] in call.operands
+            else 0
+        )
         given = [each for each in flatten((args, kwargs)) if isinstance(each, torch.Tensor)]
         return given[place] if place < len(given) else None
     results = [each for each in flatten(result) if isinstance(each, torch.Tensor)]
@@ -191,7 +209,9 @@ def mended(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(tensor), tensor, torch.full((), HARMLESS, dtype=tensor.dtype))
 
 
-def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool], forks: int = MOST_FORKS) -> Born:
+def find_birth(
+    value: Value, contents: Contents, is_leaf: Callable[[Value], bool], forks: int = MOST_FORKS
+) -> Born:
     """Walk back from a value that is not finite. `is_leaf` says where the walk must end; at so many forks all ways are tried."""
     path: list[Call] = []
     made_nan: tuple[Call, Value, int] | None = None
@@ -200,10 +220,19 @@ def find_birth(value: Value, contents: Contents, is_leaf: Callable[[Value], bool
         call = current.call
         if call is None or call.forgotten or is_leaf(current):
             given = not current.requires_grad and current.leaf is None
-            if made_nan is not None and trouble == "inf" and given and is_mask(current, contents.of(current)):
+            if (
+                made_nan is not None
+                and trouble == "inf"
+                and given
+                and is_mask(current, contents.of(current))
+            ):
                 return _at(made_nan, path, mask=current)
             return Born(trouble, leaf=current, path=tuple(reversed(path)))
-        if trouble == "inf" and is_deliberate(call) and not any(contents.trouble(each) for each in call.operands):
+        if (
+            trouble == "inf"
+            and is_deliberate(call)
+            and not any(contents.trouble(each) for each in call.operands)
+        ):
             if made_nan is not None:
                 return _at(made_nan, path, mask=current)
             return Born(trouble, call=call, output=current, path=tuple(reversed(path)))
@@ -246,7 +275,9 @@ def is_read(call: Call) -> bool:
 def is_from_outside(call: Call) -> bool:
     """It makes a tensor of what torch has not made: an array, or a list of numbers of which one is not finite."""
     listed = call.args[0] if call.args and not call.operands else None
-    return call.has_foreign or (isinstance(listed, list | tuple) and any(map(_is_bad_number, flatten(listed))))
+    return call.has_foreign or (
+        isinstance(listed, list | tuple) and any(map(_is_bad_number, flatten(listed)))
+    )
 
 
 def _is_bad_number(thing: Any) -> bool:
@@ -255,14 +286,21 @@ def _is_bad_number(thing: Any) -> bool:
 
 def is_deliberate(call: Call) -> bool:
     """The program writes the Inf itself: `masked_fill(mask, -inf)`, `full(..., inf)`."""
-    return any(isinstance(each, float) and not math.isfinite(each) for each in flatten((call.args, call.kwargs)))
+    return any(
+        isinstance(each, float) and not math.isfinite(each)
+        for each in flatten((call.args, call.kwargs))
+    )
 
 
 def _plainest(carriers: list[Value], contents: Contents, is_leaf: Callable[[Value], bool]) -> Value:
     """Of several that bring trouble each by itself: not one that has overflowed of huge numbers, where another comes of ordinary ones."""
     for each in carriers:
         call = find_birth(each, contents, is_leaf, forks=0).call
-        largest = _largest_operand(call, contents) if call is not None and not is_deliberate(call) else math.nan
+        largest = (
+            _largest_operand(call, contents)
+            if call is not None and not is_deliberate(call)
+            else math.nan
+        )
         if largest < ORDINARY_SIZE or (each is carriers[0] and not largest >= HUGE):
             return each
     return carriers[0]
@@ -270,18 +308,26 @@ def _plainest(carriers: list[Value], contents: Contents, is_leaf: Callable[[Valu
 
 def _largest_operand(call: Call, contents: Contents) -> float:
     known = (contents.of(each) for each in call.operands)
-    floats = [each for each in known if each is not None and each.is_floating_point() and each.numel()]
+    floats = [
+        each for each in known if each is not None and each.is_floating_point() and each.numel()
+    ]
     return max((float(each.detach().abs().max()) for each in floats), default=math.nan)
 
 
 def _carriers(call: Call, output: Value, contents: Contents) -> list[Value]:
     """The operands that bring the trouble into a call, if it takes all of them to be rid of it; none if the call made it."""
-    bad = [each for each in dict.fromkeys(call.operands) if each is not output and contents.trouble(each)]
+    bad = [
+        each
+        for each in dict.fromkeys(call.operands)
+        if each is not output and contents.trouble(each)
+    ]
     bad.sort(key=lambda each: contents.trouble(each) != "nan")
     if not bad:
         return []
     for cured in [*([each] for each in bad), bad]:
-        result = attempt(call, lambda value, cured=cured: _mended_if(value, cured, contents), output)  # type: ignore[misc]
+        result = attempt(
+            call, lambda value, cured=cured: _mended_if(value, cured, contents), output
+        )  # type: ignore[misc]
         if result is None:
             # It cannot be tried: what is not finite goes on from an operand that is not.
             return bad[:1]
@@ -299,8 +345,14 @@ def _spoilt_before(output: Value, bad: list[Value], contents: Contents) -> Value
     Where the result is a single number, they cannot be told apart.
     """
     is_one = not output.shape or math.prod(output.shape) == 1
-    kept = (each for each in bad if each.leaf is None and each.call is not None and each.call.phase != "forward")
-    return next((each for each in kept if contents.trouble(each) == "nan"), None) if is_one else None
+    kept = (
+        each
+        for each in bad
+        if each.leaf is None and each.call is not None and each.call.phase != "forward"
+    )
+    return (
+        next((each for each in kept if contents.trouble(each) == "nan"), None) if is_one else None
+    )
 
 
 def _mended_if(value: Value, cured: list[Value], contents: Contents) -> torch.Tensor | None:

@@ -10,7 +10,14 @@ from torch import nn
 
 from whence.lineage.grounds import Ground
 from whence.source.classes import assignment_of
-from whence.source.definitions import FunctionNode, Kind, argument_for, class_of_method, default_for, find_definition
+from whence.source.definitions import (
+    FunctionNode,
+    Kind,
+    argument_for,
+    class_of_method,
+    default_for,
+    find_definition,
+)
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import enclosing, function_node, last_name, statement_of, tree_of
@@ -31,14 +38,20 @@ def counted_at(stack: tuple[Site, ...], position: int, name: str) -> Spot | None
         return Spot.of_node(outside.filename, argument)
     scope = function_node(outside) if outside is not None else None
     for where in (scope, tree_of(outside.filename) if outside is not None else None):
-        known = find_definition(argument.id, where, argument) if isinstance(argument, ast.Name) and where else None
+        known = (
+            find_definition(argument.id, where, argument)
+            if isinstance(argument, ast.Name) and where
+            else None
+        )
         if known is not None and outside is not None and known.value is not None:
             computed = any(isinstance(each, ast.Call) for each in ast.walk(known.value))
             return Spot.of_node(outside.filename, known.node) if computed else None
     return None
 
 
-def argument_given(stack: tuple[Site, ...], position: int, name: str) -> tuple[ast.expr | None, Site | None]:
+def argument_given(
+    stack: tuple[Site, ...], position: int, name: str
+) -> tuple[ast.expr | None, Site | None]:
     """The expression that an argument of a layer is given as, outermost, and where that stands."""
     return _given(stack, position, name)[1:]
 
@@ -58,7 +71,9 @@ def argument_names(stack: tuple[Site, ...], position: int, name: str) -> set[str
     if not stack:
         return set()
     ways = _ways_up(stack, layer_argument(stack, position, name), Spot.of_site(stack[0]))
-    return {found for _, argument, _ in ways if argument is not None and (found := last_name(argument))}
+    return {
+        found for _, argument, _ in ways if argument is not None and (found := last_name(argument))
+    }
 
 
 def layer_argument(stack: tuple[Site, ...], position: int, name: str) -> ast.expr | None:
@@ -84,10 +99,16 @@ def size_passed(node: ast.expr, ground: Ground, axis: int) -> Spot | None:
     """The same for an expression that was found in the source: up through the calls that led to it."""
     size = _size(node, axis) if isinstance(node, ast.Call) else None
     spot: Spot | None = None
-    while isinstance(size, ast.Name) and isinstance(ground.scope, FunctionNode) and ground.caller is not None:
+    while (
+        isinstance(size, ast.Name)
+        and isinstance(ground.scope, FunctionNode)
+        and ground.caller is not None
+    ):
         definition = find_definition(size.id, ground.scope, statement_of(size))
         call, outside = ground.caller
-        passed = argument_for(call, ground.scope, size.id, bound=class_of_method(ground.scope) is not None)
+        passed = argument_for(
+            call, ground.scope, size.id, bound=class_of_method(ground.scope) is not None
+        )
         if definition is None or definition.kind is not Kind.PARAMETER or passed is None:
             break
         if passed is default_for(ground.scope, size.id):
@@ -102,9 +123,17 @@ def attribute_size(module: nn.Module, name: str, stack: tuple[Site, ...], axis: 
     made = definition[0].value if definition is not None else None
     call = stack[0].node() if stack else None
     for node in ast.walk(made) if made is not None else ():
-        size = _size(node, axis) if isinstance(node, ast.Call) and last_name(node.func) in CREATIONS else None
+        size = (
+            _size(node, axis)
+            if isinstance(node, ast.Call) and last_name(node.func) in CREATIONS
+            else None
+        )
         method = enclosing(node, ast.FunctionDef)
-        if not isinstance(size, ast.Name) or not isinstance(method, ast.FunctionDef) or not isinstance(call, ast.Call):
+        if (
+            not isinstance(size, ast.Name)
+            or not isinstance(method, ast.FunctionDef)
+            or not isinstance(call, ast.Call)
+        ):
             continue
         known = find_definition(size.id, method, statement_of(node))
         passed = argument_for(call, method, size.id, bound=True)
@@ -158,7 +187,9 @@ def _ways_up(stack: tuple[Site, ...], argument: ast.expr | None, spot: Spot) -> 
         call = outer.node()
         if not isinstance(call, ast.Call):
             break
-        passed = argument_for(call, function, argument.id, bound=class_of_method(function) is not None)
+        passed = argument_for(
+            call, function, argument.id, bound=class_of_method(function) is not None
+        )
         if passed is None or passed is default_for(function, argument.id):
             break
         argument, spot, here = passed, Spot.of_site(outer), outer

@@ -29,11 +29,23 @@ def counted_before(
         if isinstance(argument, ast.Attribute):
             return _attribute_count(argument, _frame(site, frames))
         for scope in (function_node(site), tree_of(site.filename)):
-            known = find_definition(argument.id, scope, None) if isinstance(argument, ast.Name) and scope else None
-            value = known.value if known is not None else argument if isinstance(argument, ast.Call) else None
+            known = (
+                find_definition(argument.id, scope, None)
+                if isinstance(argument, ast.Name) and scope
+                else None
+            )
+            value = (
+                known.value
+                if known is not None
+                else argument
+                if isinstance(argument, ast.Call)
+                else None
+            )
             counted = _counted(value)
             if value is not None and counted is not None:
-                return Spot.of_node(site.filename, value), _length(look(counted, _frame(site, frames)))
+                return Spot.of_node(site.filename, value), _length(
+                    look(counted, _frame(site, frames))
+                )
     except Unknown:
         pass
     return None
@@ -45,7 +57,11 @@ def _attribute_count(node: ast.Attribute, frame: FrameType) -> tuple[Spot, int] 
     definition, filename = assignment_of(type(thing), node.attr) or (None, "")
     value = definition.value if definition is not None else None
     counted = _counted(value)
-    if value is None or not isinstance(counted, ast.Attribute) or not isinstance(counted.value, ast.Name):
+    if (
+        value is None
+        or not isinstance(counted, ast.Attribute)
+        or not isinstance(counted.value, ast.Name)
+    ):
         return None
     return Spot.of_node(filename, value), _length(attribute(thing, counted.attr))
 

@@ -27,7 +27,13 @@ def reach(run: Run, result: Value, index: tuple[slice, ...], source: Value) -> t
 def slope(run: Run, result: Value, source: Value) -> torch.Tensor | None:
     """How a result, all of it together, goes with each element of a source; None where there is no way."""
     made, given = run.contents.get(result), run.contents.get(source)
-    if made is None or given is None or made is given or not made.requires_grad or not given.requires_grad:
+    if (
+        made is None
+        or given is None
+        or made is given
+        or not made.requires_grad
+        or not given.requires_grad
+    ):
         return None
     try:
         (gradient,) = torch.autograd.grad(made.sum(), [given], retain_graph=True, allow_unused=True)
@@ -36,7 +42,9 @@ def slope(run: Run, result: Value, source: Value) -> torch.Tensor | None:
     return gradient.detach() if gradient is not None else None
 
 
-def depends_on_later(run: Run, result: Value, source: Value, *, index: dict[int, int], step: int, time: int) -> bool:
+def depends_on_later(
+    run: Run, result: Value, source: Value, *, index: dict[int, int], step: int, time: int
+) -> bool:
     """Whether one part of a result, given as places on its axes, depends on what comes after a step in the source."""
     made = run.contents.get(result)
     if made is None:
@@ -50,7 +58,10 @@ def depends_on_later(run: Run, result: Value, source: Value, *, index: dict[int,
 
 def part_at(index: dict[int, int], axes: int) -> tuple[slice, ...]:
     """One place on some axes, and all of the others."""
-    return tuple(slice(index[axis], index[axis] + 1) if axis in index else slice(None) for axis in range(axes))
+    return tuple(
+        slice(index[axis], index[axis] + 1) if axis in index else slice(None)
+        for axis in range(axes)
+    )
 
 
 def by_element(call: Call, run: Run) -> None:

@@ -27,7 +27,9 @@ class Watch(Protocol):
 
     def begins(self, weights: dict[str, torch.Tensor]) -> None: ...
     def has_loss(self, loss: torch.Tensor) -> None: ...
-    def has_gradients(self, weights: list[torch.Tensor], gradients: list[torch.Tensor | None]) -> None: ...
+    def has_gradients(
+        self, weights: list[torch.Tensor], gradients: list[torch.Tensor | None]
+    ) -> None: ...
 
 
 class Eagerly:
@@ -50,16 +52,22 @@ class Eagerly:
         finally:
             gradients["grad_and_value_impl"], batches["vmap_impl"] = originals
 
-    def _grad_and_value(self, func: Callable[..., Any], argnums: Any, has_aux: bool, args: Any, kwargs: Any) -> Any:
+    def _grad_and_value(
+        self, func: Callable[..., Any], argnums: Any, has_aux: bool, args: Any, kwargs: Any
+    ) -> Any:
         is_outermost = self._depth == 0
         args = list(args)
-        places = [each % len(args) for each in (argnums if isinstance(argnums, tuple) else (argnums,))]
+        places = [
+            each % len(args) for each in (argnums if isinstance(argnums, tuple) else (argnums,))
+        ]
         weights: dict[str, torch.Tensor] = {}
 
         def own(path: str, thing: Any) -> Any:
             if not isinstance(thing, torch.Tensor):
                 return thing
-            weights[path] = thing.clone() if thing.requires_grad and not is_outermost else thing.detach()
+            weights[path] = (
+                thing.clone() if thing.requires_grad and not is_outermost else thing.detach()
+            )
             if weights[path].is_leaf:
                 weights[path].requires_grad_()
             return weights[path]
@@ -81,10 +89,14 @@ class Eagerly:
         if is_outermost:
             self._watch.has_gradients(leaves, list(found))
         slopes = iter(
-            [torch.zeros_like(leaf) if each is None else each for leaf, each in zip(leaves, found, strict=True)]
+            [
+                torch.zeros_like(leaf) if each is None else each
+                for leaf, each in zip(leaves, found, strict=True)
+            ]
         )
         given = [
-            tree_map(lambda each: next(slopes) if isinstance(each, torch.Tensor) else each, args[n]) for n in places
+            tree_map(lambda each: next(slopes) if isinstance(each, torch.Tensor) else each, args[n])
+            for n in places
         ]
         gradients = tuple(given) if isinstance(argnums, tuple) else given[0]
         return gradients, (loss, aux) if has_aux else loss
@@ -110,7 +122,9 @@ class Eagerly:
         places = broadcast_to_and_flatten(out_dims, made)
         assert places is not None
         columns = [
-            torch.stack(column, axis) if isinstance(column[0], torch.Tensor) and axis is not None else column[0]
+            torch.stack(column, axis)
+            if isinstance(column[0], torch.Tensor) and axis is not None
+            else column[0]
             for column, axis in zip(map(list, zip(*results, strict=True)), places, strict=True)
         ]
         return tree_unflatten(columns, made)
@@ -119,7 +133,9 @@ class Eagerly:
 def _map_with_paths(function: Callable[[str, Any], Any], tree: Any, path: str) -> Any:
     """Leaves of plain containers, named by their key where they have one."""
     if isinstance(tree, dict):
-        return type(tree)((key, _map_with_paths(function, each, str(key))) for key, each in tree.items())
+        return type(tree)(
+            (key, _map_with_paths(function, each, str(key))) for key, each in tree.items()
+        )
     if isinstance(tree, tuple | list):
         found = [_map_with_paths(function, each, f"{path}[{n}]") for n, each in enumerate(tree)]
         return type(tree)(*found) if hasattr(tree, "_fields") else type(tree)(found)

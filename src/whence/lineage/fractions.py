@@ -23,7 +23,12 @@ from whence.lineage.tables import is_table
 from whence.lineage.trail import Trail
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
-from whence.source.definitions import attribute_definitions, find_definition, own_nodes, parameter_names
+from whence.source.definitions import (
+    attribute_definitions,
+    find_definition,
+    own_nodes,
+    parameter_names,
+)
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import enclosing, last_name, parent_of, statement_at, statement_of, tree_of
@@ -34,7 +39,9 @@ PATIENCE = 5.0
 MOST_NUMBERS = 4096
 LONGEST_WALK = 20
 BUFFERS = BLANKS.keys() | UNINITIALISED | {"full", "full_like", "new_full"}
-ROUNDS = frozenset({"floor", "trunc", "fix", "round", "round_", "floor_", "trunc_", "rint", "ceil", "floor_divide"})
+ROUNDS = frozenset(
+    {"floor", "trunc", "fix", "round", "round_", "floor_", "trunc_", "rint", "ceil", "floor_divide"}
+)
 
 
 @dataclass(slots=True)
@@ -71,7 +78,9 @@ class Suspect:
         return [thing[name] for name in thing.columns if name in self.columns]
 
 
-def cut_on(trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]) -> tuple[Suspect, Cut] | None:
+def cut_on(
+    trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]
+) -> tuple[Suspect, Cut] | None:
     """The line on a trail of whole numbers that was given fractions, nearest to where they are used, and what it lost."""
     suspects = list(_suspects(trail))
 
@@ -83,7 +92,9 @@ def cut_on(trail: Trail, leaf: BatchLeaf | None, frames: list[FrameType]) -> tup
                         each.look(frame)
 
         with suppress(Exception):
-            run_again([(each.spot.filename, each.statement) for each in suspects], seen, leaf, frames)
+            run_again(
+                [(each.spot.filename, each.statement) for each in suspects], seen, leaf, frames
+            )
         return [each.cut for each in suspects]
 
     try:
@@ -128,7 +139,9 @@ def _suspects(trail: Trail) -> Iterator[Suspect]:
             yield _writing(statement, filename)
         whole = Spot.of_node(filename, statement).code == hop.code
         for each in ast.walk(statement):
-            if isinstance(each, ast.Call) and (whole or Spot.of_node(filename, each).code == hop.code):
+            if isinstance(each, ast.Call) and (
+                whole or Spot.of_node(filename, each).code == hop.code
+            ):
                 yield from (_writing(write, filename) for write in _writes_within(each, filename))
                 yield Suspect(Spot.of_node(filename, each), statement, each, columns=words)
         if isinstance(statement, ast.Assign) and called_name(statement.value) in BUFFERS:
@@ -150,7 +163,11 @@ def _words_on(trail: Trail) -> Iterator[str]:
     for hop in trail.hops:
         statement = statement_at(os.path.abspath(hop.file), hop.line)
         nodes = ast.walk(statement) if statement is not None else ()
-        yield from (each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str))
+        yield from (
+            each.value
+            for each in nodes
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        )
 
 
 def _writing(write: ast.stmt, filename: str) -> Suspect:
@@ -168,11 +185,15 @@ def _writes_within(call: ast.Call, filename: str) -> Iterator[ast.stmt]:
 
 def _is_write(node: ast.AST, names: set[str]) -> TypeGuard[ast.Assign]:
     targets = node.targets if isinstance(node, ast.Assign) else []
-    return any(isinstance(each, ast.Subscript) and ast.unparse(each.value) in names for each in targets)
+    return any(
+        isinstance(each, ast.Subscript) and ast.unparse(each.value) in names for each in targets
+    )
 
 
 def _is_written_to(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets)
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(each, ast.Subscript) for each in statement.targets
+    )
 
 
 def _buffer(write: ast.stmt, filename: str) -> Spot | None:
@@ -186,14 +207,20 @@ def _buffer(write: ast.stmt, filename: str) -> Spot | None:
     if isinstance(held, ast.Attribute):
         made = next(iter(attribute_definitions(ast.unparse(held), scope)), None)
     value = made.value if made is not None and not made.path else None
-    return Spot.of_node(filename, value) if value is not None and called_name(value) in BUFFERS else None
+    return (
+        Spot.of_node(filename, value)
+        if value is not None and called_name(value) in BUFFERS
+        else None
+    )
 
 
 def _writes_into(made: ast.stmt) -> Iterator[ast.stmt]:
     """`y[i] = ...` in the function that has `y = np.zeros(n, dtype=int)`."""
     scope = enclosing(made, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
     names = {ast.unparse(each) for each in made.targets} if isinstance(made, ast.Assign) else set()
-    yield from (each for each in (own_nodes(scope) if scope is not None else ()) if _is_write(each, names))
+    yield from (
+        each for each in (own_nodes(scope) if scope is not None else ()) if _is_write(each, names)
+    )
 
 
 def _has_whole_numbers_only(write: ast.stmt, frame: FrameType) -> bool:
@@ -201,7 +228,9 @@ def _has_whole_numbers_only(write: ast.stmt, frame: FrameType) -> bool:
     targets = write.targets if isinstance(write, ast.Assign) else []
     held = [evaluated(each.value, frame) for each in targets if isinstance(each, ast.Subscript)]
     return any(
-        not each.is_floating_point() if isinstance(each, torch.Tensor) else is_array(each) and each.dtype.kind in "iu"
+        not each.is_floating_point()
+        if isinstance(each, torch.Tensor)
+        else is_array(each) and each.dtype.kind in "iu"
         for each in held
     )
 
@@ -216,13 +245,19 @@ def _given(call: ast.Call) -> Iterator[ast.expr]:
     else:
         yield from [call.func.value] if isinstance(call.func, ast.Attribute) else []
         yield from call.args[:1]
-    yield from (each.value for each in call.keywords if each.arg in ("data", "object", "fill_value"))
+    yield from (
+        each.value for each in call.keywords if each.arg in ("data", "object", "fill_value")
+    )
 
 
 def _numbers(thing: Any) -> list[float]:
     """The numbers in a tensor, an array, a column or nested lists."""
     if isinstance(thing, torch.Tensor):
-        return [] if thing.is_meta or thing.is_complex() else thing.detach().reshape(-1)[:MOST_NUMBERS].tolist()
+        return (
+            []
+            if thing.is_meta or thing.is_complex()
+            else thing.detach().reshape(-1)[:MOST_NUMBERS].tolist()
+        )
     if hasattr(thing, "tolist"):
         thing = thing.tolist()
     if isinstance(thing, int | float) and not isinstance(thing, bool):

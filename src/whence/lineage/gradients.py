@@ -57,19 +57,27 @@ class GradientWatch:
                     pending.append(below)
 
     def _hook(self, node: Any) -> Any:
-        def note(outgoing: tuple[torch.Tensor | None, ...], incoming: tuple[torch.Tensor | None, ...]) -> None:
+        def note(
+            outgoing: tuple[torch.Tensor | None, ...], incoming: tuple[torch.Tensor | None, ...]
+        ) -> None:
             bad = tuple(bool(trouble_in(each)) for each in outgoing)
             bad_in = any(trouble_in(each) for each in incoming)
             keep = any(bad) and not bad_in
             if any(bad) or bad_in:
-                self.seen[node] = _Seen(outgoing if keep else (), incoming if keep else (), bad, bad_in)
+                self.seen[node] = _Seen(
+                    outgoing if keep else (), incoming if keep else (), bad, bad_in
+                )
 
         return note
 
     def find(self, run: Run) -> GradientBirth | None:
         """The birth of the bad gradient of a weight, or None if all weights got finite ones."""
         # A weight may have been made in the very pass.
-        made = {id(tensor): value for value, tensor in run.contents.items() if tensor.is_leaf and tensor.requires_grad}
+        made = {
+            id(tensor): value
+            for value, tensor in run.contents.items()
+            if tensor.is_leaf and tensor.requires_grad
+        }
         by_tensor = made | {id(tensor): value for value, tensor in run.leaves.items()}
         for node in self.nodes:
             variable = getattr(node, "variable", None)
@@ -88,7 +96,9 @@ class GradientWatch:
                     trouble=trouble_in(gradient),
                     index=first_bad(gradient, trouble_in(gradient)),
                     gradient=gradient.detach(),
-                    incoming=tuple(each.detach() if each is not None else None for each in saw.incoming),
+                    incoming=tuple(
+                        each.detach() if each is not None else None for each in saw.incoming
+                    ),
                     weight=by_tensor[id(variable)],
                 )
         return None
@@ -138,7 +148,9 @@ class InsideWatch(TorchFunctionMode):
             with self:
                 run_backward(args[0])
             return None
-        given = [each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor | float)]
+        given = [
+            each for each in flatten((args, kwargs or {})) if isinstance(each, torch.Tensor | float)
+        ]
         # Asked before: the call may write its result over one of them.
         bad = [each for each in given if _is_bad(each)]
         is_reading = operation_name(func).endswith("__get__")
@@ -164,7 +176,12 @@ class InsideWatch(TorchFunctionMode):
         births = [birth for each in bad if (birth := self._birth_of(each)) is not None]
         birth = call if not bad else min(births or self._births, key=self._births.index)
         self._tainted[id(spoilt)] = spoilt, birth
-        self.found, self.result, self.given, self._second = birth.found, birth.result, birth.given, birth.second
+        self.found, self.result, self.given, self._second = (
+            birth.found,
+            birth.result,
+            birth.given,
+            birth.second,
+        )
 
     def _birth_of(self, thing: torch.Tensor | float) -> _Birth | None:
         return self._tainted[id(thing)][1] if id(thing) in self._tainted else None
@@ -172,7 +189,12 @@ class InsideWatch(TorchFunctionMode):
     def divides_by_zero(self) -> bool:
         """Whether it is a division, as the program has written it, and its divisor is 0 there."""
         result, second = self.result, self._second
-        if self.found is None or result is None or "div" not in self.found[0] or self.found[0].startswith("__r"):
+        if (
+            self.found is None
+            or result is None
+            or "div" not in self.found[0]
+            or self.found[0].startswith("__r")
+        ):
             return False
         if not isinstance(second, torch.Tensor | int | float):
             return False

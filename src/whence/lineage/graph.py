@@ -40,7 +40,10 @@ def nodes_below(first: Any) -> Iterator[Any]:
 def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors hang on graphs of the same operations, on tensors of the same sizes."""
     pairs = zip_longest(nodes_of(one), nodes_of(other))
-    return all(left is not None and right is not None and _form(left) == _form(right) for left, right in pairs)
+    return all(
+        left is not None and right is not None and _form(left) == _form(right)
+        for left, right in pairs
+    )
 
 
 def _form(node: Any) -> tuple[Any, ...]:
@@ -107,7 +110,9 @@ def freed_before(tensor: torch.Tensor, beats: Beats) -> Lost | None:
     gone = {id(each.node) for each in lost}
     for each in lost:
         saved = (below for below in nodes_below(each.node) if has_saved(below))
-        if beats.backward_since(each.number) is not None and all(id(below) in gone for below in saved):
+        if beats.backward_since(each.number) is not None and all(
+            id(below) in gone for below in saved
+        ):
             return each
     return None
 

@@ -51,7 +51,9 @@ def ground_of_node(node: ast.AST, filename: str, frames: list[FrameType]) -> Gro
     walker = node if inside else enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
     scope = walker or tree_of(filename) or node
     own = (each for each in frames if each.f_code.co_filename == filename)
-    return Ground(filename, scope, next((each for each in own if function_node(Site.of(each)) is scope), None))
+    return Ground(
+        filename, scope, next((each for each in own if function_node(Site.of(each)) is scope), None)
+    )
 
 
 def module_ground(ground: Ground, frames: list[FrameType]) -> Ground | None:
@@ -60,7 +62,11 @@ def module_ground(ground: Ground, frames: list[FrameType]) -> Ground | None:
     if tree is None:
         return None
     own = (each for each in frames if each.f_code.co_filename == ground.filename)
-    return Ground(ground.filename, tree, next((each for each in own if each.f_code.co_name == "<module>"), None))
+    return Ground(
+        ground.filename,
+        tree,
+        next((each for each in own if each.f_code.co_name == "<module>"), None),
+    )
 
 
 def outer_sites(frame: FrameType) -> tuple[Site, ...]:
@@ -77,14 +83,20 @@ def suspended(code: CodeType) -> FrameType | None:
     """The frame of a generator that waits to be asked for more, if there is one of its kind and no other."""
     if not code.co_flags & inspect.CO_GENERATOR:
         return None
-    waiting = [each for each in gc.get_objects() if type(each) is GeneratorType and each.gi_code is code]
+    waiting = [
+        each for each in gc.get_objects() if type(each) is GeneratorType and each.gi_code is code
+    ]
     frames = [each.gi_frame for each in waiting if each.gi_frame is not None]
     return frames[0] if len(frames) == 1 else None
 
 
 def look_at(node: ast.expr, ground: Ground, frames: list[FrameType]) -> Any:
     """The value that an expression has where it stands, as things are now."""
-    return look(node, ground.frame) if ground.frame is not None else _look_outside(node, ground, frames)
+    return (
+        look(node, ground.frame)
+        if ground.frame is not None
+        else _look_outside(node, ground, frames)
+    )
 
 
 def _look_outside(node: ast.expr, ground: Ground, frames: list[FrameType]) -> Any:
@@ -98,7 +110,9 @@ def _look_outside(node: ast.expr, ground: Ground, frames: list[FrameType]) -> An
             and any(find_definition(part.id, each, None) for each in functions)
         ):
             raise Unknown
-    return look_among(node, {**_globals_of(ground.filename, frames), **({own: ground.owner} if own else {})})
+    return look_among(
+        node, {**_globals_of(ground.filename, frames), **({own: ground.owner} if own else {})}
+    )
 
 
 def _self_name(ground: Ground) -> str:

@@ -26,7 +26,9 @@ DEEPEST = 4
 MOST_THINGS = 20_000
 MOST_ENTRIES = 4_096
 CONTAINERS = (list, tuple, deque, dict, set)
-FILLS = frozenset({"append", "extend", "insert", "appendleft", "add", "setdefault", "update", "put"})
+FILLS = frozenset(
+    {"append", "extend", "insert", "appendleft", "add", "setdefault", "update", "put"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,20 @@ class Keeper:
         scope = function_node(Site.of(self.where)) if self.where is not None else None
         if self.where is not None and self.name not in variables(self.where):
             scope = tree_of(self.where.f_code.co_filename)
-        return [(self.where.f_code.co_filename, scope)] if self.where is not None and scope is not None else []
+        return (
+            [(self.where.f_code.co_filename, scope)]
+            if self.where is not None and scope is not None
+            else []
+        )
 
     def is_read_by(self, statement: ast.stmt) -> bool:
         """Whether a statement also reads what is kept there: `out, h = cell(x, h)`."""
         value = getattr(statement, "value", None)
-        read = [each for each in ast.walk(value) if isinstance(each, ast.expr)] if value is not None else []
+        read = (
+            [each for each in ast.walk(value) if isinstance(each, ast.expr)]
+            if value is not None
+            else []
+        )
         return isinstance(statement, ast.AugAssign) or any(
             self._is_it(each) for each in read if isinstance(each, ast.Name | ast.Attribute)
         )
@@ -82,7 +92,11 @@ class Keeper:
         method = enclosing(place, ast.FunctionDef, ast.AsyncFunctionDef)
         inside = class_of_method(method) if method is not None else None
         is_own = isinstance(place.value, ast.Name) and place.value.id == "self"
-        return not is_own or inside is None or inside.name in {kind.__name__ for kind in type(self.owner).__mro__}
+        return (
+            not is_own
+            or inside is None
+            or inside.name in {kind.__name__ for kind in type(self.owner).__mro__}
+        )
 
 
 def _filled(node: ast.AST) -> Iterator[ast.expr]:
@@ -109,9 +123,13 @@ def _places(targets: list[ast.expr]) -> Iterator[ast.expr]:
 def keepers_of(is_it: Callable[[torch.Tensor], bool], scene: Scene) -> list[Keeper]:
     """The attributes, entries and variables by which the program can still reach a tensor; attributes and entries of them first."""
     found: list[Keeper] = []
-    pending: deque[tuple[Any, Keeper, int]] = deque((each, keeper, 0) for keeper, each in _variables(scene.frames))
+    pending: deque[tuple[Any, Keeper, int]] = deque(
+        (each, keeper, 0) for keeper, each in _variables(scene.frames)
+    )
     pending += [
-        (each, Keeper(name, module), 0) for module in scene.modules.known() for name, each in _attributes(module)
+        (each, Keeper(name, module), 0)
+        for module in scene.modules.known()
+        for name, each in _attributes(module)
     ]
     seen: set[int] = set()
     while pending and len(seen) < MOST_THINGS:
@@ -135,7 +153,10 @@ def _held(thing: Any, keeper: Keeper) -> Iterator[tuple[Keeper, Any]]:
         frame = thing.gi_frame
         for name, each in variables(frame).items() if frame is not None else ():
             yield Keeper(name, None, frame), each
-    elif isinstance(getattr(thing, "__wrapped__", None), FunctionType) and type(thing).__module__ == "functools":
+    elif (
+        isinstance(getattr(thing, "__wrapped__", None), FunctionType)
+        and type(thing).__module__ == "functools"
+    ):
         code = thing.__wrapped__.__code__
         for each in gc.get_referents(thing):
             if type(each) is dict:
@@ -190,7 +211,11 @@ def _attributes(thing: Any) -> list[tuple[str, Any]]:
         held = object.__getattribute__(thing, "__dict__")
     except AttributeError:
         return []
-    return [(name, each) for name, each in dict(held).items() if name not in ("_parameters", "_forward_hooks")]
+    return [
+        (name, each)
+        for name, each in dict(held).items()
+        if name not in ("_parameters", "_forward_hooks")
+    ]
 
 
 def put_there(keeper: Keeper, stack: tuple[Site, ...] = ()) -> Spot | None:
@@ -202,7 +227,11 @@ def put_there(keeper: Keeper, stack: tuple[Site, ...] = ()) -> Spot | None:
     for site in stack:
         running = site.statement() if not is_library(site.filename) else None
         for filename, statement in stores:
-            if running is not None and filename == site.filename and statement.lineno == running.lineno:
+            if (
+                running is not None
+                and filename == site.filename
+                and statement.lineno == running.lineno
+            ):
                 return Spot.of_node(filename, statement)
     again = [each for each in stores if enclosing(each[1], ast.For, ast.While) is not None]
     left = again if keeper.owner is None and again else stores

@@ -75,7 +75,9 @@ class LineWatch:
     def _is_done(self) -> bool:
         if self._events > MOST_EVENTS or self.found is None:
             return self._events > MOST_EVENTS
-        is_late = self.counts is Counts.LASTING and time.monotonic() - self._found_when > LONGEST_WAIT
+        is_late = (
+            self.counts is Counts.LASTING and time.monotonic() - self._found_when > LONGEST_WAIT
+        )
         return is_late or self.counts is Counts.FIRST
 
     def _entered(self, frame: FrameType, _event: str, _value: Any) -> Any:
@@ -99,7 +101,11 @@ class LineWatch:
             pass
         elif new and not self._uses_bad(frame, line):
             self._find(frame, line)
-        elif event == "return" and self.prop.holds(value) and not self._uses_bad(frame, self._left_from(frame)):
+        elif (
+            event == "return"
+            and self.prop.holds(value)
+            and not self._uses_bad(frame, self._left_from(frame))
+        ):
             self._find(frame, self._left_from(frame))
         if self.counts is Counts.LASTING and self._is_mended(frame, event, value, bad):
             self._mended, self.found, self._found_at = self._mended or self.found, None, 0
@@ -115,7 +121,11 @@ class LineWatch:
 
     def _is_mended(self, frame: FrameType, event: str, value: Any, bad: set[str]) -> bool:
         """Whether what was found since this function began is in none of its variables, or not in what it gives."""
-        if self.found is None or self._found_at < self._entries[frame] or frame.f_code.co_name in COMPREHENSIONS:
+        if (
+            self.found is None
+            or self._found_at < self._entries[frame]
+            or frame.f_code.co_name in COMPREHENSIONS
+        ):
             # What a comprehension has made so far is in no variable.
             return False
         return self.prop.holds(value) is False if event == "return" else not bad
@@ -239,9 +249,19 @@ def operation_in(node: ast.AST) -> str | None:
     if isinstance(node, ast.BinOp):
         return OPERATORS.get(type(node.op))
     if isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+        name = (
+            node.func.attr
+            if isinstance(node.func, ast.Attribute)
+            else getattr(node.func, "id", None)
+        )
         if name in WRAPPERS:
-            inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
+            inner = (
+                node.args[0]
+                if node.args
+                else node.func.value
+                if isinstance(node.func, ast.Attribute)
+                else None
+            )
             return operation_in(inner) if inner is not None else name
         return name
     return None

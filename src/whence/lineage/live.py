@@ -27,7 +27,12 @@ from whence.tape.trip import Born
 from whence.torch_internals import input_metadata
 
 MOST_NODES = 5000
-OPERATORS: dict[str, type[ast.operator]] = {"div": ast.Div, "pow": ast.Pow, "mul": ast.Mult, "sub": ast.Sub}
+OPERATORS: dict[str, type[ast.operator]] = {
+    "div": ast.Div,
+    "pow": ast.Pow,
+    "mul": ast.Mult,
+    "sub": ast.Sub,
+}
 NOT_KEPT = Foreign("Tensor", "a tensor that autograd did not keep", 0)
 
 
@@ -64,7 +69,9 @@ def _search(loss: torch.Tensor) -> LiveBirth | None:
             born = _look(node)
             if born is not None:
                 # If it was given one by another operation, that could not be run again.
-                return _entered(node, born) if any(map(trouble_in, born.arguments.values())) else born
+                return (
+                    _entered(node, born) if any(map(trouble_in, born.arguments.values())) else born
+                )
     return None
 
 
@@ -91,7 +98,9 @@ def _from_below(root: Any) -> Iterator[Any]:
         node, is_ready = pending.pop()
         if not is_ready:
             pending.append((node, True))
-            below = [child for child, _ in node.next_functions if child is not None and child not in seen]
+            below = [
+                child for child, _ in node.next_functions if child is not None and child not in seen
+            ]
             seen.update(below)
             pending += [(child, False) for child in below]
         else:
@@ -111,7 +120,9 @@ def _look(node: Any) -> LiveBirth | None:
             if given is None:
                 continue
             try:
-                output = operation(**{each: _stand_in(node, thing) for each, thing in given.items()})
+                output = operation(
+                    **{each: _stand_in(node, thing) for each, thing in given.items()}
+                )
             except (RuntimeError, TypeError, ValueError):
                 continue
             output = output[0] if isinstance(output, tuple) else output
@@ -169,7 +180,8 @@ def as_born(live: LiveBirth, site: Site | None, tape: Tape, step: int) -> Born:
     given = tuple(map(value, live.arguments.values()))
     call = Call(
         number=tape.count,
-        func=getattr(torch, live.name, getattr(torch.nn.functional, live.name, None)) or (lambda *_: None),
+        func=getattr(torch, live.name, getattr(torch.nn.functional, live.name, None))
+        or (lambda *_: None),
         name=live.name,
         args=given,
         kwargs={},
@@ -189,7 +201,11 @@ def places_entered(birth: LiveBirth, files: Iterable[str]) -> Iterator[tuple[str
     """Wherever a program has the operation: the file, and the expression for what was not finite already."""
     name = birth.name.removesuffix("_backward")
     packet = getattr(torch.ops.aten, name, None)
-    arguments = [each.name for each in getattr(packet, packet.overloads()[0])._schema.arguments] if packet else []
+    arguments = (
+        [each.name for each in getattr(packet, packet.overloads()[0])._schema.arguments]
+        if packet
+        else []
+    )
     place = arguments.index(birth.entered) if birth.entered in arguments else len(arguments)
     for file, node in places_of(name, files):
         given = operands_of(node)
@@ -210,6 +226,9 @@ def places_of(name: str, files: Iterable[str]) -> list[tuple[str, ast.AST]]:
         for node in ast.walk(tree) if tree is not None else ():
             called = node.func if isinstance(node, ast.Call) else None
             is_call = getattr(called, "attr", getattr(called, "id", None)) == name
-            if is_call or (isinstance(node, ast.BinOp) and isinstance(node.op, OPERATORS.get(name, ast.MatMult))):
+            if is_call or (
+                isinstance(node, ast.BinOp)
+                and isinstance(node.op, OPERATORS.get(name, ast.MatMult))
+            ):
                 found.append((file, node))
     return found

@@ -26,7 +26,9 @@ class Unknown(Exception):
 
 def look(node: ast.expr, frame: FrameType) -> Any:
     """The value of an expression in a live frame, if finding it runs no code of the program."""
-    return _evaluated(node, Evaluator(ChainMap(variables(frame), frame.f_globals, frame.f_builtins)))
+    return _evaluated(
+        node, Evaluator(ChainMap(variables(frame), frame.f_globals, frame.f_builtins))
+    )
 
 
 def look_among(node: ast.expr, names: dict[str, Any]) -> Any:
@@ -53,7 +55,11 @@ def _text(node: ast.JoinedStr, known: Evaluator) -> str:
     """`f"layer{i}"`, of numbers and words."""
     parts = []
     for each in node.values:
-        plain = each.value if isinstance(each, ast.FormattedValue) and each.format_spec is None else each
+        plain = (
+            each.value
+            if isinstance(each, ast.FormattedValue) and each.format_spec is None
+            else each
+        )
         value = _evaluated(plain, known)
         if type(value) not in (int, str) or getattr(each, "conversion", -1) != -1:
             raise Unknown

@@ -36,17 +36,27 @@ class Wrapped(HasElement):
     def is_set_by(self, node: ast.expr) -> bool:
         if self.is_born_in(node):
             return True
-        return isinstance(node, ast.BinOp) or (isinstance(node, ast.Call) and called_name(node) not in PASSES)
+        return isinstance(node, ast.BinOp) or (
+            isinstance(node, ast.Call) and called_name(node) not in PASSES
+        )
 
     def original(self, node: ast.AST) -> int | None:
         """What the number was before an expression put it into a type, if that is how it came about."""
         bits = _bits(node) if isinstance(node, ast.Call) else None
-        return int(self.value) + (1 << bits) if bits is not None and _fits(int(self.value), bits, self.size) else None
+        return (
+            int(self.value) + (1 << bits)
+            if bits is not None and _fits(int(self.value), bits, self.size)
+            else None
+        )
 
 
 def may_be_wrapped(value: int, size: int) -> bool:
     """Whether there is a type that would make such a number of one that is within range, and nobody means something by it."""
-    return any(_fits(value, bits, size) for bits in WIDTHS) and value not in NONE and not _is_written_out(value)
+    return (
+        any(_fits(value, bits, size) for bits in WIDTHS)
+        and value not in NONE
+        and not _is_written_out(value)
+    )
 
 
 def casts_of_program() -> Iterator[tuple[str, ast.Call]]:
@@ -62,7 +72,9 @@ def _is_written_out(value: int) -> bool:
     """Whether the program has this number in its source: `labels[unsure] = -2`."""
     trees = (tree_of(filename) for filename in program_files())
     return any(
-        isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and getattr(node.operand, "value", 0) == -value
+        isinstance(node, ast.UnaryOp)
+        and isinstance(node.op, ast.USub)
+        and getattr(node.operand, "value", 0) == -value
         for tree in trees
         if tree is not None
         for node in ast.walk(tree)
@@ -94,7 +106,13 @@ def _type_argument(node: ast.Call) -> ast.expr | None:
     named = next((each.value for each in node.keywords if each.arg == "dtype"), None)
     if named is not None:
         return named
-    place = 0 if called_name(node) in ("astype", "to", "type") else 1 if called_name(node) in MAKERS else len(node.args)
+    place = (
+        0
+        if called_name(node) in ("astype", "to", "type")
+        else 1
+        if called_name(node) in MAKERS
+        else len(node.args)
+    )
     return node.args[place] if place < len(node.args) else None
 
 
@@ -107,7 +125,11 @@ def _type_in(node: ast.expr | None) -> str | None:
     walker: ast.AST | None = node
     while isinstance(node, ast.Name) and walker is not None:
         walker = parent_of(walker)
-        if isinstance(walker, FunctionNode | ast.Module) and (known := find_definition(node.id, walker, None)):
-            given = known.value or (default_for(walker, node.id) if isinstance(walker, FunctionNode) else None)
+        if isinstance(walker, FunctionNode | ast.Module) and (
+            known := find_definition(node.id, walker, None)
+        ):
+            given = known.value or (
+                default_for(walker, node.id) if isinstance(walker, FunctionNode) else None
+            )
             return _type_in(given) if not isinstance(given, ast.Name) else None
     return None

@@ -26,7 +26,9 @@ def held_before(prop: Property, node: ast.expr, scope: ast.AST, frame: FrameType
     if not prop.shows_in_lines:
         return False
     try:
-        return run_in_child(lambda: bool(prop.holds(as_it_was(node, scope, frame))), PATIENCE, need=Need.EXPRESSION)
+        return run_in_child(
+            lambda: bool(prop.holds(as_it_was(node, scope, frame))), PATIENCE, need=Need.EXPRESSION
+        )
     except (NotPossible, Unknown):
         return False
 
@@ -55,5 +57,6 @@ def _made_again(node: ast.Name, scope: ast.AST, frame: FrameType, depth: int) ->
 def _comes_again(statement: ast.AST) -> bool:
     """In a loop a value depends on the turn."""
     return isinstance(
-        enclosing(statement, ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module), ast.For | ast.While
+        enclosing(statement, ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module),
+        ast.For | ast.While,
     )

@@ -51,7 +51,11 @@ def _targets(statement: ast.stmt) -> list[ast.expr]:
 def _is_handed_up(statement: ast.stmt) -> bool:
     """`super().__init__(nn.Linear(...), nn.ReLU())`."""
     match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"))):
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__")
+            )
+        ):
             return True
     return False
 

@@ -46,7 +46,9 @@ class Remains:
 
     @property
     def is_whole(self) -> bool:
-        return self.func is not None and all(each is not UNKNOWN for each in (*self.args, *self.kwargs.values()))
+        return self.func is not None and all(
+            each is not UNKNOWN for each in (*self.args, *self.kwargs.values())
+        )
 
     def known(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with None for those that cannot be told."""
@@ -108,7 +110,9 @@ def _arguments(frame: FrameType) -> tuple[Any, ...]:
     return tuple(variables(frame).get(name) for name in names)
 
 
-def _called(frame: FrameType, position: int, look: Look) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def _called(
+    frame: FrameType, position: int, look: Look
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     node = Site(frame.f_code, position, frame.f_lineno, frame.f_globals).node()
     try:
         match node:
@@ -116,7 +120,11 @@ def _called(frame: FrameType, position: int, look: Look) -> tuple[Any, tuple[Any
                 return (
                     look(func, frame),
                     tuple(_look_if_known(each, frame, look) for each in args),
-                    {each.arg: _look_if_known(each.value, frame, look) for each in keywords if each.arg is not None},
+                    {
+                        each.arg: _look_if_known(each.value, frame, look)
+                        for each in keywords
+                        if each.arg is not None
+                    },
                 )
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
                 return OPERATORS[type(op)], (look(left, frame), look(right, frame)), {}
@@ -127,7 +135,11 @@ def _called(frame: FrameType, position: int, look: Look) -> tuple[Any, tuple[Any
             case ast.Subscript(value=value, slice=index, ctx=ast.Store()):
                 statement = statement_of(node)
                 if isinstance(statement, ast.Assign) and statement.targets == [node]:
-                    given = look(value, frame), _index(index, frame, look), look(statement.value, frame)
+                    given = (
+                        look(value, frame),
+                        _index(index, frame, look),
+                        look(statement.value, frame),
+                    )
                     return type(given[0]).__setitem__, given, {}
     except Unknown:
         pass

@@ -131,7 +131,9 @@ class VariableWatch:
         filename, line = frame.f_code.co_filename, self._lines[frame]
         held = self._held[frame]
         written = _written(filename, line)
-        if (waiting := self._waiting.get(frame)) and (event == "return" or not _is_in_loop(filename, line, waiting)):
+        if (waiting := self._waiting.get(frame)) and (
+            event == "return" or not _is_in_loop(filename, line, waiting)
+        ):
             self._tell_waiting(frame)
         for name, each in list(frame.f_locals.items()):
             mark = _mark(each)
@@ -188,7 +190,9 @@ def _written(filename: str, line: int) -> frozenset[str]:
             written = [value]
         case _:
             written = []
-    return frozenset(each.id for target in written for each in ast.walk(target) if isinstance(each, ast.Name))
+    return frozenset(
+        each.id for target in written for each in ast.walk(target) if isinstance(each, ast.Name)
+    )
 
 
 def first_shown(frames: list[FrameType], shows: Callable[[Any], bool]) -> tuple[str, int] | None:
@@ -209,7 +213,9 @@ def _mark(thing: Any) -> Hashable:
     if isinstance(thing, list):
         return id(thing), len(thing), *map(id, thing[:FIRST_NUMBERS])
     if is_array(thing) and thing.dtype.kind in "iufb":
-        return id(thing), thing.reshape(-1)[:FIRST_NUMBERS].tobytes() if thing.flags.c_contiguous else b""
+        return id(thing), thing.reshape(-1)[
+            :FIRST_NUMBERS
+        ].tobytes() if thing.flags.c_contiguous else b""
     if is_table(thing):
         return id(thing), thing.shape, *thing.index[:FIRST_NUMBERS]
     if isinstance(thing, torch.Tensor) and thing.layout is torch.strided:
@@ -238,7 +244,9 @@ def _before(site: Site) -> Iterator[ast.stmt]:
             break
         current = parent
     for block in reversed(blocks):
-        yield from (each for each in block if not isinstance(each, ast.Return | ast.Break | ast.Continue))
+        yield from (
+            each for each in block if not isinstance(each, ast.Return | ast.Break | ast.Continue)
+        )
 
 
 def _bound(statement: ast.stmt) -> set[str]:

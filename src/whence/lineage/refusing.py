@@ -24,7 +24,9 @@ def tensors_in_library(frames: list[FrameType]) -> Iterable[torch.Tensor]:
             return
         things = list(variables(frame).values())
         me = variable(frame, "self")
-        things += [each for each in getattr(me, "__dict__", {}).values() if not isinstance(me, nn.Module)]
+        things += [
+            each for each in getattr(me, "__dict__", {}).values() if not isinstance(me, nn.Module)
+        ]
         yield from (each for each in things if isinstance(each, torch.Tensor))
 
 
@@ -41,9 +43,15 @@ def tensors_refused(exception: BaseException) -> Iterable[torch.Tensor]:
 def refused_operands(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
     """Operands that are not finite, if the call goes well with them mended."""
     with leaving_no_trace():
-        bad = [each for each in flatten((args, kwargs)) if isinstance(each, torch.Tensor) and trouble_in(each)]
+        bad = [
+            each
+            for each in flatten((args, kwargs))
+            if isinstance(each, torch.Tensor) and trouble_in(each)
+        ]
         cures = (_mended, _as_identity)
-        return bad if bad and any(try_values(func, args, kwargs, cure).ran for cure in cures) else []
+        return (
+            bad if bad and any(try_values(func, args, kwargs, cure).ran for cure in cures) else []
+        )
 
 
 def _mended(tensor: torch.Tensor) -> torch.Tensor:

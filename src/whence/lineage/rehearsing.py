@@ -34,7 +34,12 @@ class Rehearsed(Contents):
         if value is self._cut:
             return torch.full(value.shape, self._number, dtype=value.dtype, device=value.device)
         tensor = value.tensor
-        if value.call is None and value.leaf is None and tensor is not None and self.tape.known_value(tensor) is value:
+        if (
+            value.call is None
+            and value.leaf is None
+            and tensor is not None
+            and self.tape.known_value(tensor) is value
+        ):
             return tensor.detach()
         if value.call is None or _cannot_be_made(value.call):
             return _harmless(value)
@@ -46,7 +51,9 @@ class Rehearsed(Contents):
         return found
 
 
-def birth_in_rehearsal(value: Value, observed: torch.Tensor, tape: Tape) -> tuple[Born, float] | None:
+def birth_in_rehearsal(
+    value: Value, observed: torch.Tensor, tape: Tape
+) -> tuple[Born, float] | None:
     """The one call that makes what was observed of ordinary numbers, if no other does, and one such number."""
     usual = Rehearsed(tape).of(value)
     if usual is None or trouble_in(usual):
@@ -56,8 +63,12 @@ def birth_in_rehearsal(value: Value, observed: torch.Tensor, tape: Tape) -> tupl
         for number in ORDINARY:
             rehearsed = Rehearsed(tape, cut, number)
             if trouble_in(rehearsed.of(value)) == trouble_in(observed):
-                found.append((find_birth(value, rehearsed, lambda each, cut=cut: each is cut), number))  # type: ignore[misc]
-    places = {(each.call.name, each.call.site) if each.call is not None else None for each, _ in found}
+                found.append(
+                    (find_birth(value, rehearsed, lambda each, cut=cut: each is cut), number)
+                )  # type: ignore[misc]
+    places = {
+        (each.call.name, each.call.site) if each.call is not None else None for each, _ in found
+    }
     return found[0] if len(places) == 1 and None not in places else None
 
 

@@ -65,7 +65,9 @@ class StatementWatch:
         return self.entered
 
 
-def run_again(wanted: list[tuple[str, ast.stmt]], seen: Seen, leaf: BatchLeaf | None, frames: list[FrameType]) -> None:
+def run_again(
+    wanted: list[tuple[str, ast.stmt]], seen: Seen, leaf: BatchLeaf | None, frames: list[FrameType]
+) -> None:
     """Have statements run, however that can be done: by fetching a batch, where they stand, by calling what has them in it, or else
     by doing all that comes before training once more."""
     watch = StatementWatch(wanted, seen)
@@ -94,21 +96,29 @@ def _quietly(call: ast.Call, frame: FrameType) -> None:
             next(made, None)
 
 
-def _standing(wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]) -> Iterator[tuple[FrameType, ast.stmt]]:
+def _standing(
+    wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]
+) -> Iterator[tuple[FrameType, ast.stmt]]:
     """Statements of functions that are running, if what they read has not been bound anew since."""
     for frame in frames:
         scope = function_node(Site.of(frame))
         for filename, statement in wanted:
             if filename != frame.f_code.co_filename or scope is None:
                 continue
-            if any(each is statement for each in own_nodes(scope)) and _is_as_it_was(statement, scope):
+            if any(each is statement for each in own_nodes(scope)) and _is_as_it_was(
+                statement, scope
+            ):
                 yield frame, statement
 
 
 def _is_as_it_was(node: ast.stmt | ast.expr, scope: ast.AST) -> bool:
     """Whether nothing that a statement reads has another value by now: by the statement itself, or after it."""
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-    within = {each.id for each in names if isinstance(parent_of(each), ast.comprehension) and _is_bound(each)}
+    within = {
+        each.id
+        for each in names
+        if isinstance(parent_of(each), ast.comprehension) and _is_bound(each)
+    }
     read = {each.id for each in names if not _is_bound(each)} - within
     after = ast.Pass(lineno=(node.end_lineno or node.lineno) + 1, col_offset=0)
     own = {each.id for each in names if _is_bound(each)}
@@ -119,7 +129,9 @@ def _is_bound(name: ast.Name) -> bool:
     return isinstance(name.ctx, ast.Store)
 
 
-def _calls_into(wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]) -> Iterator[tuple[FrameType, ast.Call]]:
+def _calls_into(
+    wanted: list[tuple[str, ast.stmt]], frames: list[FrameType]
+) -> Iterator[tuple[FrameType, ast.Call]]:
     """Calls in the functions that are running, of functions and classes that have the statements in them."""
     running = {frame.f_code for frame in frames}
     for frame in frames:
@@ -167,7 +179,9 @@ def _reached_from(target: Any) -> Iterator[CodeType]:
 def _codes_of(target: Any) -> Iterator[tuple[CodeType, dict[str, Any]]]:
     """The code that a call may run first, and the variables of its module: a function's, or that of all methods of a class."""
     methods = (
-        [each for kind in target.__mro__ for each in vars(kind).values()] if isinstance(target, type) else [target]
+        [each for kind in target.__mro__ for each in vars(kind).values()]
+        if isinstance(target, type)
+        else [target]
     )
     for each in methods:
         function = getattr(each, "__func__", each)

@@ -74,7 +74,12 @@ def _calls_inside(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def _from_name(
-    node: ast.Name, thing: Any, ground: Ground, frames: list[FrameType], stack: tuple[Site, ...], depth: int
+    node: ast.Name,
+    thing: Any,
+    ground: Ground,
+    frames: list[FrameType],
+    stack: tuple[Site, ...],
+    depth: int,
 ) -> Result | None:
     if depth > 6:
         return None
@@ -94,18 +99,28 @@ def _from_definition(
     stack: tuple[Site, ...],
     depth: int,
 ) -> Result | None:
-    if definition.kind is Kind.PARAMETER and isinstance(definition.node, FunctionNode) and len(stack) > 1:
+    if (
+        definition.kind is Kind.PARAMETER
+        and isinstance(definition.node, FunctionNode)
+        and len(stack) > 1
+    ):
         outside = ground_of(stack[1:], frames)
         call = stack[1].node()
         if outside is None or not isinstance(call, ast.Call):
             return None
-        argument = argument_for(call, definition.node, node.id, bound=class_of_method(definition.node) is not None)
+        argument = argument_for(
+            call, definition.node, node.id, bound=class_of_method(definition.node) is not None
+        )
         if isinstance(argument, ast.Name):
             return _from_name(argument, thing, outside, frames, stack[1:], depth + 1)
         return _from_call(argument, thing, outside) if isinstance(argument, ast.Call) else None
     if isinstance(definition.value, ast.Name):
         return _from_name(definition.value, thing, ground, frames, stack, depth + 1)
-    return _from_call(definition.value, thing, ground) if isinstance(definition.value, ast.Call) else None
+    return (
+        _from_call(definition.value, thing, ground)
+        if isinstance(definition.value, ast.Call)
+        else None
+    )
 
 
 def _gives(call: ast.Call, thing: Any, ground: Ground) -> bool:
@@ -124,7 +139,11 @@ def _from_call(call: ast.Call, thing: Any, ground: Ground) -> Result | None:
         last = falling_through(function[0]) if function is not None else None
         if function is None or last is None or isinstance(function[0], ast.Lambda):
             return None
-        owner = f"{type(target).__name__}.forward" if isinstance(target, nn.Module) else function[0].name
+        owner = (
+            f"{type(target).__name__}.forward"
+            if isinstance(target, nn.Module)
+            else function[0].name
+        )
         return Result(owner, Spot.of_node(function[1], last), last, returns_nothing=True)
     statement = statement_of(call)
     return Result(
@@ -146,7 +165,11 @@ def _target(call: ast.Call, ground: Ground) -> Any:
 
 def _function(target: Any) -> tuple[FunctionNode, str] | None:
     """The source of what is called: a module's forward, or a function of the program's."""
-    function = type(target).forward if isinstance(target, nn.Module) else getattr(target, "__func__", target)
+    function = (
+        type(target).forward
+        if isinstance(target, nn.Module)
+        else getattr(target, "__func__", target)
+    )
     code = getattr(function, "__code__", None)
     if code is None or not inspect.isfunction(function) or is_library(code.co_filename):
         return None

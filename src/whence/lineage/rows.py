@@ -29,11 +29,16 @@ class Rows:
     def sample(self, leaf: str | None = None) -> Sample:
         index = self.batch.indices[self.positions[0]] if self.batch.indices is not None else None
         plain = int(index) if isinstance(index, int) else None
-        return Sample(batch=self.batch.number, position=self.positions[0], dataset_index=plain, leaf=leaf)
+        return Sample(
+            batch=self.batch.number, position=self.positions[0], dataset_index=plain, leaf=leaf
+        )
 
     def text(self) -> str:
         indices = self.batch.indices
-        named = [str(indices[each]) if indices is not None else f"at position {each}" for each in self.positions]
+        named = [
+            str(indices[each]) if indices is not None else f"at position {each}"
+            for each in self.positions
+        ]
         what = f"sample {named[0]}" if len(named) == 1 else f"samples {', '.join(named)}"
         return f"without {what}" if self.removed else f"with {what} replaced by another"
 
@@ -53,7 +58,11 @@ def blamed_rows(trip: Trip, bad: torch.Tensor, is_cured: Callable[[Run], bool]) 
 
 def only_sample(trip: Trip) -> Sample | None:
     """The sample of a batch that has no other: nothing can be left out to prove it, and nothing else can be to blame."""
-    batches = {id(each.leaf.batch): each.leaf.batch for each in _leaves(trip) if isinstance(each.leaf, BatchLeaf)}
+    batches = {
+        id(each.leaf.batch): each.leaf.batch
+        for each in _leaves(trip)
+        if isinstance(each.leaf, BatchLeaf)
+    }
     batch = trip.batch_now(next(iter(batches.values()))) if len(batches) == 1 else None
     if batch is None or batch.indices is None or len(batch.indices) != 1:
         return None
@@ -74,7 +83,9 @@ def _batches(trip: Trip) -> list[tuple[Batch, list[Value], int]]:
     for batch, leaves in found.values():
         size = max((each.shape[0] for each in leaves), default=0)
         if size > 1:
-            result.append((trip.batch_now(batch), [each for each in leaves if each.shape[0] == size], size))
+            result.append(
+                (trip.batch_now(batch), [each for each in leaves if each.shape[0] == size], size)
+            )
     return result
 
 
@@ -92,7 +103,9 @@ def _guesses(bad: torch.Tensor, size: int) -> list[list[int]]:
     return guesses
 
 
-def _without(trip: Trip, leaves: list[Value], size: int, positions: list[int], removed: bool) -> Run | None:
+def _without(
+    trip: Trip, leaves: list[Value], size: int, positions: list[int], removed: bool
+) -> Run | None:
     kept = [each for each in range(size) if each not in positions]
     rows = kept if removed else [kept[0] if each in positions else each for each in range(size)]
     assert trip.run is not None

@@ -39,7 +39,11 @@ def _switch_at(site: Site) -> Spot | None:
         if _is_context(decorator):
             return Spot.of_node(site.filename, decorator)
     function = function_node(site)
-    before = [each for each in _switches_in(function) if each.lineno < site.f_lineno] if function is not None else []
+    before = (
+        [each for each in _switches_in(function) if each.lineno < site.f_lineno]
+        if function is not None
+        else []
+    )
     return Spot.of_node(site.filename, before[-1]) if before else None
 
 
@@ -64,7 +68,11 @@ def _held_off() -> Spot | None:
 
 def _switched_off() -> Spot | None:
     """The only statement of the program that does it; of several, the only one behind which not every way switches them on again."""
-    found = [(name, node) for name in program_files() for node in _switches_in(tree_of(name) or ast.Module([], []))]
+    found = [
+        (name, node)
+        for name in program_files()
+        for node in _switches_in(tree_of(name) or ast.Module([], []))
+    ]
     if len(found) > 1:
         found = [(name, node) for name, node in found if not _is_made_up_for(node)]
     return Spot.of_node(*found[0]) if len(found) == 1 else None
@@ -87,7 +95,9 @@ def _freezes(node: ast.AST) -> bool:
             return not _is_true(value)
         case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[value]):
             return not _is_true(value)
-        case ast.Call(func=ast.Attribute(attr="requires_grad_"), keywords=[ast.keyword(value=value)]):
+        case ast.Call(
+            func=ast.Attribute(attr="requires_grad_"), keywords=[ast.keyword(value=value)]
+        ):
             return not _is_true(value)
     return False
 
@@ -98,9 +108,13 @@ def _switches_in(tree: ast.AST) -> Iterator[ast.Call]:
             case ast.Call(func=func, args=[given]) if last_name(func) in SETTERS:
                 if not _is_true(given) and not _is_scoped(node) and not _restores(node):
                     yield node
-            case ast.Call(func=ast.Attribute(attr="__enter__", value=ast.Call() as entered)) if _is_context(entered):
+            case ast.Call(func=ast.Attribute(attr="__enter__", value=ast.Call() as entered)) if (
+                _is_context(entered)
+            ):
                 yield node
-            case ast.Call(func=ast.Attribute(attr="__enter__", value=ast.Name() | ast.Attribute() as entered)):
+            case ast.Call(
+                func=ast.Attribute(attr="__enter__", value=ast.Name() | ast.Attribute() as entered)
+            ):
                 if _is_named(last_name(entered), tree):
                     yield node
 
@@ -130,7 +144,11 @@ def _is_scoped(node: ast.Call) -> bool:
     """It is entered by a `with`, or wraps a function: then it is undone by itself."""
     parent = parent_of(node)
     decorated = isinstance(parent, FUNCTIONS) and node in getattr(parent, "decorator_list", [])
-    return isinstance(parent, ast.withitem) or decorated or (isinstance(parent, ast.Call) and parent.func is node)
+    return (
+        isinstance(parent, ast.withitem)
+        or decorated
+        or (isinstance(parent, ast.Call) and parent.func is node)
+    )
 
 
 def _restores(node: ast.Call) -> bool:
@@ -139,7 +157,8 @@ def _restores(node: ast.Call) -> bool:
     function = enclosing(node, *FUNCTIONS, ast.Module)
     return isinstance(given, ast.Name) and any(
         isinstance(each, ast.Assign)
-        and "is_grad_enabled" in {last_name(part.func) for part in ast.walk(each.value) if isinstance(part, ast.Call)}
+        and "is_grad_enabled"
+        in {last_name(part.func) for part in ast.walk(each.value) if isinstance(part, ast.Call)}
         and any(last_name(target) == given.id for target in each.targets)
         for each in ast.walk(function or node)
     )
@@ -164,9 +183,15 @@ def _followed_by(node: ast.AST) -> tuple[bool, ast.AST | None]:
         parent = parent_of(current)
         if isinstance(parent, ast.Try) and any(map(_switches_on, parent.finalbody)):
             return True, None
-        block = next((each for each in _blocks(parent) if current in each), []) if parent is not None else []
+        block = (
+            next((each for each in _blocks(parent) if current in each), [])
+            if parent is not None
+            else []
+        )
         for each in block[block.index(current) + 1 :] if current in block else ():
-            if _switches_on(each) or (isinstance(each, ast.Try) and any(map(_switches_on, each.finalbody))):
+            if _switches_on(each) or (
+                isinstance(each, ast.Try) and any(map(_switches_on, each.finalbody))
+            ):
                 return True, None
             leaving = next((part for part in ast.walk(each) if isinstance(part, LEAVES)), None)
             if leaving is not None:
@@ -178,7 +203,9 @@ def _followed_by(node: ast.AST) -> tuple[bool, ast.AST | None]:
 def _switches_on(statement: ast.stmt) -> bool:
     """A statement that does it whatever happens: not one within an `if`."""
     match statement:
-        case ast.Expr(value=ast.Call(func=func, args=[given]) as call) if last_name(func) in SETTERS:
+        case ast.Expr(value=ast.Call(func=func, args=[given]) as call) if (
+            last_name(func) in SETTERS
+        ):
             return _is_true(given) or _restores(call) or not isinstance(given, ast.Constant)
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="__exit__"))):
             return True

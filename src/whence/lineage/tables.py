@@ -24,7 +24,11 @@ def numbers_of(thing: Any, column: str = "") -> list[Any] | None:
     if is_column(thing):
         held = [thing]
     elif is_table(thing):
-        held = [thing.iloc[:, number] for number, name in enumerate(thing.columns) if column in ("", name)]
+        held = [
+            thing.iloc[:, number]
+            for number, name in enumerate(thing.columns)
+            if column in ("", name)
+        ]
     else:
         return None
     return [_as_array(each) for each in held if getattr(each.dtype, "kind", "") in NUMBERS]
@@ -52,4 +56,8 @@ def name_of_column(table: Any, number: int) -> str | None:
 
 def labels_in(row: Any, test: Callable[[Any], bool]) -> list[str]:
     """The names of those numbers of a row that a test shows in."""
-    return [name for name, each in row.items() if isinstance(name, str) and isinstance(each, float) and test(each)]
+    return [
+        name
+        for name, each in row.items()
+        if isinstance(name, str) and isinstance(each, float) and test(each)
+    ]

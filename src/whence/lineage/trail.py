@@ -129,9 +129,13 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
             stack = scene.modules.built_at(layer)
             if stack:
                 hops.extend(
-                    [Spot.of_site(call.site).hop(f"{call.name} gives {describe_value(value)}")] if call.site else []
+                    [Spot.of_site(call.site).hop(f"{call.name} gives {describe_value(value)}")]
+                    if call.site
+                    else []
                 )
-                counted = counted_at(stack, 1, "out_channels" if hasattr(layer, "out_channels") else "out_features")
+                counted = counted_at(
+                    stack, 1, "out_channels" if hasattr(layer, "out_channels") else "out_features"
+                )
                 trail = _trail(call, Spot.of_site(stack[0]), Birth.LAYER, hops, scene)
                 return replace(trail, phase="program", counted=counted)
     spot = Spot.of_site(call.site) if call.site is not None else None
@@ -140,15 +144,35 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
         sources = axis_source(call, value, prop.axis) or []
         if len(sources) > 1:
             return replace(trail, parts=tuple(operand.shape[axis] for operand, axis in sources))
-    if isinstance(prop, HasElement) and (named := _named_number(call, prop, scene)) is not None and spot is not None:
-        return replace(trail, birth=Birth.SOURCE, spot=named, hops=(spot.hop("written here"), *reversed(hops)))
-    if spot is not None and isinstance(prop, HasAxis) and _has_foreign(call) and call.phase != "forward":
+    if (
+        isinstance(prop, HasElement)
+        and (named := _named_number(call, prop, scene)) is not None
+        and spot is not None
+    ):
+        return replace(
+            trail, birth=Birth.SOURCE, spot=named, hops=(spot.hop("written here"), *reversed(hops))
+        )
+    if (
+        spot is not None
+        and isinstance(prop, HasAxis)
+        and _has_foreign(call)
+        and call.phase != "forward"
+    ):
         departed = deviation_in_loop(call.stack, tuple(value.shape), prop, scene.frames)
         if departed is not None:
-            return replace(trail, birth=Birth.SOURCE, spot=departed.spot, hops=(*departed.hops, *reversed(hops)))
+            return replace(
+                trail,
+                birth=Birth.SOURCE,
+                spot=departed.spot,
+                hops=(*departed.hops, *reversed(hops)),
+            )
     if spot is not None and call.site is not None and _has_foreign(call):
         node = call.site.node()
-        if isinstance(node, ast.Subscript) and isinstance(prop, HasAxis) and prop.axis == -len(value.shape):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(prop, HasAxis)
+            and prop.axis == -len(value.shape)
+        ):
             # As many rows as there are indices.
             node, prop = node.slice, HasAxis(-1, prop.size)
         if node is not None:
@@ -159,17 +183,30 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
             if found.spot is not None:
                 known = [
                     *hops,
-                    *([spot.hop(f"{call.name} gives {describe_value(value)}")] if found.spot != spot else []),
+                    *(
+                        [spot.hop(f"{call.name} gives {describe_value(value)}")]
+                        if found.spot != spot
+                        else []
+                    ),
                 ]
                 way = (*found.hops, *reversed(known))
-                return replace(trail, birth=Birth.SOURCE, spot=found.spot, hops=way, column=found.column)
+                return replace(
+                    trail, birth=Birth.SOURCE, spot=found.spot, hops=way, column=found.column
+                )
     return trail
 
 
 def _called_again(call: Call, prop: Property, scene: Scene) -> Found:
     """Where nothing is left of the function that made a tensor of it: the line within, as it is called once more where the program stands."""
     grounds = [ground_of(call.stack[depth:], scene.frames) for depth in range(len(call.stack))]
-    depth = next((depth for depth, each in enumerate(grounds) if each is not None and each.frame is not None), 0)
+    depth = next(
+        (
+            depth
+            for depth, each in enumerate(grounds)
+            if each is not None and each.frame is not None
+        ),
+        0,
+    )
     node = call.stack[depth].node() if depth and prop.shows_in_lines else None
     ground = grounds[depth] if depth else None
     if not isinstance(node, ast.Call) or ground is None:
@@ -190,7 +227,11 @@ def _named_number(call: Call, prop: HasElement, scene: Scene) -> Spot | None:
             with suppress(Unknown):
                 number = look(given, ground.frame)
                 if type(number) in (int, float) and number == prop.value:
-                    return SourceTrace(prop, scene.frames, scene.worked_before).follow(given, ground).spot
+                    return (
+                        SourceTrace(prop, scene.frames, scene.worked_before)
+                        .follow(given, ground)
+                        .spot
+                    )
     return None
 
 
@@ -205,10 +246,15 @@ def _deciding_layer(call: Call, value: Value, prop: HasAxis) -> nn.Module | None
 
 
 def _has_foreign(call: Call) -> bool:
-    return any(isinstance(each, Foreign) for each in flatten((call.args, call.kwargs))) or not call.operands
+    return (
+        any(isinstance(each, Foreign) for each in flatten((call.args, call.kwargs)))
+        or not call.operands
+    )
 
 
-def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop], user: Call | None) -> Trail:
+def _from_leaf(
+    value: Value, prop: Property, scene: Scene, hops: list[Hop], user: Call | None
+) -> Trail:
     """A tensor that no call on the tape made: ask the source who holds it. `user` is the call that was given it."""
     tensor = value.tensor
     if tensor is None:
@@ -218,16 +264,30 @@ def _from_leaf(value: Value, prop: Property, scene: Scene, hops: list[Hop], user
         spot = where_built(*owner, scene)
         path = f"{scene.modules.path_of(owner[0])}.{owner[1]}"
         sized = (
-            attribute_size(*owner, scene.modules.built_at(owner[0]), prop.axis) if isinstance(prop, HasAxis) else None
+            attribute_size(*owner, scene.modules.built_at(owner[0]), prop.axis)
+            if isinstance(prop, HasAxis)
+            else None
         )
-        return Trail(Birth.LAYER if spot else Birth.UNKNOWN, spot, tuple(reversed(hops)), module=path, sized=sized)
+        return Trail(
+            Birth.LAYER if spot else Birth.UNKNOWN,
+            spot,
+            tuple(reversed(hops)),
+            module=path,
+            sized=sized,
+        )
     found = SourceTrace(prop, scene.frames, scene.worked_before).follow_object(tensor)
     if found.spot is None and user is not None:
         found = _from_attribute(user, prop, scene)
     if found.spot is None:
         return Trail(Birth.UNKNOWN, hops=tuple(reversed(hops)))
-    sized = size_passed(*found.made, prop.axis) if found.made is not None and isinstance(prop, HasAxis) else None
-    return Trail(Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)), sized=sized, column=found.column)
+    sized = (
+        size_passed(*found.made, prop.axis)
+        if found.made is not None and isinstance(prop, HasAxis)
+        else None
+    )
+    return Trail(
+        Birth.SOURCE, found.spot, (*found.hops, *reversed(hops)), sized=sized, column=found.column
+    )
 
 
 def _from_attribute(user: Call, prop: Property, scene: Scene) -> Found:
@@ -242,7 +302,11 @@ def _from_attribute(user: Call, prop: Property, scene: Scene) -> Found:
 
 def _owner_of(value: Value, scene: Scene) -> tuple[nn.Module, str] | None:
     tensor = value.tensor
-    return (scene.modules.owner_of(tensor) or scene.modules.holder_of(tensor)) if tensor is not None else None
+    return (
+        (scene.modules.owner_of(tensor) or scene.modules.holder_of(tensor))
+        if tensor is not None
+        else None
+    )
 
 
 def where_built(module: nn.Module, name: str, scene: Scene) -> Spot | None:
@@ -258,13 +322,17 @@ def where_built(module: nn.Module, name: str, scene: Scene) -> Spot | None:
     return Spot.of_site(stack[0]) if stack else None
 
 
-def _from_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene, hops: list[Hop]) -> Trail:
+def _from_batch(
+    leaf: BatchLeaf, value: Value, prop: Property, scene: Scene, hops: list[Hop]
+) -> Trail:
     # A sample is traced by a walk like this one: the two files need each other.
     from whence.lineage.datasets.samples import trace_into_batch
 
     inner = trace_into_batch(leaf, value, prop, scene)
     return replace(
-        inner, hops=(*inner.hops, *reversed(hops)), phase="data" if inner.sample is not None else inner.phase
+        inner,
+        hops=(*inner.hops, *reversed(hops)),
+        phase="data" if inner.sample is not None else inner.phase,
     )
 
 
@@ -281,7 +349,8 @@ def border(trail: Trail) -> Spot | None:
                 [
                     each
                     for each in ast.walk(node)
-                    if isinstance(each, ast.Call) and any(name in ast.unparse(each.func) + "(" for name in BORDERS)
+                    if isinstance(each, ast.Call)
+                    and any(name in ast.unparse(each.func) + "(" for name in BORDERS)
                 ]
                 if node is not None
                 else []

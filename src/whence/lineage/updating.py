@@ -64,8 +64,14 @@ class Counts:
 
     @classmethod
     def of(cls, optimizer: Optimizer) -> Counts:
-        states = {id(each): state for each, state in optimizer.state.items() if isinstance(state, dict) and state}
-        return cls(_numbers(vars(optimizer)), {key: _numbers(state) for key, state in states.items()})
+        states = {
+            id(each): state
+            for each, state in optimizer.state.items()
+            if isinstance(state, dict) and state
+        }
+        return cls(
+            _numbers(vars(optimizer)), {key: _numbers(state) for key, state in states.items()}
+        )
 
     def put_back(self, optimizer: Optimizer) -> None:
         """A state that was not there before is not there either."""
@@ -109,11 +115,16 @@ def run_again(
 
     Where there are several backwards in a step, those after the one before.
     """
-    stacks = [trip.stack, *((site,) for site in backwards_at if trip.stack and site != trip.stack[0])]
+    stacks = [
+        trip.stack,
+        *((site,) for site in backwards_at if trip.stack and site != trip.stack[0]),
+    ]
     if not trip.stack or not trip.frames:
         return None
     try:
-        return run_in_child(lambda: _lines(trip, weights, before, stacks), PATIENCE_SECONDS, need=Need.UPDATE)
+        return run_in_child(
+            lambda: _lines(trip, weights, before, stacks), PATIENCE_SECONDS, need=Need.UPDATE
+        )
     except NotPossible:
         return None
 
@@ -126,7 +137,9 @@ def _lines(
     standing, is_same = _standing(weights, before)
     is_kept = all(any(each is one for one in standing) for each in lost)
     _clean_state(trip, weights)
-    for gradients in _gradients(weights, standing, before) if is_kept else _gradients(weights, [], before):
+    for gradients in (
+        _gradients(weights, standing, before) if is_kept else _gradients(weights, [], before)
+    ):
         for put_back in _with_contents(standing, before) if is_kept else _with_stand_ins(lost):
             for run in (each for stack in stacks for each in rests_of(stack, trip.frames)):
                 put_back()
@@ -162,18 +175,24 @@ def _standing(weights: Sequence[torch.Tensor], before: Before) -> tuple[list[tor
     if len(alive) == len(known) and any(each is one for each in alive for one in weights):
         return alive, True
     shapes = [each.shape for each in weights]
-    alike = bool(known) and not before.results and shapes == [each.shape for each in before.contents]
+    alike = (
+        bool(known) and not before.results and shapes == [each.shape for each in before.contents]
+    )
     return (list(weights) if alike else []), False
 
 
-def _with_contents(standing: Sequence[torch.Tensor], before: Before) -> Iterator[Callable[[], None]]:
+def _with_contents(
+    standing: Sequence[torch.Tensor], before: Before
+) -> Iterator[Callable[[], None]]:
     yield lambda: _copy(list(zip(standing, before.contents, strict=True)))
 
 
 def _with_stand_ins(lost: Sequence[torch.Tensor]) -> Iterator[Callable[[], None]]:
     spoilt = [(each, each.detach().clone()) for each in lost]
     for stand_in in STAND_INS:
-        yield lambda to=stand_in: _copy([(each, torch.where(copy.isfinite(), copy, to)) for each, copy in spoilt])  # type: ignore[misc]
+        yield lambda to=stand_in: _copy(
+            [(each, torch.where(copy.isfinite(), copy, to)) for each, copy in spoilt]
+        )  # type: ignore[misc]
 
 
 def _copy(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
@@ -185,7 +204,9 @@ def _copy(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
 class _HandingOut:
     """For a backward that is not made a second time: the gradients that it gave the last time. Where none were kept there are none."""
 
-    def __init__(self, gradients: list[tuple[torch.Tensor, torch.Tensor | None]], before: Before) -> None:
+    def __init__(
+        self, gradients: list[tuple[torch.Tensor, torch.Tensor | None]], before: Before
+    ) -> None:
         self._gradients = gradients
         self._before = before
 
@@ -216,7 +237,10 @@ def _clean_state(trip: Trip, weights: Sequence[torch.Tensor]) -> None:
 
 
 def _are_lost_again(lost: Sequence[torch.Tensor], patterns: Sequence[torch.Tensor]) -> bool:
-    return all(bool((torch.isfinite(each) == known).all()) for each, known in zip(lost, patterns, strict=True))
+    return all(
+        bool((torch.isfinite(each) == known).all())
+        for each, known in zip(lost, patterns, strict=True)
+    )
 
 
 def _told(watch: InsideWatch, is_exact: bool = False) -> Remade | None:
@@ -229,7 +253,9 @@ def _told(watch: InsideWatch, is_exact: bool = False) -> Remade | None:
     spot = Spot.of_site(site)
     name = "div" if op in REFLECTED else op
     made_by, is_plain = _maker(watch, zeros, spot), any(_is_plain(watch, each) for each in zeros)
-    return Remade(name, spot, trouble_in(result), bool(zeros), made_by, is_plain=is_plain, is_exact=is_exact)
+    return Remade(
+        name, spot, trouble_in(result), bool(zeros), made_by, is_plain=is_plain, is_exact=is_exact
+    )
 
 
 def _is_plain(watch: InsideWatch, zero: torch.Tensor | float) -> bool:
@@ -242,7 +268,11 @@ def _maker(watch: InsideWatch, zeros: Sequence[torch.Tensor | float], spot: Spot
         made = watch.maker_of(each) if isinstance(each, torch.Tensor) else None
         if made is not None:
             at = Spot.of_site(made[1])
-            return at.hop(f"{made[0]} gave the 0") if (at.filename, at.line) != (spot.filename, spot.line) else None
+            return (
+                at.hop(f"{made[0]} gave the 0")
+                if (at.filename, at.line) != (spot.filename, spot.line)
+                else None
+            )
     return None
 
 

@@ -42,7 +42,9 @@ class UsedUp:
     @property
     def line(self) -> Spot | None:
         """The line that used it up, if there is just one that can have done so."""
-        return self.lines[0] if len({(each.filename, each.line) for each in self.lines}) == 1 else None
+        return (
+            self.lines[0] if len({(each.filename, each.line) for each in self.lines}) == 1 else None
+        )
 
 
 def used_up(stack: tuple[Site, ...], given: ast.expr) -> UsedUp:
@@ -77,7 +79,9 @@ def _follow(stack: tuple[Site, ...], given: ast.expr, found: UsedUp, depth: int)
         uses = [each for each in uses if each.lineno >= getattr(definition.node, "lineno", 0)]
     if statement is not None:
         uses = [each for each in uses if each.lineno < statement.lineno]
-    found.lines += [spot for each in uses if (spot := _consuming(each, filename, depth)) is not None]
+    found.lines += [
+        spot for each in uses if (spot := _consuming(each, filename, depth)) is not None
+    ]
     if definition.kind is Kind.PARAMETER:
         passed = caller_argument(stack, given.id)
         if passed is not None:
@@ -98,7 +102,11 @@ def _of_attribute(given: ast.Attribute) -> Iterator[Spot]:
     """All that goes through an attribute of that name, anywhere in the program."""
     for filename in program_files():
         for node in ast.walk(tree_of(filename) or ast.Module([], [])):
-            if isinstance(node, ast.Attribute) and node.attr == given.attr and isinstance(node.ctx, ast.Load):
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr == given.attr
+                and isinstance(node.ctx, ast.Load)
+            ):
                 spot = _consuming(node, filename, 0) if node is not given else None
                 if spot is not None:
                     yield spot
@@ -110,7 +118,8 @@ def _set_to(given: ast.Attribute) -> tuple[str, ast.expr] | None:
         (filename, node.value)
         for filename in program_files()
         for node in ast.walk(tree_of(filename) or ast.Module([], []))
-        if isinstance(node, ast.Assign) and any(_is_attribute(each, given.attr) for each in node.targets)
+        if isinstance(node, ast.Assign)
+        and any(_is_attribute(each, given.attr) for each in node.targets)
     ]
     return found[0] if len(found) == 1 else None
 
@@ -152,8 +161,13 @@ def _in_function(call: ast.Call, use: ast.expr, filename: str, depth: int) -> Sp
         if isinstance(function, FunctionNode):
             bound = class_of_method(function) is not None
             names = [
-                each for each in all_parameter_names(function) if argument_for(call, function, each, bound=bound) is use
+                each
+                for each in all_parameter_names(function)
+                if argument_for(call, function, each, bound=bound) is use
             ]
             uses = _reads(function, names[0]) if names else []
-            return next((spot for each in uses if (spot := _consuming(each, file, depth + 1)) is not None), None)
+            return next(
+                (spot for each in uses if (spot := _consuming(each, file, depth + 1)) is not None),
+                None,
+            )
     return None

@@ -33,7 +33,9 @@ NAMES: dict[type[ast.AST], str] = {
 }  # fmt: skip
 
 
-def birth_in_variables(loss: torch.Tensor, frames: list[FrameType], tape: Tape) -> tuple[LiveBirth, Site | None] | None:
+def birth_in_variables(
+    loss: torch.Tensor, frames: list[FrameType], tape: Tape
+) -> tuple[LiveBirth, Site | None] | None:
     """The part of a line that makes something that is not finite of variables that are."""
     spot = SourceTrace(NotFinite(tape), frames).follow_object(loss).spot
     line = spot.node() if spot is not None else None
@@ -48,18 +50,30 @@ def birth_in_variables(loss: torch.Tensor, frames: list[FrameType], tape: Tape) 
     return (found[1], site_of_node(spot.filename, parts[found[0]])) if found is not None else None
 
 
-def birth_before(entered: LiveBirth, files: Iterable[str], tape: Tape) -> tuple[LiveBirth, Site] | None:
+def birth_before(
+    entered: LiveBirth, files: Iterable[str], tape: Tape
+) -> tuple[LiveBirth, Site] | None:
     """The line that gave an operation something that is not finite, if all places of that operation lead to the same one."""
     found: list[Spot] = []
     for file, given in places_entered(entered, files):
-        spot = SourceTrace(NotFinite(tape), []).follow_node(given, file).spot if given is not None else None
-        if spot is None or (found and (found[0].filename, found[0].line) != (spot.filename, spot.line)):
+        spot = (
+            SourceTrace(NotFinite(tape), []).follow_node(given, file).spot
+            if given is not None
+            else None
+        )
+        if spot is None or (
+            found and (found[0].filename, found[0].line) != (spot.filename, spot.line)
+        ):
             return None
         found.append(spot)
     node = found[0].node() if found else None
     name = operation_in(node) if node is not None else None
     site = site_of_node(found[0].filename, node) if node is not None else None
-    return (LiveBirth(name, {}, entered.arguments[entered.entered]), site) if name and site is not None else None
+    return (
+        (LiveBirth(name, {}, entered.arguments[entered.entered]), site)
+        if name and site is not None
+        else None
+    )
 
 
 def _frame_of(line: ast.AST, spot: Spot, frames: list[FrameType]) -> FrameType | None:
@@ -86,14 +100,20 @@ def _first(parts: Sequence[ast.AST], frame: FrameType) -> tuple[int, LiveBirth] 
         for number, part in enumerate(parts):
             try:
                 output = evaluated(part, frame)  # type: ignore[arg-type]
-                given = {f"argument {place}": evaluated(node, frame) for place, node in enumerate(operands_of(part))}
+                given = {
+                    f"argument {place}": evaluated(node, frame)
+                    for place, node in enumerate(operands_of(part))
+                }
             except Unknown:
                 continue
             if not isinstance(output, torch.Tensor) or not trouble_in(output):
                 continue
             if any(isinstance(each, torch.Tensor) and trouble_in(each) for each in given.values()):
                 return None
-            tensors = {name: each.detach() if isinstance(each, torch.Tensor) else each for name, each in given.items()}
+            tensors = {
+                name: each.detach() if isinstance(each, torch.Tensor) else each
+                for name, each in given.items()
+            }
             return number, LiveBirth(_name(part), tensors, output.detach())
     return None
 

@@ -49,7 +49,9 @@ def _only(places: Iterator[Spot]) -> Spot | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _places(stack: tuple[Site, ...], node: ast.expr, is_wanted: Wanted, depth: int) -> Iterator[Spot]:
+def _places(
+    stack: tuple[Site, ...], node: ast.expr, is_wanted: Wanted, depth: int
+) -> Iterator[Spot]:
     scope = function_node(stack[0]) if stack else None
     if depth > DEEPEST or scope is None:
         return
@@ -77,7 +79,12 @@ def _places(stack: tuple[Site, ...], node: ast.expr, is_wanted: Wanted, depth: i
 
 
 def _named(
-    stack: tuple[Site, ...], scope: ast.AST, node: ast.Name, name: str, is_wanted: Wanted, depth: int
+    stack: tuple[Site, ...],
+    scope: ast.AST,
+    node: ast.Name,
+    name: str,
+    is_wanted: Wanted,
+    depth: int,
 ) -> Iterator[Spot]:
     known = find_definition(name, scope, statement_of(node))
     if known is None and (tree := tree_of(stack[0].filename)) is not None:
@@ -106,17 +113,25 @@ def _entries(node: ast.AST, name: str) -> Iterator[ast.expr | None]:
     match node:
         case ast.Dict(keys=keys, values=values):
             pairs = zip(keys, values, strict=True)
-            yield from (value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name)
+            yield from (
+                value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name
+            )
         case ast.keyword(arg=given, value=value) if given == name:
             yield value
         case ast.AnnAssign(target=target, value=value) | ast.Assign(targets=[target], value=value):
             if last_name(target) == name:
                 yield value
-        case ast.Call(args=flags, keywords=keywords) if any(_is_option(each, name) for each in flags):
+        case ast.Call(args=flags, keywords=keywords) if any(
+            _is_option(each, name) for each in flags
+        ):
             yield from (each.value for each in keywords if each.arg == "default")
 
 
 def _is_option(flag: ast.expr, name: str) -> bool:
     """`"--learning-rate"` of a command line, which the program reads as `learning_rate`."""
     text = flag.value if isinstance(flag, ast.Constant) else None
-    return isinstance(text, str) and text.startswith("-") and text.lstrip("-").replace("-", "_") == name
+    return (
+        isinstance(text, str)
+        and text.startswith("-")
+        and text.lstrip("-").replace("-", "_") == name
+    )

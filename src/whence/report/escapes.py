@@ -46,7 +46,9 @@ def _printable(thing: Any, escape: Any) -> Any:
     if isinstance(thing, tuple):
         return tuple(_printable(each, escape) for each in thing)
     if is_dataclass(thing) and not isinstance(thing, type):
-        ways = {each.name: escaped_line if each.name in ONE_LINE else escaped for each in fields(thing)}
+        ways = {
+            each.name: escaped_line if each.name in ONE_LINE else escaped for each in fields(thing)
+        }
         changed = {name: _printable(getattr(thing, name), way) for name, way in ways.items()}
         return replace(thing, **changed)
     return thing

@@ -126,7 +126,11 @@ class LiveReport:
         where it was found before.
         """
         try:
-            if self._rich is not None and self._rich.loader is not None and "rich" not in sys.modules:
+            if (
+                self._rich is not None
+                and self._rich.loader is not None
+                and "rich" not in sys.modules
+            ):
                 sys.modules["rich"] = module = module_from_spec(self._rich)
                 self._rich.loader.exec_module(module)
             return import_module("whence.report.terminal")

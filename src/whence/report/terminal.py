@@ -23,7 +23,9 @@ DIFF = {"+": "green", "-": "red", "@": "cyan"}
 class SafeConsole(Console):
     """Escapes what is printed where it becomes output: nothing but rich itself can send a control character."""
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         for each in super().render(renderable, options):
             yield each if each.control else Segment(escaped(each.text), each.style)
 
@@ -31,7 +33,13 @@ class SafeConsole(Console):
 def console(*, stderr: bool = True, width: int | None = None, file: Any = None) -> Console:
     # Names of columns and lines of code have brackets of their own, which are no markup.
     made = SafeConsole(
-        file=file, stderr=stderr, highlight=False, soft_wrap=False, markup=False, emoji=False, width=width
+        file=file,
+        stderr=stderr,
+        highlight=False,
+        soft_wrap=False,
+        markup=False,
+        emoji=False,
+        width=width,
     )
     if width is None and not made.is_terminal:
         columns = os.environ.get("COLUMNS", "")
@@ -98,7 +106,11 @@ def _course(report: Report) -> str:
     steps = f"{report.steps} step{'s' if report.steps != 1 else ''}"
     if report.finished:
         return f"{steps} watched" if report.steps else "no training step was seen"
-    seen = f"{steps} {'were' if report.steps != 1 else 'was'} watched" if report.steps else "no step was watched so far"
+    seen = (
+        f"{steps} {'were' if report.steps != 1 else 'was'} watched"
+        if report.steps
+        else "no step was watched so far"
+    )
     return f"the run did not finish: killed or still running; {seen}"
 
 
@@ -113,9 +125,15 @@ class Labelled:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         margin = self.label
-        for line in self.content.wrap(console, max(options.max_width - LABEL - self.hanging, 20), overflow="fold"):
+        for line in self.content.wrap(
+            console, max(options.max_width - LABEL - self.hanging, 20), overflow="fold"
+        ):
             line.rstrip()
-            yield Text.assemble((margin.ljust(LABEL), "dim"), line) if line else Text(margin, style="dim")
+            yield (
+                Text.assemble((margin.ljust(LABEL), "dim"), line)
+                if line
+                else Text(margin, style="dim")
+            )
             margin = " " * (LABEL + self.hanging)
 
 
@@ -168,7 +186,9 @@ def _source(finding: Finding) -> Underlined:
     indent = len(source) - len(source.lstrip())
     start = len(source.encode()[: span.column].decode(errors="replace"))
     end = (
-        len(source.encode()[: span.end_column].decode(errors="replace")) if span.end_line == span.line else len(source)
+        len(source.encode()[: span.end_column].decode(errors="replace"))
+        if span.end_line == span.line
+        else len(source)
     )
     code = source.split("  #")[0].rstrip() if "  #" in source[end:] else source
     before, marked, behind = map(
@@ -181,12 +201,19 @@ def _chain(finding: Finding) -> list[RenderableType]:
     rows: list[RenderableType] = []
     label = "then"
     for hop in finding.chain[:8]:
-        rows.append(Labelled(label, Text.assemble(f"{hop.file}:{hop.line}  ", (hop.code, "cyan"), f"  {hop.what}")))
+        rows.append(
+            Labelled(
+                label,
+                Text.assemble(f"{hop.file}:{hop.line}  ", (hop.code, "cyan"), f"  {hop.what}"),
+            )
+        )
         label = ""
     symptom = finding.symptom
     if (symptom.file, symptom.line) != (finding.origin.file, finding.origin.line) or not rows:
         where = f"{symptom.file}:{symptom.line}  "
-        rows.append(Labelled("surfaced", Text.assemble(where, (symptom.code, "cyan"), f"  {symptom.what}")))
+        rows.append(
+            Labelled("surfaced", Text.assemble(where, (symptom.code, "cyan"), f"  {symptom.what}"))
+        )
     return rows
 
 

@@ -105,7 +105,9 @@ def run_where_safe(calls: Iterable[Call], question: Callable[[], T]) -> T:
     return run_in_child(question, need=Need.STEP)
 
 
-def follow_child(live: Callable[[int], None], listen: Callable[[int], T], *, need: Need) -> tuple[T, int | None]:
+def follow_child(
+    live: Callable[[int], None], listen: Callable[[int], T], *, need: Need
+) -> tuple[T, int | None]:
     """Live in a forked child and listen to what it writes, until `listen` has heard enough.
 
     Returns what `listen` returns, and the child's exit code, negative for a signal; None if

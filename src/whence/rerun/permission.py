@@ -148,7 +148,9 @@ def _child_signal() -> str | None:
 
 
 def _is_loader_handler(handler: object) -> bool:
-    is_torchs = type(handler) is FunctionType and handler.__code__.co_filename.endswith(LOADER_HANDLER)
+    is_torchs = type(handler) is FunctionType and handler.__code__.co_filename.endswith(
+        LOADER_HANDLER
+    )
     # It calls the handler that was set before it, which its closure holds.
     return is_torchs and _of_program(handler) is None
 

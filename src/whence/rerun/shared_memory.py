@@ -30,7 +30,9 @@ class _Mapping:
 
     @property
     def is_device(self) -> bool:
-        return self.path.startswith("/dev/") and not self.path.startswith(("/dev/shm/", "/dev/zero"))
+        return self.path.startswith("/dev/") and not self.path.startswith(
+            ("/dev/shm/", "/dev/zero")
+        )
 
 
 def keep_to_itself() -> None:
@@ -74,5 +76,8 @@ def _map(mapping: _Mapping, flags: int, file: int) -> None:
     place.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
     flags |= mmap.MAP_PRIVATE | MAP_FIXED
     offset = mapping.offset if file >= 0 else 0
-    if place(mapping.start, mapping.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, file, offset) == FAILED:
+    if (
+        place(mapping.start, mapping.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, file, offset)
+        == FAILED
+    ):
         raise OSError(ctypes.get_errno(), "shared memory cannot be copied")

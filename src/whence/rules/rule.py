@@ -168,7 +168,9 @@ def trip_rules() -> tuple[Examine, ...]:
 
 @cache
 def study_rules() -> tuple[tuple[str, Inspect], ...]:
-    return tuple((each.id, each.inspect) for each in _rules_for("inspect") if each.inspect is not None)
+    return tuple(
+        (each.id, each.inspect) for each in _rules_for("inspect") if each.inspect is not None
+    )
 
 
 @cache

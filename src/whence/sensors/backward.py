@@ -16,10 +16,14 @@ from whence.tape.tape import flatten
 
 
 class Listener(Complaints, Protocol):
-    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool: ...
+    def backward_began(
+        self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None
+    ) -> bool: ...
     def graph_kept(self) -> None: ...
     def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
-    def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None: ...
+    def backward_ended(
+        self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool
+    ) -> None: ...
 
 
 class BackwardSensor(Sensor):
@@ -43,7 +47,9 @@ class BackwardSensor(Sensor):
             try:
                 if self._running:
                     return original(*args, **kwargs)
-                keeps_graph = _given(args, kwargs, 2, "retain_graph") if kwargs or len(args) > 1 else None
+                keeps_graph = (
+                    _given(args, kwargs, 2, "retain_graph") if kwargs or len(args) > 1 else None
+                )
                 return self._run(original, args, kwargs, (), keeps_graph)
             except BaseException as exception:
                 hide_own_frames(exception)
@@ -56,9 +62,13 @@ class BackwardSensor(Sensor):
             # With create_graph the gradient is part of a loss to come, and no update.
             differentiable = _given(args, kwargs, 4, "create_graph")
             keeps_graph = _given(args, kwargs, 3, "retain_graph")
-            inputs = () if differentiable else args[1] if len(args) > 1 else kwargs.get("inputs", ())
+            inputs = (
+                () if differentiable else args[1] if len(args) > 1 else kwargs.get("inputs", ())
+            )
             try:
-                return self._run(original, args, kwargs, inputs, keeps_graph, final=not differentiable)
+                return self._run(
+                    original, args, kwargs, inputs, keeps_graph, final=not differentiable
+                )
             except BaseException as exception:
                 hide_own_frames(exception)
                 raise
@@ -67,13 +77,23 @@ class BackwardSensor(Sensor):
 
     @passes_through
     def _run(
-        self, original: Callable[..., Any], args: Any, kwargs: Any, inputs: Any, keeps_graph: Any, final: bool = True
+        self,
+        original: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        inputs: Any,
+        keeps_graph: Any,
+        final: bool = True,
     ) -> Any:
         if self._running or not final or is_dynamo_compiling():
             try:
                 result = original(*args, **kwargs)
             except BaseException as exception:
-                if isinstance(exception, Exception) and not self._running and not is_dynamo_compiling():
+                if (
+                    isinstance(exception, Exception)
+                    and not self._running
+                    and not is_dynamo_compiling()
+                ):
                     self._guarded(self.listener.backward_failed, original, args, kwargs, exception)
                 hide_own_frames(exception)
                 raise
@@ -97,7 +117,11 @@ class BackwardSensor(Sensor):
             else:
                 # What a subclass of the program's holds is not read.
                 losses = [each for each in _tensors(given) if type(each) in PLAIN]
-                listens = bool(self._guarded(self.listener.backward_began, losses, bool(keeps_graph), sys._getframe(1)))
+                listens = bool(
+                    self._guarded(
+                        self.listener.backward_began, losses, bool(keeps_graph), sys._getframe(1)
+                    )
+                )
             result = original(*args, **kwargs)
             raised = False
         except BaseException as exception:
@@ -108,7 +132,9 @@ class BackwardSensor(Sensor):
         finally:
             self._running = False
             if raised or listens or inputs:
-                self._guarded(self.listener.backward_ended, _tensors(inputs), _tensors(result), raised)
+                self._guarded(
+                    self.listener.backward_ended, _tensors(inputs), _tensors(result), raised
+                )
         return result
 
 

@@ -17,7 +17,14 @@ from torch.overrides import TorchFunctionMode
 from whence.sensors.detours import HANDED_OVER, hide_hand_over
 from whence.sensors.gate import is_closed, own_modes
 from whence.sensors.passage import Passages
-from whence.sensors.sensor import UNCOUNTED, CannotStart, Complaints, Guarded, hide_own_frames, passes_through
+from whence.sensors.sensor import (
+    UNCOUNTED,
+    CannotStart,
+    Complaints,
+    Guarded,
+    hide_own_frames,
+    passes_through,
+)
 from whence.source.interrupts import is_interrupt
 from whence.source.sites import Stacks
 from whence.tape.native import original_of
@@ -59,7 +66,9 @@ class Listener(Complaints, Protocol):
     def calls_missed(self) -> None: ...
     def interrupted(self) -> None: ...
     def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None: ...
-    def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None: ...
+    def call_failed(
+        self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception
+    ) -> None: ...
     def call_made(self, call: Call, result: Any) -> None: ...
 
 
@@ -90,7 +99,11 @@ class CallSensor(Guarded, TorchFunctionMode):
 
     @passes_through
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         caller: Any = sys._getframe(1)
@@ -109,13 +122,23 @@ class CallSensor(Guarded, TorchFunctionMode):
             raise
 
     @passes_through
-    def _see(self, caller: FrameType, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _see(
+        self,
+        caller: FrameType,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         """Make a call, and put it on the tape."""
         name = getattr(func, "__name__", None)
         if self.muted:
             return func(*args, **kwargs)
         levels = kwargs.get("_stacklevel", 0)
-        pass_on = self._passages.below(caller, levels - OUTER) if levels > OUTER else self._passages.at(caller)
+        pass_on = (
+            self._passages.below(caller, levels - OUTER)
+            if levels > OUTER
+            else self._passages.at(caller)
+        )
         # `x.type()` is a reading, and `x.type(torch.LongTensor)` a cast.
         is_reading = name in QUIET or (name == "type" and len(args) == 1 and not kwargs)
         if is_reading or self.failed or (is_closed() and self._misses()):
@@ -135,7 +158,9 @@ class CallSensor(Guarded, TorchFunctionMode):
         return result
 
     @passes_through
-    def _unless_it_fails(self, caller: FrameType, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _unless_it_fails(
+        self, caller: FrameType, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
         try:
             return self._passages.at(caller)(func, args, kwargs)
         except BaseException as exception:
@@ -152,12 +177,18 @@ class CallSensor(Guarded, TorchFunctionMode):
         return True
 
     def _begin(
-        self, caller: FrameType, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        caller: FrameType,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> tuple[Call, list[tuple[torch.Tensor, int]]]:
         listener = self.listener
         stack = self._stacks.of(caller)
         tensors: list[torch.Tensor] = []
-        call = listener.tape.begin(func, args, kwargs, stack=stack, tensors=tensors, **listener.current(caller))
+        call = listener.tape.begin(
+            func, args, kwargs, stack=stack, tensors=tensors, **listener.current(caller)
+        )
         listener.call_began(call, tensors)
         return call, [(tensor, _version(tensor)) for tensor in tensors]
 
@@ -280,7 +311,13 @@ class CallSensor(Guarded, TorchFunctionMode):
         @functools.wraps(plain)
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                if self.muted or self.failed or self.only_failures or torch.compiler.is_compiling() or is_closed():
+                if (
+                    self.muted
+                    or self.failed
+                    or self.only_failures
+                    or torch.compiler.is_compiling()
+                    or is_closed()
+                ):
                     return plain(cls, *args, **kwargs)
                 return self._see_whole(sys._getframe(1), CustomFunction(cls, plain), args, kwargs)
             except BaseException as exception:

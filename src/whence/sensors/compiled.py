@@ -70,7 +70,9 @@ class CompileSensor(Sensor):
             if isinstance(result, nn.Module):
                 self._guarded(self._watch_class, type(result))
                 return result
-            return self._watched(model, result) if model is not None and callable(result) else result
+            return (
+                self._watched(model, result) if model is not None and callable(result) else result
+            )
 
         return compile
 
@@ -103,7 +105,9 @@ class CompileSensor(Sensor):
             return compiled(*args, **kwargs)
         self._inside = True
         region: list[Any] = []
-        self._guarded(lambda: region.append(self.listener.region_began(_plain(target), args, kwargs)))
+        self._guarded(
+            lambda: region.append(self.listener.region_began(_plain(target), args, kwargs))
+        )
         try:
             result = compiled(*args, **kwargs)
         except BaseException as exception:
@@ -118,4 +122,8 @@ class CompileSensor(Sensor):
 
 def _plain(target: Any) -> Any:
     """The module behind `module.compile()`, which compiles its own method."""
-    return target.__self__ if inspect.ismethod(target) and isinstance(target.__self__, nn.Module) else target
+    return (
+        target.__self__
+        if inspect.ismethod(target) and isinstance(target.__self__, nn.Module)
+        else target
+    )

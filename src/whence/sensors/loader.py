@@ -32,7 +32,9 @@ class Listener(Complaints, Protocol):
     def fetch_began(self) -> None: ...
     def fetch_ended(self) -> None: ...
     def batch_arrived(self, batch: Batch, data: Any) -> None: ...
-    def plain_batch_arrived(self, info: LoaderInfo, indices: Sequence[Any] | None, data: Any) -> None: ...
+    def plain_batch_arrived(
+        self, info: LoaderInfo, indices: Sequence[Any] | None, data: Any
+    ) -> None: ...
     def batches_passed(self, info: LoaderInfo, count: int) -> None: ...
     def epoch_began(self, info: LoaderInfo) -> None: ...
     def epoch_ended(self, info: LoaderInfo) -> None: ...
@@ -272,7 +274,11 @@ class LoaderSensor(Sensor):
     def _note_arrival(self, iterator: Any, got: Any) -> None:
         """A task with what was made of it, fresh from the queue. A loader that keeps order may put it aside for now."""
         now = self._rounds.get(id(iterator))
-        if now is not None and type(got[0]) is int and (task := iterator._task_info.get(got[0])) is not None:
+        if (
+            now is not None
+            and type(got[0]) is int
+            and (task := iterator._task_info.get(got[0])) is not None
+        ):
             now.arrived = got[0]
             now.brought[got[0]] = task[0]
 
@@ -297,7 +303,9 @@ class LoaderSensor(Sensor):
         indices, worker = self._taken(now, iterator)
         if now.info.draws is not None:
             now.info.draws.after(now.streams)
-        listener.batch_arrived(listener.loaders.deliver(now.info, indices, worker, now.streams, data), data)
+        listener.batch_arrived(
+            listener.loaders.deliver(now.info, indices, worker, now.streams, data), data
+        )
         now.judge()
 
     def _note_end(self, iterator: Any) -> None:
@@ -329,7 +337,10 @@ def _waited_in_vain(iterator: Any, exception: Exception) -> bool:
     while raised is not None and raised.tb_next is not None:
         raised = raised.tb_next
     code = raised.tb_frame.f_code if raised is not None else None
-    itself = code is not None and (code.co_filename, code.co_name) == (torch_dataloader.__file__, "_get_data")
+    itself = code is not None and (code.co_filename, code.co_name) == (
+        torch_dataloader.__file__,
+        "_get_data",
+    )
     return itself and bool(getattr(iterator, "_timeout", 0))
 
 
@@ -340,6 +351,8 @@ def lost_among(now: Round, only_dead: bool) -> list[Lost]:
         owed = [index for index, task in now.tasks.items() if len(task) == 1 and task[0] == number]
         alive = worker.is_alive()
         if (not alive and (worker.exitcode or owed)) or (alive and owed and not only_dead):
-            indices = [each for key in owed for each in listed(now.sent.get(key), now.info.batched) or ()]
+            indices = [
+                each for key in owed for each in listed(now.sent.get(key), now.info.batched) or ()
+            ]
             found.append(Lost(number, worker.pid, worker.exitcode, alive, indices))
     return found

@@ -23,7 +23,13 @@ from whence.ledgers.loop import Kind
 from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
 from whence.source.sites import Site, Stacks, caller_frame
 
-SCHEDULERS = (LRScheduler, ReduceLROnPlateau, SequentialLR, ChainedScheduler, CosineAnnealingWarmRestarts)
+SCHEDULERS = (
+    LRScheduler,
+    ReduceLROnPlateau,
+    SequentialLR,
+    ChainedScheduler,
+    CosineAnnealingWarmRestarts,
+)
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 
 
@@ -32,7 +38,9 @@ REFUSING = (Kind.LOAD, Kind.RESTORE, Kind.SCHEDULE)
 
 
 class Listener(Complaints, Protocol):
-    def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None: ...
+    def loop_event(
+        self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any
+    ) -> None: ...
     def refused(self, exception: Exception) -> None: ...
 
 
@@ -148,7 +156,14 @@ class OrderSensor(LoopSensor):
                 hide_own_frames(exception)
                 raise
             stack = self._stacks.of(caller_frame())
-            self._guarded(self.listener.loop_event, Kind.CLIP, stack, (parameters, seen, *args), kwargs, result)
+            self._guarded(
+                self.listener.loop_event,
+                Kind.CLIP,
+                stack,
+                (parameters, seen, *args),
+                kwargs,
+                result,
+            )
             return result
 
         return clip

@@ -22,7 +22,12 @@ from whence.sensors.detours import hide_hook
 from whence.sensors.sensor import Complaints, Sensor, hide_own_frames
 from whence.source.sites import Site, is_library, is_own, user_stack, variable, variables
 from whence.tape.scopes import ModuleBook, Scope, parts_of, weights_within
-from whence.torch_internals import MODULE_CALL, global_forward_hooks, global_forward_pre_hooks, global_hooks
+from whence.torch_internals import (
+    MODULE_CALL,
+    global_forward_hooks,
+    global_forward_pre_hooks,
+    global_hooks,
+)
 
 # With a function mode on the stack these take another path through their code, and give another result:
 # nn.TransformerEncoder's inference fast path differs by 2.4 at padded positions.
@@ -43,7 +48,9 @@ class Listener(Complaints, Protocol):
 
     def enters_as_ever(self, module: nn.Module, args: tuple[Any, ...]) -> bool: ...
     def module_entered(self, module: nn.Module, args: tuple[Any, ...]) -> None: ...
-    def module_failed(self, module: nn.Module, args: tuple[Any, ...], exception: Exception) -> None: ...
+    def module_failed(
+        self, module: nn.Module, args: tuple[Any, ...], exception: Exception
+    ) -> None: ...
     def recording(self) -> bool: ...
     def entered_often(self) -> None: ...
     def pause_calls(self) -> bool: ...
@@ -93,7 +100,9 @@ class ModuleSensor(Sensor):
             return None
         callers: list[nn.Module] = []
         while frame is not None and id(frame) != self._root_frame:
-            if frame.f_code is MODULE_CALL and isinstance(called := variable(frame, "self"), nn.Module):
+            if frame.f_code is MODULE_CALL and isinstance(
+                called := variable(frame, "self"), nn.Module
+            ):
                 callers.append(called)
             frame = frame.f_back
         for module in reversed(callers) if frame is not None else ():
@@ -111,7 +120,9 @@ class ModuleSensor(Sensor):
         modules = self.listener.modules
         stack = modules.built_at(module)
         built = stack[0] if stack and modules.times_built_inside(stack[0]) else None
-        return Scope(weakref.ref(module), type(module).__name__, caller, module.training, built, **more)
+        return Scope(
+            weakref.ref(module), type(module).__name__, caller, module.training, built, **more
+        )
 
     # where modules are built
 
@@ -161,7 +172,9 @@ class ModuleSensor(Sensor):
             except BaseException as exception:
                 hide_own_frames(exception)
                 raise
-            self._guarded(self._note_registration, args[1] if len(args) > 1 else kwargs.get("param"))
+            self._guarded(
+                self._note_registration, args[1] if len(args) > 1 else kwargs.get("param")
+            )
 
         return register_parameter
 
@@ -197,7 +210,9 @@ class ModuleSensor(Sensor):
         self._within.clear()
         called_from = user_stack(frame) if listener.recording() else ()
         direct = bool(called_from) and _is_called_directly(frame)
-        scope = listener.scope = self._scope_of(module, None, called_from=called_from, is_called_directly=direct)
+        scope = listener.scope = self._scope_of(
+            module, None, called_from=called_from, is_called_directly=direct
+        )
         if not called_from:
             if len(self._usual) >= MOST_USUAL:
                 self._usual.clear()
@@ -254,7 +269,11 @@ class ModuleSensor(Sensor):
         if self._aside is not None:
             self._come_back()
         listener, exception = self.listener, sys.exception()
-        raised = exception if isinstance(exception, Exception) and _raised_below(exception, frame) else None
+        raised = (
+            exception
+            if isinstance(exception, Exception) and _raised_below(exception, frame)
+            else None
+        )
         try:
             if raised is not None:
                 listener.module_failed(module, args, raised)
@@ -291,9 +310,12 @@ def _do_nothing(*_: Any) -> None: ...
 
 def _takes_fast_path(module: nn.Module) -> bool:
     """Tell whether a module has a layer that may take its inference fast path now."""
-    layers = (each for each in parts_of(module) if isinstance(each, FAST_PATHS) and not each.training)
+    layers = (
+        each for each in parts_of(module) if isinstance(each, FAST_PATHS) and not each.training
+    )
     return any(
-        not torch.is_grad_enabled() or not any(weight.requires_grad for weight in weights_within(each))
+        not torch.is_grad_enabled()
+        or not any(weight.requires_grad for weight in weights_within(each))
         for each in layers
     )
 
@@ -307,7 +329,9 @@ def _call_of_module(frame: FrameType) -> FrameType | None:
 
 def _is_called_directly(frame: FrameType | None) -> bool:
     """Whether the first frame outside of the module's own call is the program's."""
-    while frame is not None and (is_own(frame.f_code.co_filename) or frame.f_code.co_filename == MODULE_FILE):
+    while frame is not None and (
+        is_own(frame.f_code.co_filename) or frame.f_code.co_filename == MODULE_FILE
+    ):
         frame = frame.f_back
     return frame is not None and not is_library(frame.f_code.co_filename)
 
@@ -320,6 +344,10 @@ def _raised_below(exception: Exception, call: FrameType) -> bool:
 def _constructor(module: nn.Module) -> FrameType | None:
     """The frame that builds the module: the first one outside the module's own `__init__` methods."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_name == "__init__" and variable(frame, "self") is module:
+    while (
+        frame is not None
+        and frame.f_code.co_name == "__init__"
+        and variable(frame, "self") is module
+    ):
         frame = frame.f_back
     return frame

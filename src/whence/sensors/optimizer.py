@@ -11,7 +11,10 @@ from typing import Any, Protocol
 
 from torch.compiler import is_dynamo_compiling
 from torch.optim import Optimizer
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
 from whence.sensors.gate import is_closed
 from whence.sensors.sensor import Complaints, Sensor, hide_own_frames, passes_through
@@ -89,7 +92,11 @@ class OptimizerSensor(Sensor):
             return None
         if len(args) == 1 and not kwargs:
             routine = self.routine
-            if routine is None or not routine.on or not self._goes_on(routine.step_began, optimizer, None):
+            if (
+                routine is None
+                or not routine.on
+                or not self._goes_on(routine.step_began, optimizer, None)
+            ):
                 self._guarded(self.listener.step_began, optimizer, False)
             return None
         arguments = list(args[1:]) if args and args[0] is optimizer else list(args)
@@ -130,7 +137,11 @@ class OptimizerSensor(Sensor):
     def _count(self, optimizer: Optimizer, frame: FrameType | None) -> bool:
         self._advance(optimizer)
         routine = self.routine
-        if routine is None or not routine.on or not routine.step_ended(optimizer, self.steps, frame):
+        if (
+            routine is None
+            or not routine.on
+            or not routine.step_ended(optimizer, self.steps, frame)
+        ):
             self.listener.step_ended(optimizer, self.steps, frame)
         return True
 
@@ -151,7 +162,11 @@ def _is_at_end(thing: Any, depth: int = 3) -> bool:
     """Whether an iterator has nothing left, without asking it: a generator that has returned, or a filter or map over one."""
     if isinstance(thing, GeneratorType):
         return thing.gi_frame is None
-    if type(thing).__module__ not in ("builtins", "itertools") or not isinstance(thing, Iterator) or not depth:
+    if (
+        type(thing).__module__ not in ("builtins", "itertools")
+        or not isinstance(thing, Iterator)
+        or not depth
+    ):
         return False
     within = [each for each in gc.get_referents(thing) if isinstance(each, Iterator)]
     if not within:

@@ -33,7 +33,11 @@ _TEMPLATE = _call.__code__.replace(co_name=PASSAGE, co_qualname=PASSAGE)
 def _caller_of(frame: FrameType | None) -> FrameType | None:
     """The next frame outwards that is there without us: a module with a hook calls its forward through one more."""
     frame = frame.f_back if frame is not None else None
-    while frame is not None and frame.f_code.co_name == "inner" and frame.f_code.co_filename == MODULE_FILE:
+    while (
+        frame is not None
+        and frame.f_code.co_name == "inner"
+        and frame.f_code.co_filename == MODULE_FILE
+    ):
         frame = frame.f_back
     return frame
 
@@ -80,7 +84,9 @@ class Passages:
             return known[0]
         if len(self._known) >= MOST_PASSAGES:
             self._known.clear()
-        placed = _TEMPLATE.replace(co_filename=code.co_filename, co_firstlineno=frame.f_lineno or code.co_firstlineno)
+        placed = _TEMPLATE.replace(
+            co_filename=code.co_filename, co_firstlineno=frame.f_lineno or code.co_firstlineno
+        )
         made = FunctionType(placed, names, PASSAGE)
         # The code is kept alive: no other can come to have its number.
         self._known[key] = made, code

@@ -124,7 +124,9 @@ def _activity_of(pid: int, own_thread: int) -> Activity | None:
         try:
             with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
                 run, waited, _ = file.read().split()
-            with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii", errors="replace") as file:
+            with open(
+                f"/proc/{pid}/task/{thread}/stat", encoding="ascii", errors="replace"
+            ) as file:
                 state = file.read().rpartition(")")[2].split()[0]
         except (OSError, ValueError):
             continue

@@ -47,15 +47,26 @@ def script(path: str, args: list[str]) -> Program:
     folder = os.path.abspath(path) if is_folder else os.path.dirname(os.path.realpath(filename))
 
     def prepare() -> tuple[CodeType, dict[str, Any]]:
-        names: dict[str, Any] = {"__file__": filename, "__cached__": None, "__spec__": None, "__package__": None}
+        names: dict[str, Any] = {
+            "__file__": filename,
+            "__cached__": None,
+            "__spec__": None,
+            "__package__": None,
+        }
         loader = importlib.machinery.SourceFileLoader("__main__", filename)
         if is_folder:
             spec = importlib.util.spec_from_file_location("__main__", filename, loader=loader)
-            names |= {"__spec__": spec, "__package__": "", "__cached__": importlib.util.cache_from_source(filename)}
+            names |= {
+                "__spec__": spec,
+                "__package__": "",
+                "__cached__": importlib.util.cache_from_source(filename),
+            }
         return compile(source, filename, "exec", dont_inherit=True), {**names, "__loader__": loader}
 
     name = os.path.splitext(os.path.basename(path.rstrip(os.sep)))[0]
-    return Program(name, [path, *args], folder if is_folder or not sys.flags.safe_path else None, prepare)
+    return Program(
+        name, [path, *args], folder if is_folder or not sys.flags.safe_path else None, prepare
+    )
 
 
 def module(name: str, args: list[str]) -> Program:
@@ -64,7 +75,12 @@ def module(name: str, args: list[str]) -> Program:
     def prepare() -> tuple[CodeType, dict[str, Any]]:
         _, spec, code = runpy._get_module_details(name)  # type: ignore[attr-defined]
         sys.argv[0] = spec.origin
-        names = {"__file__": spec.origin, "__cached__": spec.cached, "__spec__": spec, "__package__": spec.parent}
+        names = {
+            "__file__": spec.origin,
+            "__cached__": spec.cached,
+            "__spec__": spec,
+            "__package__": spec.parent,
+        }
         return code, {**names, "__loader__": spec.loader}
 
     return Program(name, ["-m", *args], os.getcwd() if not sys.flags.safe_path else None, prepare)
@@ -83,7 +99,9 @@ def _check_module(name: str) -> None:
         path = list(found.submodule_search_locations or [])
     is_package = found is not None and found.submodule_search_locations is not None
     if is_package and importlib.machinery.PathFinder.find_spec(f"{name}.__main__", path) is None:
-        raise CannotRun(f"{name} is a package without a __main__; expected a module that can be run")
+        raise CannotRun(
+            f"{name} is a package without a __main__; expected a module that can be run"
+        )
 
 
 def command(text: str, args: list[str]) -> Program:
@@ -167,9 +185,15 @@ def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
     kept: list[TracebackType] = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if code.co_name == "handle_torch_function" and code.co_filename.endswith(os.path.join("torch", "overrides.py")):
+        if code.co_name == "handle_torch_function" and code.co_filename.endswith(
+            os.path.join("torch", "overrides.py")
+        ):
             # `cross_entropy` asks torch.overrides, which asks us, who call `cross_entropy`: once is enough.
-            if kept and traceback.tb_next is not None and traceback.tb_next.tb_frame.f_code is kept[-1].tb_frame.f_code:
+            if (
+                kept
+                and traceback.tb_next is not None
+                and traceback.tb_next.tb_frame.f_code is kept[-1].tb_frame.f_code
+            ):
                 kept.pop()
         elif not _is_ours(code):
             kept.append(traceback)
@@ -182,4 +206,8 @@ def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
 
 def _is_ours(code: CodeType) -> bool:
     """Whence's own code, and the machinery by which it finds a module to run."""
-    return is_own(code.co_filename) or code.co_name == PASSAGE or code is runpy._get_module_details.__code__  # type: ignore[attr-defined]
+    return (
+        is_own(code.co_filename)
+        or code.co_name == PASSAGE
+        or code is runpy._get_module_details.__code__
+    )  # type: ignore[attr-defined]

@@ -34,7 +34,9 @@ class CannotStart(Exception):
     def __init__(self, sensor: str, sees: str, error: BaseException) -> None:
         version = str(torch.__version__).partition("+")[0]
         reason = f"{type(error).__name__}: {error}"
-        super().__init__(f"{sees}: the {sensor} sensor could not start on torch {version} ({reason})")
+        super().__init__(
+            f"{sees}: the {sensor} sensor could not start on torch {version} ({reason})"
+        )
 
 
 def hide_own_frames(exception: BaseException) -> None:
@@ -229,7 +231,9 @@ class Sensor(Guarded):
                 raise
             return None
 
-    def _goes_on(self, look: Callable[[T, FrameType | None], bool], at: T, frame: FrameType | None) -> bool:
+    def _goes_on(
+        self, look: Callable[[T, FrameType | None], bool], at: T, frame: FrameType | None
+    ) -> bool:
         """The same for what comes in every step. Arguments are not packed: that would take half as long again."""
         if self.failed or get_ident() != self._thread or is_closed():
             return False
@@ -256,5 +260,10 @@ def _home_of(owner: Any, original: Any) -> Iterator[tuple[ModuleType, str]]:
     """Where a function of another module's is defined: pickle, which sends it to other processes by that name, wants the same one there."""
     home = sys.modules.get(getattr(original, "__module__", None) or "")
     name = getattr(original, "__qualname__", "")
-    if isinstance(owner, ModuleType) and home is not None and home is not owner and vars(home).get(name) is original:
+    if (
+        isinstance(owner, ModuleType)
+        and home is not None
+        and home is not owner
+        and vars(home).get(name) is original
+    ):
         yield home, name

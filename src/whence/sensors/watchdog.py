@@ -41,7 +41,9 @@ class Listener(Complaints, Protocol):
 
 
 class Watchdog:
-    def __init__(self, listener: Listener, patience: float, save: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, listener: Listener, patience: float, save: Callable[[], None] = lambda: None
+    ) -> None:
         self.listener = listener
         self.patience = patience
         self._save = save
@@ -200,7 +202,12 @@ class Stillness:
         # anyway.
         sample = activity_of_all(own_thread)
         base = self._base
-        if sample is None or base is None or sample.keys() != base.keys() or self._is_at_work(base, sample, now):
+        if (
+            sample is None
+            or base is None
+            or sample.keys() != base.keys()
+            or self._is_at_work(base, sample, now)
+        ):
             self._begin(now, sample)
             return None
         self._checks += 1
@@ -212,7 +219,9 @@ class Stillness:
             return None
         return now - self._since
 
-    def _is_at_work(self, base: dict[int, Activity], sample: dict[int, Activity], now: float) -> bool:
+    def _is_at_work(
+        self, base: dict[int, Activity], sample: dict[int, Activity], now: float
+    ) -> bool:
         run = sum(max(0.0, each.computed - base[pid].computed) for pid, each in sample.items())
         queued = sum(max(0.0, each.queued - base[pid].queued) for pid, each in sample.items())
         return run > self._allowed(IDLE_SHARE, now) or queued > self._allowed(QUEUED_SHARE, now)

@@ -24,7 +24,9 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 BLOCKS = (ast.With, ast.AsyncWith, *LOOPS)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 PASSING = frozenset({"enumerate", "tqdm"})
-RETURNING_ITSELF = frozenset({"to", "cuda", "cpu", "float", "double", "half", "train", "eval", "requires_grad_"})
+RETURNING_ITSELF = frozenset(
+    {"to", "cuda", "cpu", "float", "double", "half", "train", "eval", "requires_grad_"}
+)
 """Methods of modules."""
 
 Stack = tuple[Site, ...]
@@ -70,7 +72,9 @@ def is_run_as_written(way: Stack, number: int) -> bool:
     if not site.function.startswith("<") or site.function == "<module>":
         return True
     outer = way[number + 1] if number + 1 < len(way) else None
-    return site.function != "<lambda>" and outer is not None and outer.statement() is site.statement()
+    return (
+        site.function != "<lambda>" and outer is not None and outer.statement() is site.statement()
+    )
 
 
 def part_around(site: Site, name: str = "", without: Iterable[Site] = ()) -> ast.stmt | None:
@@ -91,7 +95,9 @@ def part_around(site: Site, name: str = "", without: Iterable[Site] = ()) -> ast
 
 def binds(node: ast.stmt, name: str) -> bool:
     """Whether a name, `model` or `self.model`, gets another value in a statement."""
-    return name.split(".")[0] in bound_by(node) or bool(attribute_definitions(name, ast.Module([node], [])))
+    return name.split(".")[0] in bound_by(node) or bool(
+        attribute_definitions(name, ast.Module([node], []))
+    )
 
 
 def bound_by(node: ast.stmt) -> set[str]:
@@ -116,7 +122,11 @@ def called_at(site: Site) -> str | None:
         return None
     scope = enclosing(node, *SCOPES) if node is not None else None
     for where in (scope, tree_of(site.filename)):
-        known = find_definition(name, where, node) if isinstance(where, FunctionNode | ast.Module) else None
+        known = (
+            find_definition(name, where, node)
+            if isinstance(where, FunctionNode | ast.Module)
+            else None
+        )
         if known is not None:
             is_other = isinstance(known.value, ast.Lambda) or (
                 isinstance(known.value, ast.Call) and last_name(known.value.func) == "partial"
@@ -128,7 +138,11 @@ def called_at(site: Site) -> str | None:
 def block_of(statement: ast.stmt) -> list[ast.stmt]:
     """The statements that it stands among."""
     above = parent_of(statement)
-    blocks = [each for _, each in ast.iter_fields(above) if isinstance(each, list)] if above is not None else []
+    blocks = (
+        [each for _, each in ast.iter_fields(above) if isinstance(each, list)]
+        if above is not None
+        else []
+    )
     return next((each for each in blocks if statement in each), [])
 
 
@@ -148,7 +162,9 @@ def holds_at(name: str, made: ast.stmt, statement: ast.stmt) -> bool:
     home, scope = enclosing(made, *SCOPES), enclosing(statement, *SCOPES)
     if home is scope and scope is not None:
         return is_run_before(made, statement) and not _is_given_up(name, made, statement)
-    is_in_constructor = home is not None and home is constructor_of(scope) and parent_of(made) is home
+    is_in_constructor = (
+        home is not None and home is constructor_of(scope) and parent_of(made) is home
+    )
     return is_in_constructor and self_of(home) == self_of(scope) == name.split(".")[0] != name
 
 
@@ -156,7 +172,10 @@ def _is_given_up(name: str, made: ast.stmt, statement: ast.stmt) -> bool:
     """Whether a name is deleted, or given something else, between two statements of a function."""
     scope = enclosing(statement, *SCOPES)
     for each in own_nodes(scope) if scope is not None else ():
-        if isinstance(each, ast.stmt) and (made.end_lineno or made.lineno) < each.lineno < statement.lineno:
+        if (
+            isinstance(each, ast.stmt)
+            and (made.end_lineno or made.lineno) < each.lineno < statement.lineno
+        ):
             deleted = each.targets if isinstance(each, ast.Delete) else []
             if binds(each, name) or any(ast.unparse(target) == name for target in deleted):
                 return True
@@ -169,20 +188,35 @@ def is_known_before(name: str, statement: ast.stmt) -> bool:
     if isinstance(scope, ast.FunctionDef) and name in all_parameter_names(scope):
         return True
     homes = [each for each in (scope, constructor_of(scope)) if each is not None]
-    known = [each for home in homes for each in (*attribute_definitions(name, home), *names_set_in(home, name))]
-    return any((made := statement_of(each.node)) is not None and holds_at(name, made, statement) for each in known)
+    known = [
+        each
+        for home in homes
+        for each in (*attribute_definitions(name, home), *names_set_in(home, name))
+    ]
+    return any(
+        (made := statement_of(each.node)) is not None and holds_at(name, made, statement)
+        for each in known
+    )
 
 
 def constructor_of(method: ast.AST | None) -> ast.FunctionDef | None:
     """The `__init__` of the class that a method is in."""
     owner = class_of_method(method) if method is not None else None
-    found = (each for each in (owner.body if owner is not None else ()) if isinstance(each, ast.FunctionDef))
+    found = (
+        each
+        for each in (owner.body if owner is not None else ())
+        if isinstance(each, ast.FunctionDef)
+    )
     return next((each for each in found if each.name == "__init__"), None)
 
 
 def self_of(method: ast.AST | None) -> str:
     """What a method calls its object; empty for what is no method."""
-    if not isinstance(method, ast.FunctionDef) or class_of_method(method) is None or method.decorator_list:
+    if (
+        not isinstance(method, ast.FunctionDef)
+        or class_of_method(method) is None
+        or method.decorator_list
+    ):
         return ""
     return next(iter(parameter_names(method)), "")
 
@@ -190,7 +224,9 @@ def self_of(method: ast.AST | None) -> str:
 def target_of(site: Site) -> tuple[str, ast.stmt] | None:
     """The name that what is made at a line is given there, `self.opt` of self.opt = Adam(...), and the statement."""
     node: ast.AST | None = site.node()
-    while isinstance(above := parent_of(node) if node is not None else None, ast.Attribute | ast.Call):
+    while isinstance(
+        above := parent_of(node) if node is not None else None, ast.Attribute | ast.Call
+    ):
         if isinstance(above, ast.Attribute) and above.attr not in RETURNING_ITSELF:
             return None
         if isinstance(above, ast.Call) and above.func is not node:
@@ -223,21 +259,29 @@ def is_used_between(name: str, one: ast.stmt, other: ast.stmt) -> bool:
     """
     scope = enclosing(one, *SCOPES) or one
     between = range((one.end_lineno or one.lineno) + 1, (other.end_lineno or other.lineno) + 1)
-    nodes = [each for each in ast.walk(scope) if isinstance(each, ast.expr) and each.lineno in between]
-    if any(ast.unparse(each) == name for each in nodes if isinstance(each, ast.Name | ast.Attribute)):
+    nodes = [
+        each for each in ast.walk(scope) if isinstance(each, ast.expr) and each.lineno in between
+    ]
+    if any(
+        ast.unparse(each) == name for each in nodes if isinstance(each, ast.Name | ast.Attribute)
+    ):
         return True
     calls = [each for each in nodes if isinstance(each, ast.Call)]
     root, _, rest = name.partition(".")
     if rest:
         return any(_is_own(each, root) and not _is_left_alone(name, each, set()) for each in calls)
     functions = (each for each in ast.walk(scope) if isinstance(each, ast.FunctionDef))
-    return bool(calls) and any(name in names_in(each) - set(all_parameter_names(each)) for each in functions)
+    return bool(calls) and any(
+        name in names_in(each) - set(all_parameter_names(each)) for each in functions
+    )
 
 
 def _is_own(call: ast.Call, owner: str) -> bool:
     """`self.f()`, or something that is given self."""
     direct = (
-        isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == owner
+        isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == owner
     )
     return direct or any(isinstance(each, ast.Name) and each.id == owner for each in call.args)
 
@@ -247,9 +291,15 @@ def _is_left_alone(name: str, call: ast.Call, seen: set[str]) -> bool:
     function = enclosing(call, *SCOPES)
     class_ = class_of_method(function) if function is not None else None
     root = name.partition(".")[0]
-    methods = [each for each in (class_.body if class_ else ()) if isinstance(each, ast.FunctionDef)]
+    methods = [
+        each for each in (class_.body if class_ else ()) if isinstance(each, ast.FunctionDef)
+    ]
     method = next((each for each in methods if each.name == last_name(call.func)), None)
-    if method is None or self_of(method) != root or any(names_in(each) & {root} for each in call.args):
+    if (
+        method is None
+        or self_of(method) != root
+        or any(names_in(each) & {root} for each in call.args)
+    ):
         return False
     if method.name in seen:
         return True
@@ -260,7 +310,11 @@ def _is_left_alone(name: str, call: ast.Call, seen: set[str]) -> bool:
             return False
         if isinstance(each, ast.Attribute) and ast.unparse(each) == name:
             return False
-        if isinstance(each, ast.Call) and _is_own(each, root) and not _is_left_alone(name, each, seen):
+        if (
+            isinstance(each, ast.Call)
+            and _is_own(each, root)
+            and not _is_left_alone(name, each, seen)
+        ):
             return False
     return True
 

@@ -38,7 +38,9 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
             pending[:0] = list(ast.iter_child_nodes(node))
 
 
-def _bindings(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[ast.expr, tuple[int, ...]]]:
+def _bindings(
+    target: ast.expr, path: tuple[int, ...] = ()
+) -> Iterator[tuple[ast.expr, tuple[int, ...]]]:
     if isinstance(target, ast.Tuple | ast.List):
         for number, element in enumerate(target.elts):
             yield from _bindings(element, (*path, number))
@@ -55,11 +57,20 @@ def _definitions_in(scope: ast.AST) -> Iterator[tuple[ast.expr, Definition]]:
                 for target in targets:
                     for bound, path in _bindings(target):
                         yield bound, _unpacked(Definition(Kind.ASSIGNED, node, value, path))
-            case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.NamedExpr(target=target, value=value):
+            case (
+                ast.AnnAssign(target=target, value=ast.expr() as value)
+                | ast.NamedExpr(target=target, value=value)
+            ):
                 yield target, Definition(Kind.ASSIGNED, node, value)
             case ast.AugAssign(target=target):
-                yield target, Definition(Kind.ASSIGNED, node, ast.copy_location(_as_binary(node), node))
-            case ast.For(target=target, iter=iterated) | ast.comprehension(target=target, iter=iterated):
+                yield (
+                    target,
+                    Definition(Kind.ASSIGNED, node, ast.copy_location(_as_binary(node), node)),
+                )
+            case (
+                ast.For(target=target, iter=iterated)
+                | ast.comprehension(target=target, iter=iterated)
+            ):
                 for bound, path in _bindings(target):
                     yield bound, Definition(Kind.LOOP, node, iterated, path)
             case ast.withitem(context_expr=context, optional_vars=ast.expr() as target):
@@ -224,7 +235,9 @@ def is_empty(node: ast.expr) -> bool:
 def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
     """The assignment `self.name = ...` in a class; of several, one that says more than None, and then the one in `__init__`."""
     found = find_attributes(name, class_node)
-    return max(found, key=lambda each: (not _is_nothing(each[1].value), each[0]))[1] if found else None
+    return (
+        max(found, key=lambda each: (not _is_nothing(each[1].value), each[0]))[1] if found else None
+    )
 
 
 def _is_nothing(value: ast.expr | None) -> bool:
@@ -238,7 +251,11 @@ def find_attributes(name: str, class_node: ast.ClassDef) -> list[tuple[bool, Def
         if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for target, definition in _definitions_in(method):
-            if isinstance(target, ast.Attribute) and target.attr == name and isinstance(target.value, ast.Name):
+            if (
+                isinstance(target, ast.Attribute)
+                and target.attr == name
+                and isinstance(target.value, ast.Name)
+            ):
                 found.append((method.name in ("__init__", "setup"), definition))
     return found
 
@@ -258,7 +275,10 @@ def find_registration(name: str, class_node: ast.ClassDef) -> ast.expr | None:
 
 
 def find_class(name: str, tree: ast.Module) -> ast.ClassDef | None:
-    return next((node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name), None)
+    return next(
+        (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name),
+        None,
+    )
 
 
 def find_function(name: str, tree: ast.AST) -> FunctionNode | None:
@@ -308,7 +328,10 @@ def _last_before_end(body: list[ast.stmt]) -> ast.stmt | None:
     if isinstance(last, ast.With):
         return _last_before_end(last.body)
     if isinstance(last, ast.If):
-        ends = [_last_before_end(last.body), *([_last_before_end(last.orelse)] if last.orelse else [])]
+        ends = [
+            _last_before_end(last.body),
+            *([_last_before_end(last.orelse)] if last.orelse else []),
+        ]
         return next((end for end in ends if end is not None), None if last.orelse else last)
     return last
 
@@ -326,7 +349,9 @@ def name_in(filename: str, module: str, attribute: str) -> str | None:
     return None
 
 
-def argument_for(call: ast.Call, function: FunctionNode, name: str, *, bound: bool) -> ast.expr | None:
+def argument_for(
+    call: ast.Call, function: FunctionNode, name: str, *, bound: bool
+) -> ast.expr | None:
     """The expression that a call passes for a parameter; `bound` where the first parameter is self."""
     for keyword in call.keywords:
         if keyword.arg == name:

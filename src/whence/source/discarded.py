@@ -14,7 +14,19 @@ DRAWS = frozenset({"permutation", "permuted", "randperm", "sample"})
 SHUFFLES = frozenset({"shuffle", "random_shuffle"})
 # What these give is another object: to shuffle it leaves the first one as it was.
 COPIES = frozenset(
-    {"list", "tolist", "copy", "deepcopy", "array", "sorted", "clone", "range", "keys", "values", "items"}
+    {
+        "list",
+        "tolist",
+        "copy",
+        "deepcopy",
+        "array",
+        "sorted",
+        "clone",
+        "range",
+        "keys",
+        "values",
+        "items",
+    }
 )
 
 
@@ -27,7 +39,9 @@ def discarded_draw(scope: ast.AST) -> ast.expr | None:
 def discarded_in_program() -> Spot | None:
     """The only such place in all of the program's files."""
     trees = ((filename, tree_of(filename)) for filename in program_files())
-    found = [(filename, node) for filename, tree in trees if tree is not None for node in _draws_in(tree)]
+    found = [
+        (filename, node) for filename, tree in trees if tree is not None for node in _draws_in(tree)
+    ]
     return Spot.of_node(*found[0]) if len(found) == 1 else None
 
 
@@ -47,4 +61,8 @@ def _only_gives(call: ast.Call) -> bool:
 
 def _shuffles_copy(call: ast.Call) -> bool:
     given = call.args[0] if call.args else None
-    return last_name(call.func) in SHUFFLES and isinstance(given, ast.Call) and last_name(given.func) in COPIES
+    return (
+        last_name(call.func) in SHUFFLES
+        and isinstance(given, ast.Call)
+        and last_name(given.func) in COPIES
+    )

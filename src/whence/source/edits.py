@@ -7,7 +7,15 @@ import difflib
 from dataclasses import astuple, dataclass
 
 from whence.finding import Span
-from whence.source.text import end_of_lines, has_last_end, line_of, lines_of, shown_path, span_of, text_of
+from whence.source.text import (
+    end_of_lines,
+    has_last_end,
+    line_of,
+    lines_of,
+    shown_path,
+    span_of,
+    text_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,9 @@ def replace_node(filename: str, node: ast.AST, text: str) -> Edit:
 
 def insert_after(filename: str, node: ast.AST, text: str) -> Edit:
     span = span_of(node)
-    return Edit(filename, Span(span.end_line, span.end_column, span.end_line, span.end_column), text)
+    return Edit(
+        filename, Span(span.end_line, span.end_column, span.end_line, span.end_column), text
+    )
 
 
 def insert_before(filename: str, node: ast.AST, text: str) -> Edit:
@@ -51,7 +61,11 @@ def give_by_name(filename: str, node: ast.Call, name: str, text: str) -> Edit | 
 def in_parentheses(filename: str, node: ast.expr) -> str:
     """The text of an expression, in parentheses if something is to be called on it and it would bind less tightly."""
     text = text_of(filename, node)
-    return text if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"({text})"
+    return (
+        text
+        if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        else f"({text})"
+    )
 
 
 def diff_of(*given: Edit | None) -> str | None:
@@ -70,7 +84,10 @@ def diff_of(*given: Edit | None) -> str | None:
     except SyntaxError:
         return None
     path = shown_path(filename)
-    old, new = ([f"{line}\n" for line in text.split("\n")[:-1]] for text in (b"".join(before).decode(), after))
+    old, new = (
+        [f"{line}\n" for line in text.split("\n")[:-1]]
+        for text in (b"".join(before).decode(), after)
+    )
     if not has_last_end(filename):
         old[-1], new[-1] = old[-1][:-1], new[-1][:-1]
     told = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=2)
@@ -83,7 +100,9 @@ def diffs_of(*given: Edit | None) -> str | None:
     files = dict.fromkeys(each.filename for each in edits)
     diffs = [diff_of(*(each for each in edits if each.filename == filename)) for filename in files]
     found = [each for each in diffs if each is not None]
-    return "".join(found) if found and len(found) == len(diffs) and len(edits) == len(given) else None
+    return (
+        "".join(found) if found and len(found) == len(diffs) and len(edits) == len(given) else None
+    )
 
 
 def _edited(before: list[bytes], edits: list[Edit]) -> bytes:

@@ -10,6 +10,10 @@ from whence.source.sites import is_library
 
 def program_files(also: Iterable[str] = ()) -> list[str]:
     """The program's own files that have been imported, its main one included; and those that are known to have run by other means."""
-    found = (vars(module).get("__file__") for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
+    found = (
+        vars(module).get("__file__")
+        for module in list(sys.modules.values())
+        if hasattr(module, "__dict__")
+    )
     files = {each for each in (*found, *also) if isinstance(each, str) and each.endswith(".py")}
     return sorted(each for each in files if not is_library(each))

@@ -92,7 +92,11 @@ def _expects_failure(manager: ast.expr, frame: FrameType) -> bool:
     made = _look_up(manager.func, frame)
     leaving = getattr(made, "__exit__", None) if isinstance(made, type) else made
     code = getattr(inspect.unwrap(leaving), "__code__", None) if callable(leaving) else None
-    body = function_node(Site(code, 0, 0, {})) if code is not None and not is_library(code.co_filename) else None
+    body = (
+        function_node(Site(code, 0, 0, {}))
+        if code is not None and not is_library(code.co_filename)
+        else None
+    )
     wants = _minds_success if isinstance(made, type) else _fails_if_all_goes_well
     return body is not None and any(map(wants, ast.walk(body)))
 
@@ -103,7 +107,9 @@ def _minds_success(node: ast.AST) -> bool:
         return False
     test = node.test
     nothing = (
-        isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and ast.unparse(test.comparators[0]) == "None"
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.Is)
+        and ast.unparse(test.comparators[0]) == "None"
     )
     return nothing or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))
 
@@ -117,7 +123,13 @@ def _fails_if_all_goes_well(attempt: ast.AST) -> bool:
 def _is_assertion(node: ast.AST | None) -> bool:
     """`self.assertRaises(...)`, `pytest.raises(...)`: the failure is what the program wants to see."""
     called = node.func if isinstance(node, ast.Call) else None
-    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    name = (
+        called.attr
+        if isinstance(called, ast.Attribute)
+        else called.id
+        if isinstance(called, ast.Name)
+        else ""
+    )
     return name.endswith(EXPECTING)
 
 
@@ -150,13 +162,19 @@ def _makes_up(guard: Guard) -> bool:
     body, handler = guard.attempt.body, guard.handler
     if _fails_if_all_goes_well(guard.attempt) or _tries_again(guard):
         return True
-    needed = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    needed = {
+        node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)
+    }
     for statement in handler.body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and _supplies(node, needed, handler):
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and _supplies(
+                node, needed, handler
+            ):
                 return True
     returns_value = any(isinstance(node, ast.Return) and node.value is not None for node in body)
-    if returns_value and any(_is_result(node.value, handler) for node in handler.body if isinstance(node, ast.Return)):
+    if returns_value and any(
+        _is_result(node.value, handler) for node in handler.body if isinstance(node, ast.Return)
+    ):
         return True
     return _is_search(guard)
 
@@ -173,20 +191,30 @@ def _tries_again(guard: Guard) -> bool:
     )
 
 
-def _supplies(node: ast.Assign | ast.AugAssign | ast.AnnAssign, needed: set[str], handler: ast.ExceptHandler) -> bool:
+def _supplies(
+    node: ast.Assign | ast.AugAssign | ast.AnnAssign, needed: set[str], handler: ast.ExceptHandler
+) -> bool:
     if isinstance(node, ast.AugAssign):
         # A counter such as `skipped += 1` is bookkeeping unless the body reads it; `jitter *= 10` before the next try is not.
         return isinstance(node.target, ast.Name) and node.target.id in needed
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    names = {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    names = {
+        each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)
+    }
     return bool(names & needed) and _is_result(node.value, handler)
 
 
 def _is_result(value: ast.expr | None, handler: ast.ExceptHandler) -> bool:
     """A value that can stand for the failed one: no constant, no NaN, and not the error itself written down."""
-    if value is None or isinstance(value, ast.Constant) or ast.unparse(value) in ("float('nan')", "math.nan", "np.nan"):
+    if (
+        value is None
+        or isinstance(value, ast.Constant)
+        or ast.unparse(value) in ("float('nan')", "math.nan", "np.nan")
+    ):
         return False
-    return not any(isinstance(node, ast.Name) and node.id == handler.name for node in ast.walk(value))
+    return not any(
+        isinstance(node, ast.Name) and node.id == handler.name for node in ast.walk(value)
+    )
 
 
 def _is_search(guard: Guard) -> bool:
@@ -196,7 +224,11 @@ def _is_search(guard: Guard) -> bool:
     if not isinstance(loop, ast.For | ast.While) or attempt not in loop.body:
         return False
     keeps = len(attempt.body) == 1 and isinstance(attempt.body[0], ast.Assign)
-    if keeps and any(isinstance(statement, ast.Break) for statement in guard.handler.body) and loop.body == [attempt]:
+    if (
+        keeps
+        and any(isinstance(statement, ast.Break) for statement in guard.handler.body)
+        and loop.body == [attempt]
+    ):
         return True
     after = [*attempt.body, *attempt.orelse, *loop.body[loop.body.index(attempt) + 1 :]]
     return any(isinstance(statement, ast.Return | ast.Break) for statement in after)

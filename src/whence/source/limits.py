@@ -17,7 +17,9 @@ def overrun_limit(node: ast.AST, limit: int, by: int) -> ast.expr | None:
     scope = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
     for each in own_nodes(scope) if scope is not None else ():
         upper = _limit(each)
-        is_it = isinstance(upper, ast.Name | ast.Attribute) or getattr(upper, "value", None) == limit
+        is_it = (
+            isinstance(upper, ast.Name | ast.Attribute) or getattr(upper, "value", None) == limit
+        )
         if scope is not None and upper is not None and is_it and _added(each, scope) == by:
             return upper
     return None
@@ -69,7 +71,11 @@ def _added_later(name: str, after: ast.stmt, scope: ast.AST) -> Iterator[int]:
         if not isinstance(use, ast.Name) or use.id != name or not isinstance(use.ctx, ast.Load):
             continue
         statement = statement_of(use)
-        if statement is None or statement.lineno <= after.lineno or parent_of(statement) is not block:
+        if (
+            statement is None
+            or statement.lineno <= after.lineno
+            or parent_of(statement) is not block
+        ):
             continue
         match parent_of(use):
             case ast.Attribute(attr="append" | "insert"):

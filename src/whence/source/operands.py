@@ -12,7 +12,9 @@ def operands_of(node: ast.AST | None) -> list[ast.expr]:
     match node:
         case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
             return [left, right]
-        case ast.Call(func=ast.Attribute(value=subject), args=args) if ast.unparse(subject) not in MODULES:
+        case ast.Call(func=ast.Attribute(value=subject), args=args) if (
+            ast.unparse(subject) not in MODULES
+        ):
             return [subject, *args]
         case ast.Call(args=args):
             return [*args]

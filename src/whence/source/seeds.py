@@ -16,7 +16,17 @@ SEEDERS = frozenset({"manual_seed", "seed", "seed_everything", "set_seed"})
 MAKERS = frozenset({"default_rng", "RandomState", "Random"})
 """These make a generator, which begins alike if they are given a seed."""
 MIXING = frozenset(
-    {"shuffle", "permutation", "permuted", "randperm", "sample", "choice", "choices", "multinomial", "argsort"}
+    {
+        "shuffle",
+        "permutation",
+        "permuted",
+        "randperm",
+        "sample",
+        "choice",
+        "choices",
+        "multinomial",
+        "argsort",
+    }
 )
 PICKING = frozenset({"randrange", "randint", "integers", "random"})
 """What they draw is a place in a buffer, or a number of any other kind."""
@@ -30,13 +40,21 @@ def seeding_before(stack: tuple[Site, ...], *, makers: bool = False) -> Spot | N
         scope, statement = function_node(site), site.statement()
         if scope is None or statement is None:
             return None
-        loop = enclosing(statement, ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+        loop = enclosing(
+            statement, ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module
+        )
         within = loop if isinstance(loop, ast.For | ast.While) else scope
         if isinstance(within, ast.Module):
             return None
-        last = site.f_lineno if hasattr(statement, "body") else statement.end_lineno or site.f_lineno
-        found = [each for each in own_nodes(within) if isinstance(each, ast.Call) and each.lineno <= last]
-        seeds = [each for each in found if _seeds(each, site) or (makers and _is_seeded_maker(each))]
+        last = (
+            site.f_lineno if hasattr(statement, "body") else statement.end_lineno or site.f_lineno
+        )
+        found = [
+            each for each in own_nodes(within) if isinstance(each, ast.Call) and each.lineno <= last
+        ]
+        seeds = [
+            each for each in found if _seeds(each, site) or (makers and _is_seeded_maker(each))
+        ]
         if seeds:
             return Spot.of_node(site.filename, seeds[-1])
         if isinstance(loop, ast.For | ast.While):
@@ -55,7 +73,9 @@ def seeding_in(kind: type, name: str) -> Spot | None:
 def mixes(kind: type, name: str) -> bool:
     """Whether a method, or what it calls, draws an order. A generator may be there to make up the samples themselves."""
     return any(
-        (word := last_name(call.func)) in MIXING or word.endswith("Sampler") or (word in PICKING and _picks(call))
+        (word := last_name(call.func)) in MIXING
+        or word.endswith("Sampler")
+        or (word in PICKING and _picks(call))
         for call, _ in _calls_from(kind, name, method_of, _function_beside)
     )
 
@@ -65,7 +85,9 @@ def _calls_from(kind: type, name: str, *finders: Finder) -> Iterator[tuple[ast.C
     pending, seen = [name], set[str]()
     while pending and len(seen) < DEEPEST:
         name = pending.pop(0)
-        function, filename = next((each for find in finders if (each := find(kind, name))[0] is not None), (None, ""))
+        function, filename = next(
+            (each for find in finders if (each := find(kind, name))[0] is not None), (None, "")
+        )
         if function is None or name in seen:
             continue
         seen.add(name)
@@ -91,14 +113,24 @@ def _picks(call: ast.Call) -> bool:
         return False
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = {each.id for each in targets if isinstance(each, ast.Name)}
-    places: list[ast.AST] = [each.slice for each in ast.walk(function) if isinstance(each, ast.Subscript)]
-    places += [each for each in ast.walk(function) if isinstance(each, ast.Call) and last_name(each.func) == "pop"]
+    places: list[ast.AST] = [
+        each.slice for each in ast.walk(function) if isinstance(each, ast.Subscript)
+    ]
+    places += [
+        each
+        for each in ast.walk(function)
+        if isinstance(each, ast.Call) and last_name(each.func) == "pop"
+    ]
     used = [node for each in places for node in ast.walk(each)]
     return any(node is call or (isinstance(node, ast.Name) and node.id in names) for node in used)
 
 
 def _calls(function: ast.FunctionDef | None) -> Iterator[ast.Call]:
-    return (each for each in (ast.walk(function) if function is not None else ()) if isinstance(each, ast.Call))
+    return (
+        each
+        for each in (ast.walk(function) if function is not None else ())
+        if isinstance(each, ast.Call)
+    )
 
 
 def _is_seeded_maker(call: ast.Call) -> bool:

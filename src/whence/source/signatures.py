@@ -17,7 +17,11 @@ def is_called_once(function: ast.FunctionDef, call: ast.Call) -> bool:
     trees = [tree for filename in program_files() if (tree := tree_of(filename)) is not None]
     named = [each for tree in trees for each in ast.walk(tree) if function.name in _names_of(each)]
     imported = [each for each in named if isinstance(each, ast.alias)]
-    others = [each for each in named if each not in imported and each is not function and each is not call.func]
+    others = [
+        each
+        for each in named
+        if each not in imported and each is not function and each is not call.func
+    ]
     return not others and not any(each.asname for each in imported)
 
 
@@ -27,6 +31,12 @@ def _names_of(node: ast.AST) -> tuple[object, ...]:
 
 def one_more_parameter(filename: str, function: ast.FunctionDef, name: str) -> Edit | None:
     arguments = function.args
-    if arguments.defaults or arguments.vararg or arguments.kwonlyargs or arguments.kwarg or not arguments.args:
+    if (
+        arguments.defaults
+        or arguments.vararg
+        or arguments.kwonlyargs
+        or arguments.kwarg
+        or not arguments.args
+    ):
         return None
     return insert_after(filename, arguments.args[-1], f", {name}")

@@ -37,7 +37,10 @@ def _library_folders() -> tuple[str, ...]:
     folders = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= set(site_packages.getsitepackages()) | {site_packages.getusersitepackages()}
     folders |= {os.path.dirname(os.__file__)}
-    return tuple({os.path.realpath(folder) + os.sep for folder in folders} | {folder + os.sep for folder in folders})
+    return tuple(
+        {os.path.realpath(folder) + os.sep for folder in folders}
+        | {folder + os.sep for folder in folders}
+    )
 
 
 LIBRARY_FOLDERS = _library_folders()
@@ -73,15 +76,25 @@ def is_library(filename: str) -> bool:
 def is_foreign(filename: str) -> bool:
     """Tell whether a file is of an installed package other than torch: what that does is not what the line that called it says."""
     path = os.path.realpath(filename)
-    folder = next((each for each in PACKAGE_FOLDERS if path.startswith(each)), None) or _packages_of(path)
-    return folder is not None and path[len(folder) :].split(os.sep)[0] not in TORCHS and not is_own(filename)
+    folder = next(
+        (each for each in PACKAGE_FOLDERS if path.startswith(each)), None
+    ) or _packages_of(path)
+    return (
+        folder is not None
+        and path[len(folder) :].split(os.sep)[0] not in TORCHS
+        and not is_own(filename)
+    )
 
 
 def _packages_of(path: str) -> str | None:
     """The folder that a file was installed into, where only the import path knows of it (`pip install --target`)."""
-    folders = (os.path.abspath(each) + os.sep for each in sys.path if isinstance(each, str) and each)
+    folders = (
+        os.path.abspath(each) + os.sep for each in sys.path if isinstance(each, str) and each
+    )
     within = (each for each in folders if path.startswith(each))
-    return next((each for each in within if path[len(each) :].split(os.sep)[0] in _installed_in(each)), None)
+    return next(
+        (each for each in within if path[len(each) :].split(os.sep)[0] in _installed_in(each)), None
+    )
 
 
 @cache
@@ -118,7 +131,11 @@ class Site:
         return cls(frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals, is_indirect)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Site) and self.f_code is other.f_code and self.f_lasti == other.f_lasti
+        return (
+            isinstance(other, Site)
+            and self.f_code is other.f_code
+            and self.f_lasti == other.f_lasti
+        )
 
     def __hash__(self) -> int:
         return hash((id(self.f_code), self.f_lasti))
@@ -133,7 +150,9 @@ class Site:
 
     def span(self) -> Span:
         """The columns of the expression that was running, by the compiler's own table."""
-        line, end_line, column, end_column = next(islice(self.f_code.co_positions(), self.f_lasti // 2, None))
+        line, end_line, column, end_column = next(
+            islice(self.f_code.co_positions(), self.f_lasti // 2, None)
+        )
         if line is None or end_line is None or column is None or end_column is None:
             return Span(self.f_lineno, 0, self.f_lineno, 0)
         return Span(line, column, end_line, end_column)
@@ -152,7 +171,9 @@ class Site:
         except Exception:
             return None
         # Several on one line, `def f(x): return g(x)`: the innermost.
-        return max(statements, key=lambda each: (each.lineno, each.col_offset)) if statements else None
+        return (
+            max(statements, key=lambda each: (each.lineno, each.col_offset)) if statements else None
+        )
 
 
 def variables(frame: FrameType) -> dict[str, Any]:
@@ -199,7 +220,9 @@ def sites_in(traceback: TracebackType | None) -> list[Site]:
     while traceback is not None:
         frame = traceback.tb_frame
         if not is_library(frame.f_code.co_filename) and frame.f_code.co_name != PASSAGE:
-            found.append(Site(frame.f_code, traceback.tb_lasti, traceback.tb_lineno, frame.f_globals))
+            found.append(
+                Site(frame.f_code, traceback.tb_lasti, traceback.tb_lineno, frame.f_globals)
+            )
         traceback = traceback.tb_next
     return found[::-1]
 

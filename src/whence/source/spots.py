@@ -34,7 +34,9 @@ class Spot:
         if source is None or source.tree is None:
             return None
         here = [
-            node for node in ast.walk(source.tree) if isinstance(node, ast.stmt | ast.expr) and node.lineno == hop.line
+            node
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.stmt | ast.expr) and node.lineno == hop.line
         ]
         return cls.of_node(hop.file, here[0]) if here else None
 
@@ -64,7 +66,11 @@ class Spot:
         source = source_of(self.filename)
         if source is None or source.tree is None:
             return None
-        found = [node for node in ast.walk(source.tree) if hasattr(node, "lineno") and span_of(node) == self.span]
+        found = [
+            node
+            for node in ast.walk(source.tree)
+            if hasattr(node, "lineno") and span_of(node) == self.span
+        ]
         expressions = [node for node in found if isinstance(node, ast.expr)]
         return expressions[0] if expressions else found[0] if found else None
 

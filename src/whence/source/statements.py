@@ -32,7 +32,9 @@ def line_after(filename: str, statement: ast.stmt, *texts: str) -> Edit | None:
     if indent is None or not _ends_its_line(filename, statement):
         return None
     behind = _last_line(statement) + 1
-    return Edit(filename, Span(behind, 0, behind, 0), "".join(f"{indent}{text}\n" for text in texts))
+    return Edit(
+        filename, Span(behind, 0, behind, 0), "".join(f"{indent}{text}\n" for text in texts)
+    )
 
 
 def remove_statement(filename: str, statement: ast.stmt) -> Edit | None:
@@ -42,20 +44,28 @@ def remove_statement(filename: str, statement: ast.stmt) -> Edit | None:
     return Edit(filename, Span(_first_line(statement), 0, _last_line(statement) + 1, 0), "")
 
 
-def move_after(filename: str, statement: ast.stmt, other: ast.stmt) -> tuple[Edit | None, Edit | None]:
+def move_after(
+    filename: str, statement: ast.stmt, other: ast.stmt
+) -> tuple[Edit | None, Edit | None]:
     """Take a statement away, and put it behind another one."""
     place = line_after(filename, other, "")
     return remove_statement(filename, statement), _put(filename, statement, other, place)
 
 
-def move_before(filename: str, statement: ast.stmt, other: ast.stmt) -> tuple[Edit | None, Edit | None]:
+def move_before(
+    filename: str, statement: ast.stmt, other: ast.stmt
+) -> tuple[Edit | None, Edit | None]:
     place = line_before(filename, other, "")
     return remove_statement(filename, statement), _put(filename, statement, other, place)
 
 
 def _put(filename: str, statement: ast.stmt, other: ast.stmt, place: Edit | None) -> Edit | None:
     lines = _moved_lines(filename, [statement], indentation(filename, other) or "")
-    return replace(place, text="".join(f"{line}\n" for line in lines)) if place is not None and lines else None
+    return (
+        replace(place, text="".join(f"{line}\n" for line in lines))
+        if place is not None and lines
+        else None
+    )
 
 
 def wrap(filename: str, statements: Sequence[ast.stmt], head: str) -> Edit | None:
@@ -65,8 +75,14 @@ def wrap(filename: str, statements: Sequence[ast.stmt], head: str) -> Edit | Non
     if indent is None or not _ends_its_line(filename, last):
         return None
     lines = _moved_lines(filename, statements, indent + _unit(filename, first))
-    text = "".join(f"{line}\n" for line in (f"{indent}{head}", *lines)) if lines is not None else None
-    return Edit(filename, Span(_first_line(first), 0, _last_line(last) + 1, 0), text) if text is not None else None
+    text = (
+        "".join(f"{line}\n" for line in (f"{indent}{head}", *lines)) if lines is not None else None
+    )
+    return (
+        Edit(filename, Span(_first_line(first), 0, _last_line(last) + 1, 0), text)
+        if text is not None
+        else None
+    )
 
 
 def decorate(filename: str, function: ast.FunctionDef, decorator: str) -> Edit | None:
@@ -77,18 +93,27 @@ def decorate(filename: str, function: ast.FunctionDef, decorator: str) -> Edit |
 def import_of(filename: str, module: str) -> tuple[Edit | None, ...]:
     """What a file needs to know a module by its own name: nothing, where it does; None where there is no place for it."""
     tree = tree_of(filename)
-    known = [each for each in (tree.body if tree is not None else ()) if isinstance(each, ast.Import | ast.ImportFrom)]
+    known = [
+        each
+        for each in (tree.body if tree is not None else ())
+        if isinstance(each, ast.Import | ast.ImportFrom)
+    ]
     plain = [name for each in known if isinstance(each, ast.Import) for name in each.names]
     if any(each.name == module and each.asname is None for each in plain):
         return ()
-    first = next((each for each in known if isinstance(each, ast.Import) or each.module != "__future__"), None)
+    first = next(
+        (each for each in known if isinstance(each, ast.Import) or each.module != "__future__"),
+        None,
+    )
     return (line_before(filename, first, f"import {module}") if first is not None else None,)
 
 
 def reached(filename: str, module: str, attribute: str) -> tuple[str, tuple[Edit | None, ...]]:
     """How a file writes what a module has, and the import that it needs for that."""
     name = name_in(filename, module, attribute)
-    return (name, ()) if name is not None else (f"{module}.{attribute}", import_of(filename, module))
+    return (
+        (name, ()) if name is not None else (f"{module}.{attribute}", import_of(filename, module))
+    )
 
 
 def indentation(filename: str, statement: ast.stmt) -> str | None:
@@ -110,7 +135,10 @@ def _last_line(statement: ast.stmt) -> int:
 def _ends_its_line(filename: str, statement: ast.stmt) -> bool:
     """Nothing but a comment stands behind it."""
     rest = (
-        line_of(filename, _last_line(statement)).encode()[statement.end_col_offset :].decode(errors="replace").strip()
+        line_of(filename, _last_line(statement))
+        .encode()[statement.end_col_offset :]
+        .decode(errors="replace")
+        .strip()
     )
     return not rest or rest.startswith("#")
 
@@ -134,7 +162,9 @@ def _moved_lines(filename: str, statements: Sequence[ast.stmt], indent: str) -> 
 
 def _lines_in_texts(statement: ast.stmt) -> Iterator[int]:
     for node in ast.walk(statement):
-        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)):
+        if isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+        ):
             yield from range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
 
 
@@ -147,4 +177,8 @@ def _unit(filename: str, statement: ast.stmt) -> str:
         return inner.removeprefix(own)
     above = parent_of(statement)
     outer = indentation(filename, above) if isinstance(above, ast.stmt) else None
-    return own.removeprefix(outer) if outer is not None and own.startswith(outer) and own != outer else ALONE
+    return (
+        own.removeprefix(outer)
+        if outer is not None and own.startswith(outer) and own != outer
+        else ALONE
+    )

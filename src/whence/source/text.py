@@ -43,7 +43,9 @@ def _as_written(filename: str) -> str | None:
         text = Path(filename).read_bytes().decode()
     except (OSError, UnicodeDecodeError):
         return None
-    is_same = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n").split("\n") == lines_of(filename)
+    is_same = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n").split(
+        "\n"
+    ) == lines_of(filename)
     return text if is_same else None
 
 
@@ -74,7 +76,10 @@ def code_of(filename: str, span: Span) -> str:
 def span_of(node: ast.AST) -> Span:
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
     return Span(
-        line, column, getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column
+        line,
+        column,
+        getattr(node, "end_lineno", None) or line,
+        getattr(node, "end_col_offset", None) or column,
     )
 
 
@@ -97,7 +102,13 @@ def parent_of(node: ast.AST) -> ast.AST | None:
 
 def last_name(node: ast.AST) -> str:
     """The last word of a dotted name; empty for what is none."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return (
+        node.attr
+        if isinstance(node, ast.Attribute)
+        else node.id
+        if isinstance(node, ast.Name)
+        else ""
+    )
 
 
 def enclosing(node: ast.AST, *kinds: type[ast.AST]) -> ast.AST | None:
@@ -171,4 +182,8 @@ def statement_at(filename: str, line: int) -> ast.stmt | None:
 def _statement_at(source: executing.Source, line: int) -> ast.stmt | None:
     """Tracers ask this for every line that runs."""
     around = (each for each in source.statements_at_line(line) if isinstance(each, ast.stmt))
-    return max(around, key=lambda each: (each.lineno, -(each.end_lineno or 0), -each.col_offset), default=None)
+    return max(
+        around,
+        key=lambda each: (each.lineno, -(each.end_lineno or 0), -each.col_offset),
+        default=None,
+    )

@@ -42,11 +42,21 @@ def _uncalled_in_file(filename: str, name: str) -> tuple[Spot, ...]:
     if not any(line.partition("#")[0].rstrip().endswith(f".{name}") for line in lines_of(filename)):
         return ()
     tree = tree_of(filename)
-    scopes = (tree, *(each for each in ast.walk(tree) if isinstance(each, FunctionNode))) if tree is not None else ()
-    return tuple(Spot.of_node(filename, node) for scope in scopes for node in uncalled_in(scope, name))
+    scopes = (
+        (tree, *(each for each in ast.walk(tree) if isinstance(each, FunctionNode)))
+        if tree is not None
+        else ()
+    )
+    return tuple(
+        Spot.of_node(filename, node) for scope in scopes for node in uncalled_in(scope, name)
+    )
 
 
 def called(spot: Spot | None) -> str | None:
     """`()` behind it."""
     node = spot.node() if spot is not None else None
-    return diff_of(insert_after(spot.filename, node, "()")) if spot is not None and node is not None else None
+    return (
+        diff_of(insert_after(spot.filename, node, "()"))
+        if spot is not None and node is not None
+        else None
+    )

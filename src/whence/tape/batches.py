@@ -24,7 +24,9 @@ MOST_FIELDS = 64
 ONLY_TENSORS = frozenset({Tensor})
 # It is mapped over the tensors of every batch: a loop in C.
 form_of = attrgetter("is_nested", "shape", "dtype")
-LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, complex, str, bytes, type(None)})
+LEAVES = frozenset(
+    {torch.Tensor, torch.nn.Parameter, int, float, bool, complex, str, bytes, type(None)}
+)
 
 
 class Form:
@@ -63,7 +65,11 @@ class Form:
 
     def tensors(self, data: Any) -> Sequence[Tensor]:
         """Those of the data that it was shown last."""
-        return data if self._flat is not None else [each for _, each in leaves_of(data) if isinstance(each, Tensor)]
+        return (
+            data
+            if self._flat is not None
+            else [each for _, each in leaves_of(data) if isinstance(each, Tensor)]
+        )
 
 
 class LoaderInfo:
@@ -144,7 +150,10 @@ def _start_method(loader: Any) -> str:
     context = getattr(loader, "multiprocessing_context", None)
     if context is not None:
         return str(context.get_start_method())
-    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    return (
+        multiprocessing.get_start_method(allow_none=True)
+        or multiprocessing.get_all_start_methods()[0]
+    )
 
 
 def _weakly(thing: Any) -> Callable[[], Any]:
@@ -246,7 +255,9 @@ def _shape_of(leaf: Any) -> Any:
 
 def _has_form(leaf: Any) -> bool:
     """True for tensors and for arrays of numpy's, which is not imported for this."""
-    return isinstance(leaf, torch.Tensor) or (type(leaf).__module__ == "numpy" and hasattr(leaf, "shape"))
+    return isinstance(leaf, torch.Tensor) or (
+        type(leaf).__module__ == "numpy" and hasattr(leaf, "shape")
+    )
 
 
 class LoaderBook:
@@ -272,7 +283,12 @@ class LoaderBook:
         return self._known.values()
 
     def deliver(
-        self, info: LoaderInfo, indices: Sequence[Any] | None, worker: int | None, streams: Kept, data: Any
+        self,
+        info: LoaderInfo,
+        indices: Sequence[Any] | None,
+        worker: int | None,
+        streams: Kept,
+        data: Any,
     ) -> Batch:
         if not info.form.is_like_last(data):
             info.form.learn(data)

@@ -107,13 +107,17 @@ class Beats:
         memory = storage_of(weight)
         for beat in self.steps_since(number):
             groups = beat.optimizer.param_groups if beat.optimizer is not None else ()
-            if memory and any(storage_of(each) == memory for group in groups for each in group["params"]):
+            if memory and any(
+                storage_of(each) == memory for group in groups for each in group["params"]
+            ):
                 return beat
         return None
 
     def last_sites(self) -> tuple[Site | None, Site | None]:
         """Where the last backward and the last step were called for."""
-        return self._backwards[-1][2] if self._backwards else None, self._steps[-1][2] if self._steps else None
+        return self._backwards[-1][2] if self._backwards else None, self._steps[-1][
+            2
+        ] if self._steps else None
 
     def last_backwards(self) -> list[Site]:
         """Where the last two were called for, the later one first."""

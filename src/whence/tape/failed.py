@@ -71,7 +71,9 @@ class Fetching:
     def failed_index(self) -> Any:
         """The dataset index whose sample raised; None if none was asked for yet, or all came and the collating failed."""
         made = len(self.samples)
-        return self.indices[made] if self.stage is Stage.MAKING and made < len(self.indices) else None
+        return (
+            self.indices[made] if self.stage is Stage.MAKING and made < len(self.indices) else None
+        )
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -112,9 +114,17 @@ class FailedCall(Scene):
     def layer(self) -> nn.Module | None:
         """The torch layer that made the call, if one did."""
         module = (
-            self.func if isinstance(self.func, nn.Module) else self.scope.module if self.scope is not None else None
+            self.func
+            if isinstance(self.func, nn.Module)
+            else self.scope.module
+            if self.scope is not None
+            else None
         )
-        return module if module is not None and type(module).__module__.startswith("torch.nn") else None
+        return (
+            module
+            if module is not None and type(module).__module__.startswith("torch.nn")
+            else None
+        )
 
     def argument(self, position: int, name: str) -> Any:
         if len(self.args) > position:

@@ -41,7 +41,10 @@ class Before:
     def keep_function(self, given: Sequence[torch.Tensor], result: Any) -> None:
         made, form = tree_flatten(result)
         self.form = None
-        if not all(isinstance(each, torch.Tensor) for each in made) or sum(each.nbytes for each in made) > MOST_BYTES:
+        if (
+            not all(isinstance(each, torch.Tensor) for each in made)
+            or sum(each.nbytes for each in made) > MOST_BYTES
+        ):
             return
         # Detached: of what has a graph, torch warns whoever asks for its gradient.
         self.keep([each.detach() for each in given])
@@ -51,7 +54,11 @@ class Before:
 
     def given_back(self) -> Any:
         """None if `torch.func` has given nothing that was kept."""
-        return tree_unflatten([each.clone() for each in self.made], self.form) if self.form is not None else None
+        return (
+            tree_unflatten([each.clone() for each in self.made], self.form)
+            if self.form is not None
+            else None
+        )
 
     def keep(self, weights: Sequence[torch.Tensor], results: Sequence[torch.Tensor] = ()) -> None:
         if sum(each.nbytes for each in weights) > MOST_BYTES:
@@ -126,7 +133,9 @@ class Hand:
 
     def are_others(self, weights: Sequence[torch.Tensor]) -> bool:
         """Whether these are none of them, and stand in their place."""
-        return bool(self._marks and weights) and not any(self._mark_of(each) is not None for each in weights)
+        return bool(self._marks and weights) and not any(
+            self._mark_of(each) is not None for each in weights
+        )
 
     def is_next(self, weight: Value) -> bool:
         """Whether a weight that is about to be used is one of them, changed, or was made of their gradients."""
@@ -134,7 +143,11 @@ class Hand:
         if tensor is None or not self._marks or not is_weight(tensor):
             return False
         mark = self._mark_of(tensor)
-        is_next = mark != _state(tensor) if mark is not None else self.is_made_of_gradients(weight, self.since)
+        is_next = (
+            mark != _state(tensor)
+            if mark is not None
+            else self.is_made_of_gradients(weight, self.since)
+        )
         if is_next and weight.call is not None and weight.call.number >= self.since:
             self.made_at = weight.call.stack
         return is_next
@@ -174,7 +187,11 @@ def weights_under(loss: torch.Tensor) -> list[torch.Tensor]:
         weight = getattr(node, "variable", None)
         if isinstance(weight, torch.Tensor) and is_weight(weight):
             found.append(weight)
-        below = [each for each, _ in getattr(node, "next_functions", ()) if each is not None and each not in seen]
+        below = [
+            each
+            for each, _ in getattr(node, "next_functions", ())
+            if each is not None and each not in seen
+        ]
         seen.update(below)
         pending += below
     return found

@@ -129,7 +129,9 @@ def replaced_names() -> frozenset[str]:
         found |= {
             name
             for name, thing in before.items()
-            if now.get(name) is not thing and callable(thing) and not _stands_for(now.get(name), thing)
+            if now.get(name) is not thing
+            and callable(thing)
+            and not _stands_for(now.get(name), thing)
         }
     return frozenset(found)
 
@@ -139,7 +141,10 @@ def _stands_for(thing: Any, original: Any) -> bool:
     code = getattr(thing, "__code__", None)
     if not isinstance(code, CodeType):
         return False
-    wraps_it = code.co_filename.startswith(TORCH_FOLDER) and getattr(thing, "__wrapped__", None) is original
+    wraps_it = (
+        code.co_filename.startswith(TORCH_FOLDER)
+        and getattr(thing, "__wrapped__", None) is original
+    )
     return wraps_it or is_own(code.co_filename)
 
 

@@ -21,7 +21,14 @@ from whence.tape.batches import Batch, BatchLeaf, leaves_of
 from whence.tape.hand import Hand, copied
 from whence.tape.handles import Handle, handles_in
 from whence.tape.readable import is_readable
-from whence.tape.slices import BACKWARDS, is_final, is_random, is_within_backward, may_draw, needed_calls
+from whence.tape.slices import (
+    BACKWARDS,
+    is_final,
+    is_random,
+    is_within_backward,
+    may_draw,
+    needed_calls,
+)
 from whence.tape.tape import Call, Tape, Value, flatten
 
 MOST_DELIVERIES = 16
@@ -97,7 +104,11 @@ class Pass:
 def structure_of(loss: torch.Tensor) -> tuple[str, ...]:
     """The end of a loss's graph: a term that is switched on late shows there, and in no shape."""
     node = loss.grad_fn
-    return (node.name(), *(each.name() for each, _ in node.next_functions if each is not None)) if node else ()
+    return (
+        (node.name(), *(each.name() for each, _ in node.next_functions if each is not None))
+        if node
+        else ()
+    )
 
 
 @dataclass(eq=False, slots=True)
@@ -173,7 +184,9 @@ class PassBook:
     def loosen(self) -> None:
         """An exception is on its way: whoever handles it may need the memory that only this pass holds."""
         now = self.current
-        now.held = {value: each for value, each in now.held.items() if each.requires_grad and each.is_leaf}
+        now.held = {
+            value: each for value, each in now.held.items() if each.requires_grad and each.is_leaf
+        }
         now.deliveries, now.entries, now.before, now.copies = [], [], {}, {}
         self._handles = {}
 
@@ -257,7 +270,13 @@ class PassBook:
     def note_draw(self, call: Call) -> None:
         """The first pass has the beginning of the program in it, seeds and all: what is drawn from there is kept at each draw."""
         now = self.current
-        if now.first == 0 and now.recorded and not call.inner and is_random(call) and len(now.marks) < MOST_MARKS:
+        if (
+            now.first == 0
+            and now.recorded
+            and not call.inner
+            and is_random(call)
+            and len(now.marks) < MOST_MARKS
+        ):
             self.mark("draw")
 
     def note_operands(self, call: Call, tensors: list[torch.Tensor]) -> None:
@@ -296,14 +315,18 @@ class PassBook:
         structure = hash(tuple((call.name, call.site) for call in self.calls()))
         times, last = self._alike.get(structure, (0, 0))
         # The tape forgets its oldest calls: one that stands for others has to be a newer one from time to time.
-        self.current.is_familiar = times >= ENOUGH_ALIKE and self.tape.count - last < self.tape.most_calls // 2
+        self.current.is_familiar = (
+            times >= ENOUGH_ALIKE and self.tape.count - last < self.tape.most_calls // 2
+        )
         if self.current.is_familiar:
             return
         self._alike[structure] = times + 1, self.tape.count
         wanted = {id(value.tensor): value for value in self.current.held}
         for call in self.calls():
             if not call.grad_mode or call.phase != "forward":
-                wanted.update((id(value.tensor), value) for value in call.outputs if not value.requires_grad)
+                wanted.update(
+                    (id(value.tensor), value) for value in call.outputs if not value.requires_grad
+                )
         wanted.pop(id(None), None)
         for frame in frames:
             for handle, tensor in handles_in(frame):
@@ -313,7 +336,11 @@ class PassBook:
     def calls(self) -> list[Call]:
         """The calls of the pass under way that are on the tape."""
         running = self._running if is_within_backward() else None
-        found = [running] if running is not None and running not in islice(reversed(self.tape.calls), 1) else []
+        found = (
+            [running]
+            if running is not None and running not in islice(reversed(self.tape.calls), 1)
+            else []
+        )
         for call in reversed(self.tape.calls):
             if call.number < self.current.first:
                 break
@@ -322,10 +349,13 @@ class PassBook:
 
     def _keep(self, ended: Pass) -> None:
         calls = tuple(call for call in self.calls() if call.phase != "data")
-        structure = hash(tuple((call.name, call.site) for call in calls if call.phase != "optimizer"))
+        structure = hash(
+            tuple((call.name, call.site) for call in calls if call.phase != "optimizer")
+        )
         by_tensor = {id(tensor): value for value, tensor in ended.held.items()}
         entries = tuple(
-            tuple(by_tensor.get(id(each)) if each is not None else None for each in entry) for entry in ended.entries
+            tuple(by_tensor.get(id(each)) if each is not None else None for each in entry)
+            for entry in ended.entries
         )
         score = Score(
             structure,
@@ -342,11 +372,15 @@ class PassBook:
         self.watched = self.watched or bool(score.changed)
         self._most_batches = max(self._most_batches, len(score.batches))
         self._draws = self._draws or _draws_for_losses(calls, ended)
-        self.scores = [score, *(each for each in self.scores if each.structure != structure)][:MOST_SCORES]
+        self.scores = [score, *(each for each in self.scores if each.structure != structure)][
+            :MOST_SCORES
+        ]
         counts = {len(each.entries) for each in self.scores}
         self._entries = max(counts) if len(counts) == 1 and 0 not in counts else MOST_ENTRIES
         # The newest value of each.
-        changed = {id(each.tensor): each for score in reversed(self.scores) for each in score.changed}
+        changed = {
+            id(each.tensor): each for score in reversed(self.scores) for each in score.changed
+        }
         self._changed = [each for each in changed.values() if each.tensor is not None]
 
     def _thin_out(self, ended: Pass) -> None:
@@ -401,7 +435,12 @@ def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value
         for before, after in zip(call.changed, call.outputs, strict=False):
             tensor = after.tensor
             from_outside = before.call is None or before.call.number < first or id(tensor) in found
-            if tensor is not None and from_outside and not tensor.requires_grad and tensor.is_floating_point():
+            if (
+                tensor is not None
+                and from_outside
+                and not tensor.requires_grad
+                and tensor.is_floating_point()
+            ):
                 found[id(tensor)] = after, tensor
     return list(found.values())
 

@@ -45,7 +45,9 @@ class Preparation:
             and not any(map(trouble_in, tensors))
             and self._bytes + size <= MOST_BYTES
         ):
-            self.tape.copies |= {value: each.detach().clone() for value, each in given.items() if each is not None}
+            self.tape.copies |= {
+                value: each.detach().clone() for value, each in given.items() if each is not None
+            }
             self._bytes += size
             self._kept += 1
 
@@ -55,7 +57,12 @@ def _size(tensors: list[torch.Tensor]) -> int:
 
 
 def _can_be_bad(tensor: torch.Tensor) -> bool:
-    return is_readable(tensor) and tensor.is_floating_point() and tensor.layout is torch.strided and tensor.numel() > 0
+    return (
+        is_readable(tensor)
+        and tensor.is_floating_point()
+        and tensor.layout is torch.strided
+        and tensor.numel() > 0
+    )
 
 
 def _is_bad(tensor: torch.Tensor | None) -> bool:

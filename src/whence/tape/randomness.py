@@ -71,7 +71,11 @@ def _streams_of(dataset: Any) -> Iterator[Stream]:
     if (numpy := sys.modules.get("numpy")) is not None:
         yield Stream(numpy.random.get_state, numpy.random.set_state)
     parts = list(_parts(dataset))
-    for part in (*parts, *(inner for each in parts for inner in _parts(each)), *_globals_of(dataset)):
+    for part in (
+        *parts,
+        *(inner for each in parts for inner in _parts(each)),
+        *_globals_of(dataset),
+    ):
         if isinstance(part, random.Random):
             yield Stream(part.getstate, part.setstate)
         elif isinstance(part, torch.Generator) or type(part).__module__ == "numpy.random.mtrand":
@@ -85,12 +89,20 @@ def _globals_of(dataset: Any) -> list[Any]:
     """What stands in the file that the dataset's class is in: `rng = np.random.default_rng(0)`."""
     home = sys.modules.get(type(dataset).__module__)
     path = getattr(home, "__file__", None)
-    return list(vars(home).values())[:MOST_GLOBALS] if home is not None and path and not is_library(path) else []
+    return (
+        list(vars(home).values())[:MOST_GLOBALS]
+        if home is not None and path and not is_library(path)
+        else []
+    )
 
 
 def _parts(thing: Any) -> list[Any]:
     """Its attributes, of a thing that is no mere data."""
-    return list(getattr(thing, "__dict__", {}).values())[:64] if not isinstance(thing, torch.Tensor | type) else []
+    return (
+        list(getattr(thing, "__dict__", {}).values())[:64]
+        if not isinstance(thing, torch.Tensor | type)
+        else []
+    )
 
 
 def _same(one: Any, other: Any) -> bool:

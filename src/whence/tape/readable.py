@@ -11,7 +11,9 @@ from whence.torch_internals import is_transformed
 
 PLAIN = frozenset({torch.Tensor, nn.Parameter})
 """Classes whose operations are PyTorch's own. A subclass may define what reading means."""
-COMPRESSED = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
+COMPRESSED = frozenset(
+    {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
+)
 
 
 def is_readable(thing: Any) -> bool:

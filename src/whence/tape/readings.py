@@ -73,7 +73,9 @@ class Board:
             cells = torch.zeros(ROWS, WIDTH, dtype=torch.float32, device=device)
             self.one = torch.ones((), dtype=torch.float32, device=device)
             host = host_memory(ROWS, WIDTH)
-            self._free = [Row(self, *each) for each in zip(cells.unbind(), host.unbind(), strict=True)]
+            self._free = [
+                Row(self, *each) for each in zip(cells.unbind(), host.unbind(), strict=True)
+            ]
 
     def take(self) -> Row | None:
         """A row that no pass is waiting for; None if all are taken."""
@@ -142,7 +144,11 @@ class Reading:
 
     def losses(self) -> list[float]:
         """Only once it has arrived, as the flags below."""
-        return [row.values()[place] for device, place in self._losses if (row := self._rows[device]) is not None]
+        return [
+            row.values()[place]
+            for device, place in self._losses
+            if (row := self._rows[device]) is not None
+        ]
 
     def flags(self) -> tuple[bool, bool, bool]:
         """Whether gradients, statistics, weights are not finite."""

@@ -68,14 +68,22 @@ def trouble_in(tensor: Any) -> str:
         return ""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided:
-        tensor = tensor.coalesce()._values() if tensor.layout is torch.sparse_coo else tensor.values()
+        tensor = (
+            tensor.coalesce()._values() if tensor.layout is torch.sparse_coo else tensor.values()
+        )
     if tensor.numel() == 0 or bool(torch.isfinite(tensor).all()):
         return ""
     return "nan" if bool(torch.isnan(tensor).any()) else "inf"
 
 
 def plan_for(
-    book_calls: Sequence[Call], now: Pass, tape: Tape, targets: Sequence[Value], *, backward: bool, draws: bool = True
+    book_calls: Sequence[Call],
+    now: Pass,
+    tape: Tape,
+    targets: Sequence[Value],
+    *,
+    backward: bool,
+    draws: bool = True,
 ) -> Plan:
     """The plan of the recorded pass under way, up to its targets."""
 
@@ -110,11 +118,19 @@ def is_weight(value: Value) -> bool:
 
 
 def plan_from(
-    score: Score, now: Pass, frames: Sequence[FrameType], targets: Sequence[Value], *, backward: bool
+    score: Score,
+    now: Pass,
+    frames: Sequence[FrameType],
+    targets: Sequence[Value],
+    *,
+    backward: bool,
 ) -> Plan:
     """The plan of an unrecorded pass, after a score."""
     entered = {
-        value: (n, k) for n, entry in enumerate(score.entries) for k, value in enumerate(entry) if value is not None
+        value: (n, k)
+        for n, entry in enumerate(score.entries)
+        for k, value in enumerate(entry)
+        if value is not None
     }
     given: dict[Value, torch.Tensor] = {}
 
@@ -126,17 +142,30 @@ def plan_from(
             if number < len(now.entries) and place < len(now.entries[number]):
                 return now.entries[number][place]
         if value in score.handles:
-            return score.handles[value].follow(frames) if now.variables is None else now.variables.get(value)
+            return (
+                score.handles[value].follow(frames)
+                if now.variables is None
+                else now.variables.get(value)
+            )
         return None
 
-    for value in {*score.handles, *entered, *(each for call in score.calls for each in call.operands)}:
+    for value in {
+        *score.handles,
+        *entered,
+        *(each for call in score.calls for each in call.operands),
+    }:
         tensor = find(value)
         if tensor is not None and tensor.dim() == len(value.shape) and tensor.dtype == value.dtype:
             given[value] = tensor
 
     def is_given(value: Value) -> bool:
         call = value.call
-        return value in given or call is None or call.number < score.first or call.phase in ("data", "optimizer")
+        return (
+            value in given
+            or call is None
+            or call.number < score.first
+            or call.phase in ("data", "optimizer")
+        )
 
     def resolve(value: Value) -> torch.Tensor:
         if value in given:
@@ -149,7 +178,9 @@ def plan_from(
     calls = needed_calls(score.calls, targets, is_given, backward=backward)
     marks = _aligned(score.marks, now.marks)
     sizes = _other_sizes(given)
-    return Plan(calls, resolve, marks, own=False, recorded_at=score.step, is_given=is_given, sizes=sizes)
+    return Plan(
+        calls, resolve, marks, own=False, recorded_at=score.step, is_given=is_given, sizes=sizes
+    )
 
 
 def _other_sizes(given: Mapping[Value, torch.Tensor]) -> dict[int, int]:
@@ -161,7 +192,9 @@ def _other_sizes(given: Mapping[Value, torch.Tensor]) -> dict[int, int]:
     for value, tensor in given.items():
         for before, now in zip(value.shape, tensor.shape, strict=True):
             found.setdefault(before, set()).add(now)
-    return {before: now.pop() for before, now in found.items() if len(now) == 1 and before not in now}
+    return {
+        before: now.pop() for before, now in found.items() if len(now) == 1 and before not in now
+    }
 
 
 def _aligned(recorded: Sequence[Mark], now: Sequence[Mark]) -> tuple[Mark, ...]:
@@ -243,7 +276,9 @@ class _Player:
     def play(self, precision: ExitStack) -> None:
         for call in self.plan.calls:
             if not runs_only_torch(call.func):
-                raise Unreplayable(f"{call.name} is not PyTorch's own: it runs only in a child process")
+                raise Unreplayable(
+                    f"{call.name} is not PyTorch's own: it runs only in a child process"
+                )
         ends = _last_uses(self.plan.calls) if self.only is not None else {}
         marks = list(self.plan.marks)
         autocast = None
@@ -266,7 +301,10 @@ class _Player:
     def _make(self, call: Call) -> bool:
         """Make a call again; False if the run ends with it."""
         try:
-            args, kwargs = map_leaves(self._argument, call.args), map_leaves(self._argument, call.kwargs)
+            args, kwargs = (
+                map_leaves(self._argument, call.args),
+                map_leaves(self._argument, call.kwargs),
+            )
         except Unreplayable:
             if call.name not in BACKWARDS and is_random(call):
                 return True
@@ -292,7 +330,12 @@ class _Player:
         for value in call.outputs:
             if value in self.towards and value in run.contents:
                 run.contents[value] = _differentiable(run.contents[value])
-            elif value.requires_grad and self.gradients and not self.towards and value in run.contents:
+            elif (
+                value.requires_grad
+                and self.gradients
+                and not self.towards
+                and value in run.contents
+            ):
                 _as_leaf(run.contents[value])
         if self.only is None:
             _look_at(run, call)
@@ -335,7 +378,11 @@ class _Player:
 
 def _as_leaf(tensor: torch.Tensor) -> None:
     """A result that hangs on no graph, and that `requires_grad_` has made the beginning of one."""
-    if tensor.is_leaf and not tensor.requires_grad and (tensor.is_floating_point() or tensor.is_complex()):
+    if (
+        tensor.is_leaf
+        and not tensor.requires_grad
+        and (tensor.is_floating_point() or tensor.is_complex())
+    ):
         tensor.requires_grad_(True)
 
 
@@ -373,7 +420,9 @@ def _enter(run: Run, call: Call, result: Any, is_given: Callable[[Value], bool])
         if isinstance(each, torch.Tensor) and not any(each is operand for operand in operands)
     ]
     # A draw that was only made for the sake of the random state is not what the pass was given.
-    run.contents.update((value, each) for value, each in zip(made, results, strict=False) if not is_given(value))
+    run.contents.update(
+        (value, each) for value, each in zip(made, results, strict=False) if not is_given(value)
+    )
 
 
 def _look_at(run: Run, call: Call) -> None:

@@ -161,7 +161,9 @@ class ModuleBook:
             if child is not None
         }
 
-    def _above(self, module: nn.Module, parents: dict[int, tuple[nn.Module, str]]) -> tuple[nn.Module, list[str]]:
+    def _above(
+        self, module: nn.Module, parents: dict[int, tuple[nn.Module, str]]
+    ) -> tuple[nn.Module, list[str]]:
         """The outermost model that has a module, and the names on the way down to it."""
         names: list[str] = []
         while id(module) in parents and len(names) < 100:
@@ -225,7 +227,9 @@ def weights_within(module: nn.Module) -> Iterator[torch.Tensor]:
 def buffers_within(module: nn.Module) -> Iterator[torch.Tensor]:
     """The same for buffers."""
     for part in parts_of(module):
-        yield from (each for each in (vars(part).get("_buffers") or {}).values() if each is not None)
+        yield from (
+            each for each in (vars(part).get("_buffers") or {}).values() if each is not None
+        )
 
 
 def has_modes(module: nn.Module) -> bool:

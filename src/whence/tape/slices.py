@@ -13,13 +13,22 @@ RANDOM = (
 )  # fmt: skip
 # They have a dropout of their own.
 WITH_DROPOUT = frozenset(
-    {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward", "scaled_dot_product_attention"}
+    {
+        "lstm",
+        "gru",
+        "rnn_tanh",
+        "rnn_relu",
+        "multi_head_attention_forward",
+        "scaled_dot_product_attention",
+    }
 )
 
 
 def is_final(call: Call) -> bool:
     """Whether a call computes gradients that are to be used. With create_graph a gradient is part of a loss to come."""
-    given = call.kwargs.get("create_graph", call.args[4] if call.name == "grad" and len(call.args) > 4 else False)
+    given = call.kwargs.get(
+        "create_graph", call.args[4] if call.name == "grad" and len(call.args) > 4 else False
+    )
     return call.name == "backward" or (call.name == "grad" and not given)
 
 
@@ -36,7 +45,9 @@ def is_random(call: Call) -> bool:
 def may_draw(call: Call) -> bool:
     """Whether a call may draw random numbers."""
     return (
-        is_random(call) or (call.name in WITH_DROPOUT and _has_dropout(call)) or isinstance(call.func, CustomFunction)
+        is_random(call)
+        or (call.name in WITH_DROPOUT and _has_dropout(call))
+        or isinstance(call.func, CustomFunction)
     )
 
 
@@ -59,7 +70,11 @@ def needed_calls(
     found: list[Call] = []
     last = max((value.call.number for value in targets if value.call is not None), default=-1)
     for call in reversed(calls):
-        if call.inner or call.phase in ("data", "optimizer") or (call.number > last and not backward):
+        if (
+            call.inner
+            or call.phase in ("data", "optimizer")
+            or (call.number > last and not backward)
+        ):
             continue
         is_wanted = (
             any(value in wanted and not is_given(value) for value in call.outputs)
@@ -70,5 +85,7 @@ def needed_calls(
         if is_wanted:
             found.append(call)
             wanted.update(call.operands)
-            memory.update(value.storage for value in call.operands if value.storage and not is_given(value))
+            memory.update(
+                value.storage for value in call.operands if value.storage and not is_given(value)
+            )
     return tuple(reversed(found))

@@ -24,7 +24,9 @@ MOST_ARRIVED = 2
 Arrival = tuple[Batch, Sequence[str], list[weakref.ref[torch.Tensor]]]
 """A batch that a loader delivered: the places of its tensors, and these."""
 
-OUT_OF_TORCH: Final = frozenset({"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"})
+OUT_OF_TORCH: Final = frozenset(
+    {"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"}
+)
 
 # Calls that are of interest although they give no tensor.
 NOTABLE: Final = frozenset({"backward", "requires_grad_", "requires_grad.__set__", "data.__set__"})
@@ -164,7 +166,9 @@ class CompiledRegion:
         self.__name__ = getattr(target, "__name__", type(target).__name__)
         self._target = weakref.ref(target)
 
-    def __call__(self, weights: dict[str, torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(
+        self, weights: dict[str, torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         target = self._target()
         if target is None:
             raise RuntimeError("the compiled function is gone")
@@ -202,7 +206,10 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     """The same tree with each leaf replaced. Named tuples and odd containers become plain ones."""
     if isinstance(tree, tuple | list):
         # Nearly all trees are flat: a call for each leaf, and none for each look.
-        found = [map_leaves(function, each) if isinstance(each, BRANCHES) else function(each) for each in tree]
+        found = [
+            map_leaves(function, each) if isinstance(each, BRANCHES) else function(each)
+            for each in tree
+        ]
         return tuple(found) if isinstance(tree, tuple) else found
     if isinstance(tree, dict):
         return {
@@ -234,10 +241,17 @@ def _describe(thing: Any) -> Any:
 
 def _base_of(array: Any) -> tuple[int, ...]:
     """The shape that an array's memory has in the array that it belongs to: that one's rows, as many as it has of them."""
-    if (type(array).__module__, type(array).__name__) != ("numpy", "ndarray") or type(array.base) is not type(array):
+    if (type(array).__module__, type(array).__name__) != ("numpy", "ndarray") or type(
+        array.base
+    ) is not type(array):
         return ()
     base, row = array.base, array.base.shape[1:]
-    if not array.size or not array.flags.c_contiguous or not base.flags.c_contiguous or base.dtype != array.dtype:
+    if (
+        not array.size
+        or not array.flags.c_contiguous
+        or not base.flags.c_contiguous
+        or base.dtype != array.dtype
+    ):
         return ()
     size = math.prod(row)
     begin = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
@@ -247,7 +261,10 @@ def _base_of(array: Any) -> tuple[int, ...]:
 
 
 def _numbers_of(array: Any) -> tuple[int, ...]:
-    if (type(array).__module__, type(array).__name__) != ("numpy", "ndarray") or array.dtype.kind not in "iu":
+    if (type(array).__module__, type(array).__name__) != (
+        "numpy",
+        "ndarray",
+    ) or array.dtype.kind not in "iu":
         return ()
     return tuple(array.tolist()) if array.ndim == 1 and array.size <= MOST_NUMBERS else ()
 
@@ -281,11 +298,20 @@ class Tape:
 
     def note_cut(self, call: Call) -> None:
         """A call that went well: did it drop fractions? Of what is written into another tensor the last one is what is written."""
-        if call.site is None or not call.outputs or not call.operands or call.outputs[0].dtype.is_floating_point:
+        if (
+            call.site is None
+            or not call.outputs
+            or not call.operands
+            or call.outputs[0].dtype.is_floating_point
+        ):
             return
         given = call.operands[-1 if call.name in WRITES else 0]
         tensor = given.tensor
-        if not is_readable(tensor) or not given.dtype.is_floating_point or call.outputs[0].dtype is torch.bool:
+        if (
+            not is_readable(tensor)
+            or not given.dtype.is_floating_point
+            or call.outputs[0].dtype is torch.bool
+        ):
             return
         assert tensor is not None
         numbers = tensor.detach().reshape(-1)
@@ -296,8 +322,13 @@ class Tape:
         cut.lost += lost.numel()
         if lost.numel():
             cut.example = float(lost[0])
-            cut.low, cut.high = min(cut.low, float(finite.min())), max(cut.high, float(finite.max()))
-        beyond = numbers[(numbers.abs() > 2 / torch.finfo(numbers.dtype).eps) & torch.isfinite(numbers)]
+            cut.low, cut.high = (
+                min(cut.low, float(finite.min())),
+                max(cut.high, float(finite.max())),
+            )
+        beyond = numbers[
+            (numbers.abs() > 2 / torch.finfo(numbers.dtype).eps) & torch.isfinite(numbers)
+        ]
         if beyond.numel():
             cut.coarse += beyond.numel()
             cut.largest = max(cut.largest, float(beyond.abs().max()))
@@ -337,7 +368,11 @@ class Tape:
         """What is known of the same memory under another tensor: `Variable(x)` is a new one, and shows itself to nobody."""
         storage, shape = storage_of(tensor), _shape_of(tensor)
         for value in list(self._values.values()):
-            if value.storage != storage or value.shape != shape or (value.call is None and value.leaf is None):
+            if (
+                value.storage != storage
+                or value.shape != shape
+                or (value.call is None and value.leaf is None)
+            ):
                 continue
             other = value.tensor
             if other is not None and other is not tensor and other.data_ptr() == tensor.data_ptr():
@@ -448,7 +483,12 @@ class Tape:
     def forget_between(self, first: int, end: int) -> None:
         """Let go of the calls with these numbers, unless something that they made is still in use."""
         within = [call for call in self.calls if first <= call.number < end]
-        if any(self._is_in_use(value) for call in within if call.phase != "optimizer" for value in call.outputs):
+        if any(
+            self._is_in_use(value)
+            for call in within
+            if call.phase != "optimizer"
+            for value in call.outputs
+        ):
             return
         for call in within:
             _forget(call)
@@ -458,7 +498,9 @@ class Tape:
         tensor = value.tensor
         return tensor is not None and self._values.get(id(tensor)) is value
 
-    def batch_arrived(self, batch: Batch, paths: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
+    def batch_arrived(
+        self, batch: Batch, paths: Sequence[str], tensors: Sequence[torch.Tensor]
+    ) -> None:
         """A loader has delivered these. Nobody may ever ask: they are entered when somebody does."""
         self._arrived.append((batch, paths, [weakref.ref(each) for each in tensors]))
         if len(self._arrived) > MOST_ARRIVED:
@@ -499,7 +541,12 @@ class Tape:
     def earlier_like(self, call: Call) -> Call | None:
         """The last call of the same operation that went well, in the same module if there is one, wherever it stands."""
         for each in reversed(self.calls):
-            if each.name == call.name and _module(each) is _module(call) and each is not call and each.operands:
+            if (
+                each.name == call.name
+                and _module(each) is _module(call)
+                and each is not call
+                and each.operands
+            ):
                 return each
         return None
 

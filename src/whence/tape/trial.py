@@ -36,7 +36,9 @@ class Outcome:
         return self.exception is None
 
     def shapes(self) -> list[Shape]:
-        return [tuple(each.shape) for each in flatten(self.result) if isinstance(each, torch.Tensor)]
+        return [
+            tuple(each.shape) for each in flatten(self.result) if isinstance(each, torch.Tensor)
+        ]
 
 
 def aside() -> Untouched:
@@ -53,7 +55,9 @@ def _attempt(func: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
 
 
 def try_shapes(
-    call: Call, shapes: Mapping[Value, Shape] | None = None, dtypes: Mapping[Value, torch.dtype] | None = None
+    call: Call,
+    shapes: Mapping[Value, Shape] | None = None,
+    dtypes: Mapping[Value, torch.dtype] | None = None,
 ) -> Outcome:
     """Run a call on stand-ins without data, some of them with another shape or type than they had."""
     shapes, dtypes = shapes or {}, dtypes or {}
@@ -63,7 +67,9 @@ def try_shapes(
 
     def replace(thing: Any) -> Any:
         if isinstance(thing, Value):
-            return torch.empty(shapes.get(thing, thing.shape), dtype=dtypes.get(thing, thing.dtype), device="meta")
+            return torch.empty(
+                shapes.get(thing, thing.shape), dtype=dtypes.get(thing, thing.dtype), device="meta"
+            )
         if isinstance(thing, Foreign):
             raise CannotTry(thing.description)
         return thing
@@ -73,7 +79,8 @@ def try_shapes(
     except CannotTry as reason:
         return Outcome(exception=reason)
     kwargs = {
-        key: torch.device("meta") if key == "device" and each is not None else each for key, each in kwargs.items()
+        key: torch.device("meta") if key == "device" and each is not None else each
+        for key, each in kwargs.items()
     }
     owner = getattr(call.func, "__self__", None)
     if isinstance(owner, torch.Tensor):
@@ -84,7 +91,10 @@ def try_shapes(
 
 
 def try_values(
-    func: Callable[..., Any], args: Any, kwargs: Any, mend: Callable[[torch.Tensor], torch.Tensor] = lambda each: each
+    func: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    mend: Callable[[torch.Tensor], torch.Tensor] = lambda each: each,
 ) -> Outcome:
     """Run a call on copies of its live operands, each passed through `mend` first. `mend` must not change in place."""
 

@@ -164,7 +164,12 @@ class Trip(Scene):
     @property
     def certified(self) -> bool:
         """The replay gave the loss that was observed, bit for bit."""
-        if self.run is None or self.observed is None or self.target is None or self.now.is_approximate:
+        if (
+            self.run is None
+            or self.observed is None
+            or self.target is None
+            or self.now.is_approximate
+        ):
             return False
         tensor = self.run.contents.get(self.target)
         return tensor is not None and same_bits(tensor, self.observed)
@@ -173,7 +178,10 @@ class Trip(Scene):
         """For a replay from another step's recording: the batch of this step that stands in the recorded one's place."""
         if self.plan is None or self.plan.own:
             return recorded
-        return next((batch for batch, _ in reversed(self.now.deliveries) if batch.info is recorded.info), recorded)
+        return next(
+            (batch for batch, _ in reversed(self.now.deliveries) if batch.info is recorded.info),
+            recorded,
+        )
 
     def again(self, **changes: Any) -> Run:
         """Run the step again with something changed."""
@@ -182,4 +190,8 @@ class Trip(Scene):
 
     def outcome(self, run: Run) -> torch.Tensor | None:
         """What a run gives for the value that was not finite."""
-        return run.contents.get(self.target) if self.target is not None and run.raised is None else None
+        return (
+            run.contents.get(self.target)
+            if self.target is not None and run.raised is None
+            else None
+        )

@@ -32,7 +32,9 @@ class Asking:
         self._surfaced: set[tuple[str | int, ...]] = set()
         """What was told, and where that has shown itself: the same rule has nothing new to say there."""
 
-    def ask(self, rules: Iterable[tuple[str, Rule]], scene: Any, calls: Iterable[Call] = ()) -> list[Finding]:
+    def ask(
+        self, rules: Iterable[tuple[str, Rule]], scene: Any, calls: Iterable[Call] = ()
+    ) -> list[Finding]:
         """Ask rules about a scene. They may run these calls again: in a child if one is the program's own."""
         try:
             answers, troubles = run_where_safe(calls, lambda: _answers(rules, scene))
@@ -56,7 +58,9 @@ class Asking:
         return is_new
 
 
-def _answers(rules: Iterable[tuple[str, Rule]], scene: Any) -> tuple[list[tuple[str, Finding]], list[str]]:
+def _answers(
+    rules: Iterable[tuple[str, Rule]], scene: Any
+) -> tuple[list[tuple[str, Finding]], list[str]]:
     """What the rules find, and which of them failed."""
     found: list[tuple[str, Finding]] = []
     troubles: list[str] = []

@@ -92,14 +92,18 @@ class Auditor:
 
     # what happens in the loop
 
-    def event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
+    def event(
+        self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any
+    ) -> None:
         if kind is Kind.READ and self.files.is_data(stack):
             return
         subject, written, detail = FACTS[kind](args, kwargs, result)
         if kind in (Kind.CLEAR, Kind.UNSCALE):
             detail["versions"], detail["number"] = self.optimizers.age(), self.passes.tape.count
         if kind is Kind.CLIP and detail["empty"] and written:
-            detail["are_gradients"] = set(written) <= {id(each.grad) for each in self.optimizers.weights()}
+            detail["are_gradients"] = set(written) <= {
+                id(each.grad) for each in self.optimizers.weights()
+            }
         if kind is Kind.SAVE:
             detail["kept"] = self.loop.states_among(detail.pop("held"))
         if kind in (Kind.LOAD, Kind.READ, Kind.RESTORE):
@@ -112,7 +116,9 @@ class Auditor:
             self.files.read(detail["states"], self.host.roots())
         self.loop.note(kind, self.host.step, stack, subject, written, **detail)
 
-    def scheduled(self, scheduler: Any, stack: tuple[Site, ...], metric: float | None = None) -> None:
+    def scheduled(
+        self, scheduler: Any, stack: tuple[Site, ...], metric: float | None = None
+    ) -> None:
         """A scheduler has set a rate, after a look at a metric maybe."""
         optimizer = getattr(scheduler, "optimizer", None)
         self.schedules.note(
@@ -120,7 +126,9 @@ class Auditor:
             stack,
             sys._getframe(2),
             step=self.host.step,
-            updates=self.optimizers.updates_of(optimizer) if isinstance(optimizer, Optimizer) else 0,
+            updates=self.optimizers.updates_of(optimizer)
+            if isinstance(optimizer, Optimizer)
+            else 0,
             epoch=self.batches.present,
             metric=metric,
         )
@@ -128,7 +136,9 @@ class Auditor:
     def backward_began(self, losses: list[torch.Tensor]) -> None:
         """Gradients that are there already are of interest."""
         if self.host.step < LEDGER_STEPS:
-            self._kept = {id(each): _mark(each) for each in self.optimizers.weights() if has_gradient(each)}
+            self._kept = {
+                id(each): _mark(each) for each in self.optimizers.weights() if has_gradient(each)
+            }
         self.studies.backward_began(losses)
 
     def backward_ended(self, noted: bool) -> None:
@@ -156,7 +166,9 @@ class Auditor:
         kept, now = self._kept, {id(each): _mark(each) for each in self.optimizers.weights()}
         # Backward adds in place to what is there already.
         added = frozenset(
-            each for each, (gradient, age) in kept.items() if now[each][0] == gradient and now[each][1] > age
+            each
+            for each, (gradient, age) in kept.items()
+            if now[each][0] == gradient and now[each][1] > age
         )
         about = {"versions": self.optimizers.age(), "kept": frozenset(kept), "added": added}
         self.loop.note(Kind.BACKWARD, self.host.step, stack, None, written, **about)
@@ -173,7 +185,11 @@ class Auditor:
         return epoch
 
     def _steps(self) -> dict[OptimizerEntry, int]:
-        return {each: each.steps for each in self.optimizers.entries if each.ref() is not self.studies.by_hand}
+        return {
+            each: each.steps
+            for each in self.optimizers.entries
+            if each.ref() is not self.studies.by_hand
+        }
 
     def model_entered(self, module: nn.Module, args: tuple[Any, ...], source: int) -> None:
         self.changes.given(args)
@@ -203,8 +219,12 @@ class Auditor:
         stack = user_stack(sys._getframe(2))
         if is_early:
             self._look_for_rounds(stack)
-            used = frozenset(id(each) for each in all_weights_of(optimizer) if each.grad is not None)
-            self.loop.note(Kind.STEP, self.host.step, stack, optimizer, used, entry=entry, within=within)
+            used = frozenset(
+                id(each) for each in all_weights_of(optimizer) if each.grad is not None
+            )
+            self.loop.note(
+                Kind.STEP, self.host.step, stack, optimizer, used, entry=entry, within=within
+            )
         self._movements.step_began(optimizer, entry)
         if now.recorded and self.files.is_open:
             own = self.files.begun(all_weights_of(optimizer), now.held.values(), self.host.roots())
@@ -224,7 +244,9 @@ class Auditor:
         """What a closure computed is a pass like any other, at whatever point its optimizer tries."""
         if self.host.step < LEDGER_STEPS:
             self.loop.note(Kind.EVALUATED, self.host.step, (), optimizer)
-        self.studies.before_update(optimizer, self.optimizers.entry_of(optimizer), user_stack(sys._getframe(2)))
+        self.studies.before_update(
+            optimizer, self.optimizers.entry_of(optimizer), user_stack(sys._getframe(2))
+        )
 
     def _look_for_rounds(self, stack: tuple[Site, ...]) -> None:
         if self.rounds.is_new(stack):
@@ -251,12 +273,18 @@ class Auditor:
             entry.steps += 1
             if step < LEDGER_STEPS:
                 used = [id(each) for each in all_weights_of(hand) if each.grad is not None]
-                self.loop.note(Kind.STEP, step - 1, user_stack(sys._getframe(3)), hand, used, entry=entry)
+                self.loop.note(
+                    Kind.STEP, step - 1, user_stack(sys._getframe(3)), hand, used, entry=entry
+                )
 
     # after some steps, and at the end
 
     def stands_still(
-        self, stack: tuple[Site, ...], frames: list[FrameType], seconds: float, rank: tuple[int, int] | None
+        self,
+        stack: tuple[Site, ...],
+        frames: list[FrameType],
+        seconds: float,
+        rank: tuple[int, int] | None,
     ) -> None:
         """The program waits, and nothing computes."""
         audit = self._audit_of(stack, frames, final=False)
@@ -268,7 +296,8 @@ class Auditor:
     def tell_of(self, rule: str, stack: tuple[Site, ...], frames: list[FrameType]) -> list[Finding]:
         """One rule only: the program has failed, and this is why."""
         return self.asking.ask(
-            [(id, ask) for id, ask in audit_rules() if id == rule], self._audit_of(stack, frames, final=False)
+            [(id, ask) for id, ask in audit_rules() if id == rule],
+            self._audit_of(stack, frames, final=False),
         )
 
     def audit(self, stack: tuple[Site, ...], frames: list[FrameType], final: bool) -> None:

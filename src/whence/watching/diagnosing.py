@@ -44,7 +44,16 @@ from whence.tape.batches import BatchLeaf, LoaderBook
 from whence.tape.hand import weights_under
 from whence.tape.handles import handles_in
 from whence.tape.passes import Pass, PassBook, Score, structure_of
-from whence.tape.replay import Plan, Run, Unreplayable, plan_for, plan_from, replay, same_bits, trouble_in
+from whence.tape.replay import (
+    Plan,
+    Run,
+    Unreplayable,
+    plan_for,
+    plan_from,
+    replay,
+    same_bits,
+    trouble_in,
+)
 from whence.tape.scopes import ModuleBook
 from whence.tape.slices import BACKWARDS, is_final
 from whence.tape.tape import Call, CompiledRegion, Tape, Value
@@ -58,7 +67,12 @@ class Diagnoser:
     """One for each watch."""
 
     def __init__(
-        self, tape: Tape, passes: PassBook, modules: ModuleBook, loaders: LoaderBook, record: Recording
+        self,
+        tape: Tape,
+        passes: PassBook,
+        modules: ModuleBook,
+        loaders: LoaderBook,
+        record: Recording,
     ) -> None:
         self.tape = tape
         self.passes = passes
@@ -108,12 +122,19 @@ class Diagnoser:
         Where the step runs code of the program's own, all of that is done in a child process.
         """
         recorded = (
-            self.passes.calls() if trip.now.recorded else [call for score in self.passes.scores for call in score.calls]
+            self.passes.calls()
+            if trip.now.recorded
+            else [call for score in self.passes.scores for call in score.calls]
         )
 
         def ask() -> tuple[list[Finding], list[Repro | None], str, list[str]]:
             findings = self._diagnose(trip)
-            return findings, [self.repros.get(each) for each in findings], trip.could_not, trip.troubles
+            return (
+                findings,
+                [self.repros.get(each) for each in findings],
+                trip.could_not,
+                trip.troubles,
+            )
 
         with contextlib.suppress(NotPossible):
             findings, repros, trip.could_not, troubles = run_where_safe(recorded, ask)
@@ -145,9 +166,13 @@ class Diagnoser:
             if found is not None:
                 found = with_gap(found, before)
                 if trip.now.is_approximate:
-                    found = replace(found, confidence=min(found.confidence, Confidence.LIKELY, key=RANKS.index))
+                    found = replace(
+                        found, confidence=min(found.confidence, Confidence.LIKELY, key=RANKS.index)
+                    )
                 # The gradients of a step that is over are gone: a script is made of its replay, or not at all.
-                self.repros[found] = repro_of(trip, found) if trip.run is not None or not trip.now.is_over else None
+                self.repros[found] = (
+                    repro_of(trip, found) if trip.run is not None or not trip.now.is_over else None
+                )
                 return [found]
         return []
 
@@ -165,9 +190,15 @@ class Diagnoser:
         """What is found out by running the step again in a child process, if it came to that."""
         if not trip.now.recorded and not trip.given:
             self._look_at_last_update(trip)
-        if trip.notice not in (Notice.UPDATE, Notice.RATE) and not isinstance(trip.evidence, BadUpdate):
+        if trip.notice not in (Notice.UPDATE, Notice.RATE) and not isinstance(
+            trip.evidence, BadUpdate
+        ):
             self._replay(trip)
-            if trip.now.recorded and not trip.given and (trip.born is None or trip.born.leaf is not None):
+            if (
+                trip.now.recorded
+                and not trip.given
+                and (trip.born is None or trip.born.leaf is not None)
+            ):
                 self._look_at_last_update(trip)
         is_found = isinstance(trip.evidence, BadUpdate)
         if trip.born is None and trip.gradient is None and not is_found:
@@ -187,9 +218,13 @@ class Diagnoser:
         contents = Contents(self.tape, Run())
         return any(contents.of(each) is not None for each in call.operands)
 
-    def plan_of_loss(self, loss: torch.Tensor, frames: list[FrameType]) -> tuple[Value, Plan] | None:
+    def plan_of_loss(
+        self, loss: torch.Tensor, frames: list[FrameType]
+    ) -> tuple[Value, Plan] | None:
         """A plan that computes the loss of the pass under way, if there is one."""
-        trip = self.trip(Notice.LOSS, Consequence.APPLIED, step=0, stack=(), frames=frames, observed=loss)
+        trip = self.trip(
+            Notice.LOSS, Consequence.APPLIED, step=0, stack=(), frames=frames, observed=loss
+        )
         for prepare in self._ways(trip):
             try:
                 target, plan = prepare()
@@ -202,7 +237,9 @@ class Diagnoser:
 
     def prepare(self, loss: torch.Tensor, frames: list[FrameType]) -> list[tuple[Value, Plan]]:
         """Ways to run the pass under way again up to this loss, with what the program's variables hold now."""
-        trip = self.trip(Notice.LOSS, Consequence.APPLIED, step=0, stack=(), frames=frames, observed=loss)
+        trip = self.trip(
+            Notice.LOSS, Consequence.APPLIED, step=0, stack=(), frames=frames, observed=loss
+        )
         found = []
         for way in self._ways(trip):
             with contextlib.suppress(Unreplayable):
@@ -213,18 +250,32 @@ class Diagnoser:
         """The weights under the loss were lost before this step: the lines that did it are run again."""
         if trip.observed is None or not trip.step:
             return
-        weights = list(trip.given) or (weights_under(trip.observed) if trip.notice is Notice.LOSS else [])
+        weights = list(trip.given) or (
+            weights_under(trip.observed) if trip.notice is Notice.LOSS else []
+        )
         lost = [each for each in weights if trouble_in(each)]
-        remade = run_again(trip, weights, self.passes.hand.before, self.backwards_at()) if lost else None
+        remade = (
+            run_again(trip, weights, self.passes.hand.before, self.backwards_at()) if lost else None
+        )
         if remade is not None:
-            names = tuple(self.modules.name_of(each) or _variable_of(each, trip.frames) for each in lost)
-            trip.evidence = BadUpdate("", names, lost[0].dtype, None, in_float32=False, remade=remade)
+            names = tuple(
+                self.modules.name_of(each) or _variable_of(each, trip.frames) for each in lost
+            )
+            trip.evidence = BadUpdate(
+                "", names, lost[0].dtype, None, in_float32=False, remade=remade
+            )
 
     def _is_in_update(self, trip: Trip) -> bool:
         born = trip.born
         if born is None or born.output is None or trip.observed is None:
             return False
-        weights = [trip.observed] if trip.given else weights_under(trip.observed) if trip.notice is Notice.LOSS else []
+        weights = (
+            [trip.observed]
+            if trip.given
+            else weights_under(trip.observed)
+            if trip.notice is Notice.LOSS
+            else []
+        )
         return any(map(trouble_in, weights)) and self.passes.hand.is_made_of_gradients(born.output)
 
     # the replay
@@ -247,7 +298,9 @@ class Diagnoser:
                     continue
             elif trip.now.is_approximate:
                 if trip.notice is Notice.LOSS and target not in run.troubles:
-                    trip.could_not = trip.could_not or "the replay with other weights gave a finite loss"
+                    trip.could_not = (
+                        trip.could_not or "the replay with other weights gave a finite loss"
+                    )
                     continue
             elif not _faithful(run, target, trip.observed, plan, trip.now):
                 trip.could_not = trip.could_not or "the replay gave another loss"
@@ -266,10 +319,16 @@ class Diagnoser:
         """The pass itself where it is on the tape; else each score that can stand for it."""
         now, backward = trip.now, trip.notice is Notice.GRADIENT
         if now.recorded:
-            value = trip.target or (self.tape.known_value(trip.observed) if trip.observed is not None else None)
+            value = trip.target or (
+                self.tape.known_value(trip.observed) if trip.observed is not None else None
+            )
             if value is None:
                 return []
-            calls = _with_one_backward(self.passes.calls(), value) if trip.by_last_backward else self.passes.calls()
+            calls = (
+                _with_one_backward(self.passes.calls(), value)
+                if trip.by_last_backward
+                else self.passes.calls()
+            )
             return [lambda: (value, plan_for(calls, now, self.tape, [value], backward=backward))]
         if trip.prepared:
             return [partial(tuple[Value, Plan], each) for each in trip.prepared]
@@ -278,7 +337,9 @@ class Diagnoser:
         for score in self.passes.scores:
             target = _nth_loss(score.calls, max(now.backwards, 1))
             if trip.notice is Notice.STATE:
-                target = next((value for value in score.changed if value.tensor is trip.observed), None)
+                target = next(
+                    (value for value in score.changed if value.tensor is trip.observed), None
+                )
             if target is not None and score.signature == signature:
                 ways.append(partial(_after, score, target, trip, backward))
         return ways
@@ -288,9 +349,17 @@ class Diagnoser:
         assert trip.target is not None
         if trip.target in run.troubles:
             trip.born = self._birth(trip.target, run, trip.plan)
-            if trip.born is not None and trip.born.leaf is not None and _is_new(trip.born.leaf, trip.plan):
+            if (
+                trip.born is not None
+                and trip.born.leaf is not None
+                and _is_new(trip.born.leaf, trip.plan)
+            ):
                 self._made_before(trip, trip.born)
-            elif trip.born is not None and trip.born.call is not None and trip.born.call.name in BACKWARDS:
+            elif (
+                trip.born is not None
+                and trip.born.call is not None
+                and trip.born.call.name in BACKWARDS
+            ):
                 self._within_backward(trip, trip.born.call)
         elif trip.notice is Notice.GRADIENT:
             trip.gradient = watch.find(run)
@@ -356,13 +425,22 @@ class Diagnoser:
                 return
         found: tuple[LiveBirth, Site | None] | None = None
         live, how = trip.live, "read from the program's variables"
-        files = {each.filename for each in (*trip.stack, *(site for call in self.tape.calls for site in call.stack))}
+        files = {
+            each.filename
+            for each in (*trip.stack, *(site for call in self.tape.calls for site in call.stack))
+        }
         if live is not None and not live.entered:
-            found, how = (live, only_site(live.name, files)), "read from what autograd still held of it"
+            found, how = (
+                (live, only_site(live.name, files)),
+                "read from what autograd still held of it",
+            )
         elif trip.notice in (Notice.LOSS, Notice.INPUT) and trip.observed is not None:
             found = birth_in_variables(trip.observed, trip.frames, self.tape)
         if found is None and live is not None:
-            found, how = birth_before(live, files, self.tape), f"{live.name} was given it, and got it from there"
+            found, how = (
+                birth_before(live, files, self.tape),
+                f"{live.name} was given it, and got it from there",
+            )
         if found is not None:
             trip.live = found[0]
             trip.born = as_born(*found, self.tape, trip.step)
@@ -509,11 +587,17 @@ def _from_outside(leaf: Value) -> bool:
     call = leaf.call
     weight = leaf.tensor is not None and leaf.tensor.is_leaf and leaf.requires_grad
     return (
-        call is None or is_from_outside(call) or weight or isinstance(leaf.leaf, BatchLeaf) or call.phase == "optimizer"
+        call is None
+        or is_from_outside(call)
+        or weight
+        or isinstance(leaf.leaf, BatchLeaf)
+        or call.phase == "optimizer"
     )
 
 
-def _faithful(run: Run, target: Value, observed: torch.Tensor | None, plan: Plan, now: Pass) -> bool:
+def _faithful(
+    run: Run, target: Value, observed: torch.Tensor | None, plan: Plan, now: Pass
+) -> bool:
     """Whether a replay gave what was observed. One NaN is like another: there the graphs have to agree as well."""
     tensor = run.contents.get(target)
     if tensor is None or observed is None or not same_bits(tensor, observed):
@@ -524,7 +608,9 @@ def _faithful(run: Run, target: Value, observed: torch.Tensor | None, plan: Plan
 
 
 def _variable_of(tensor: torch.Tensor, frames: Sequence[FrameType]) -> str:
-    found = (handle.text for frame in frames for handle, each in handles_in(frame) if each is tensor)
+    found = (
+        handle.text for frame in frames for handle, each in handles_in(frame) if each is tensor
+    )
     return next(found, f"a weight of shape {tuple(tensor.shape)}")
 
 

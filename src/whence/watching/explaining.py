@@ -14,7 +14,13 @@ from typing import Any
 
 from whence.finding import Confidence, Finding, Severity
 from whence.lineage.again import turns_of
-from whence.lineage.datasets.refetching import Kinds, kinds_of, make_again, raised_in_worker, stuck_at
+from whence.lineage.datasets.refetching import (
+    Kinds,
+    kinds_of,
+    make_again,
+    raised_in_worker,
+    stuck_at,
+)
 from whence.lineage.datasets.samples import MOST_SAMPLES
 from whence.lineage.datasets.workers import fetch_until_it_ends
 from whence.lineage.postmortem import Remains, evaluated, examine
@@ -54,7 +60,12 @@ class Explainer:
     """Turns failed calls, tracebacks and fetches into findings. One for each watch."""
 
     def __init__(
-        self, tape: Tape, modules: ModuleBook, loaders: LoaderBook, record: Recording, watch: Watching
+        self,
+        tape: Tape,
+        modules: ModuleBook,
+        loaders: LoaderBook,
+        record: Recording,
+        watch: Watching,
     ) -> None:
         self.tape = tape
         self.modules = modules
@@ -67,10 +78,21 @@ class Explainer:
         self._known: dict[Any, list[Finding]] = {}
 
     def failed_call(
-        self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception, frames: list[FrameType]
+        self,
+        call: Call,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        exception: Exception,
+        frames: list[FrameType],
     ) -> list[Finding]:
         """Explain a call that a sensor saw raise. `frames` are all live frames, innermost first."""
-        key = (call.name, call.site, type(exception), tuple((each.shape, each.dtype) for each in call.operands))
+        key = (
+            call.name,
+            call.site,
+            type(exception),
+            tuple((each.shape, each.dtype) for each in call.operands),
+        )
         if key not in self._known:
             fate = fate_of(exception, frames)
             scene = self._scene(call, func, args, kwargs, exception, frames, fate)
@@ -78,7 +100,13 @@ class Explainer:
         return self._known[key]
 
     def refused_backward(
-        self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception, frames: list[FrameType]
+        self,
+        call: Call,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        exception: Exception,
+        frames: list[FrameType],
     ) -> list[Finding]:
         """Explain a backward that autograd refuses; where too little is left of what led to it, by coming there once more."""
         found = self.failed_call(call, func, args, kwargs, exception, frames)
@@ -86,17 +114,23 @@ class Explainer:
             return found
         return self.once_more(call.stack, exception, frames) or found
 
-    def once_more(self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]) -> list[Finding]:
+    def once_more(
+        self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]
+    ) -> list[Finding]:
         """Explain a failure in a step that was not recorded: what led to it is run again in a child process, and watched there."""
         key = "once more", stack[:1], type(exception)
         if key not in self._known:
             fate = fate_of(exception, frames)
             found = self._found_again(stack, exception, frames) if fate is not Fate.INTERNAL else []
             is_mended = fate is Fate.MENDED
-            self._known[key] = [replace(each, severity=Severity.INFO) for each in found] if is_mended else found
+            self._known[key] = (
+                [replace(each, severity=Severity.INFO) for each in found] if is_mended else found
+            )
         return self._known[key]
 
-    def _found_again(self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]) -> list[Finding]:
+    def _found_again(
+        self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]
+    ) -> list[Finding]:
         for turn in turns_of(stack, frames):
             with contextlib.suppress(NotPossible):
                 if found := run_in_child(
@@ -105,7 +139,9 @@ class Explainer:
                     return found
         return []
 
-    def _watched_again(self, turn: Callable[[], None], site: Site, exception: Exception) -> list[Finding]:
+    def _watched_again(
+        self, turn: Callable[[], None], site: Site, exception: Exception
+    ) -> list[Finding]:
         self._known.clear()
         raised, found = self.watch(turn)
         again = sites_in(raised.__traceback__) if raised is not None else []
@@ -120,7 +156,13 @@ class Explainer:
         return findings
 
     def traceback(
-        self, exception: Exception, outer: list[FrameType], *, scope: Scope | None, step: int, phase: str
+        self,
+        exception: Exception,
+        outer: list[FrameType],
+        *,
+        scope: Scope | None,
+        step: int,
+        phase: str,
     ) -> list[Finding]:
         """Explain an exception from its traceback. `outer` are the live frames that it has still to pass."""
         remains = examine(exception.__traceback__)
@@ -129,9 +171,13 @@ class Explainer:
         fate = fate_of(exception, outer)
 
         def ask(remains: Remains) -> list[Finding]:
-            call = self._unfinished(remains, exception.__traceback__, outer, scope=scope, step=step, phase=phase)
+            call = self._unfinished(
+                remains, exception.__traceback__, outer, scope=scope, step=step, phase=phase
+            )
             frames = [*remains.frames, *outer]
-            return self._asked(self._scene(call, remains.func, *remains.known(), exception, frames, fate))
+            return self._asked(
+                self._scene(call, remains.func, *remains.known(), exception, frames, fate)
+            )
 
         # What a library first tries within itself may come again, and be the program's.
         key = (Site.of(remains.frames[0]), type(exception), str(exception), fate is Fate.INTERNAL)
@@ -142,7 +188,8 @@ class Explainer:
                 # An operand is what a call gave that nobody kept: made again, where that harms nobody.
                 with contextlib.suppress(NotPossible):
                     self._known[key] = run_in_child(
-                        lambda: ask(examine(exception.__traceback__, evaluated)), need=Need.EXPRESSION
+                        lambda: ask(examine(exception.__traceback__, evaluated)),
+                        need=Need.EXPRESSION,
                     )
         return self._known[key]
 
@@ -158,7 +205,11 @@ class Explainer:
     ) -> list[Finding]:
         """Explain a batch that could not be fetched, by fetching it again in a child process."""
         raised = raised_in_worker(exception)
-        where = tuple(map(str, indices)) if indices is not None else (raised or str(exception), info.batches)
+        where = (
+            tuple(map(str, indices))
+            if indices is not None
+            else (raised or str(exception), info.batches)
+        )
         key = ("fetch", type(exception), where)
         if key not in self._known:
             failure = Failure(exception, outer, fate_of(exception, outer), step)
@@ -173,7 +224,12 @@ class Explainer:
         return self._known[key]
 
     def _fetched_again(
-        self, info: LoaderInfo, indices: list[Any] | None, worker: int | None, streams: Kept, failure: Failure
+        self,
+        info: LoaderInfo,
+        indices: list[Any] | None,
+        worker: int | None,
+        streams: Kept,
+        failure: Failure,
     ) -> list[Finding]:
         kinds = kinds_of(failure.exception)
         if indices is None and info.is_iterable:
@@ -187,7 +243,9 @@ class Explainer:
             deadline = monotonic() + LONGEST_RETRY
             for other in range(tries):
                 fetching = Fetching(info, indices[:MOST_SAMPLES], worker, redrawn=other > 0)
-                found = self._made_again(fetching, kinds, streams if not other else (), failure, other)
+                found = self._made_again(
+                    fetching, kinds, streams if not other else (), failure, other
+                )
                 if found or monotonic() > deadline:
                     return found
             return []
@@ -195,17 +253,26 @@ class Explainer:
         return run_in_child(ask, need=Need.SAMPLES)
 
     def lost_worker(
-        self, info: LoaderInfo, lost: list[Lost], exception: Exception, outer: list[FrameType], step: int
+        self,
+        info: LoaderInfo,
+        lost: list[Lost],
+        exception: Exception,
+        outer: list[FrameType],
+        step: int,
     ) -> list[Finding]:
         """Explain a worker that died or hangs, by fetching what it was asked for again."""
         fetching = Fetching(info, lost[0].indices[:MOST_SAMPLES], lost[0].number, lost=lost)
         fetching.ending = fetch_until_it_ends(info, lost[0].number, fetching.indices)
-        return self._asked(self._waiting(fetching, Failure(exception, outer, fate_of(exception, outer), step)))
+        return self._asked(
+            self._waiting(fetching, Failure(exception, outer, fate_of(exception, outer), step))
+        )
 
     def _waiting(self, fetching: Fetching, failure: Failure) -> FailedCall:
         """The program as it stands at its loop, with nothing of what happened in a worker."""
         stack = tuple(Site.of(frame) for frame in failure.outer if _is_users(frame))
-        call = self.tape.begin(next, (), {}, stack=stack, module=None, step=failure.step, phase="data")
+        call = self.tape.begin(
+            next, (), {}, stack=stack, module=None, step=failure.step, phase="data"
+        )
         scene = self._scene(call, next, (), {}, failure.exception, failure.outer, failure.fate)
         scene.fetching = fetching
         return scene
@@ -221,11 +288,17 @@ class Explainer:
                 return []
             outer = failure.outer
             remains = examine(exception.__traceback__)
-            frames = [*remains.frames, *(frame for made in fetching.returns for frame, _ in made), *outer]
+            frames = [
+                *remains.frames,
+                *(frame for made in fetching.returns for frame, _ in made),
+                *outer,
+            ]
             call = self._unfinished(
                 remains, exception.__traceback__, outer, scope=None, step=failure.step, phase="data"
             )
-            scene = self._scene(call, remains.func, remains.args, remains.kwargs, exception, frames, failure.fate)
+            scene = self._scene(
+                call, remains.func, remains.args, remains.kwargs, exception, frames, failure.fate
+            )
             scene.fetching = fetching
             scene.surfaced = next((Site.of(frame) for frame in outer if _is_users(frame)), None)
             return explain(scene)
@@ -245,7 +318,13 @@ class Explainer:
             scope = Scope(weakref.ref(remains.module), type(remains.module).__name__, scope)
         stack = (*sites_in(traceback), *(Site.of(frame) for frame in outer if _is_users(frame)))
         return self.tape.begin(
-            remains.func, remains.args, remains.kwargs, stack=stack, module=scope, step=step, phase=phase
+            remains.func,
+            remains.args,
+            remains.kwargs,
+            stack=stack,
+            module=scope,
+            step=step,
+            phase=phase,
         )
 
     def _scene(

@@ -73,11 +73,15 @@ class FunctionalSteps:
             self.open = self.tripwires.trained = True
             self.passes.hand.note_given(gradients)
             if is_fine and not bad_inputs:
-                self.passes.hand.before.keep_function(_tensors((transform.args, transform.kwargs)), result)
+                self.passes.hand.before.keep_function(
+                    _tensors((transform.args, transform.kwargs)), result
+                )
         if is_fine:
             return
         if bad_inputs:
-            known = [each for place, found in self._born.items() if place in bad_inputs for each in found]
+            known = [
+                each for place, found in self._born.items() if place in bad_inputs for each in found
+            ]
             self.tripwires.input_spoilt(known[-1:])
         elif self.tripwires.may_ask():
             try:
@@ -115,7 +119,9 @@ class _Watch:
     def has_loss(self, loss: torch.Tensor) -> None:
         self._tripwires.backward_began([loss])
 
-    def has_gradients(self, weights: list[torch.Tensor], gradients: list[torch.Tensor | None]) -> None:
+    def has_gradients(
+        self, weights: list[torch.Tensor], gradients: list[torch.Tensor | None]
+    ) -> None:
         self._tripwires.backward_ended(weights, gradients)
         if self._tripwires.suspected():
             raise Found

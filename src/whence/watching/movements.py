@@ -23,23 +23,37 @@ MOST_COPIED = 16 * 2**20
 class Movements:
     """Notes them in the loop's ledger."""
 
-    def __init__(self, loop: LoopLedger, tape: Tape, name_of: Callable[[torch.Tensor], str]) -> None:
+    def __init__(
+        self, loop: LoopLedger, tape: Tape, name_of: Callable[[torch.Tensor], str]
+    ) -> None:
         self._loop = loop
         self._tape = tape
         self._name_of = name_of
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def step_began(self, optimizer: Optimizer, entry: OptimizerEntry) -> None:
-        weights = [each for each in all_weights_of(optimizer) if each.grad is not None and is_readable(each)]
+        weights = [
+            each
+            for each in all_weights_of(optimizer)
+            if each.grad is not None and is_readable(each)
+        ]
         frozen = [each for each in weights if not each.requires_grad]
         low = [each for each in weights if each.dtype in LOW and is_readable(each.grad)]
-        low = low if entry.steps < LOOKS_AT_LOW and sum(each.numel() for each in low) < MOST_COPIED else []
+        low = (
+            low
+            if entry.steps < LOOKS_AT_LOW and sum(each.numel() for each in low) < MOST_COPIED
+            else []
+        )
         self._before = [(each, each.detach().clone()) for each in (*frozen, *low)]
 
     def step_ended(self, optimizer: Optimizer, step: int) -> None:
         before, self._before = self._before, []
-        moved = [each for each, copy in before if not each.requires_grad and not torch.equal(each, copy)]
-        low = [(each, copy) for each, copy in before if each.requires_grad and each.grad is not None]
+        moved = [
+            each for each, copy in before if not each.requires_grad and not torch.equal(each, copy)
+        ]
+        low = [
+            (each, copy) for each, copy in before if each.requires_grad and each.grad is not None
+        ]
         if moved:
             freezing = [_freezing(self._tape, each) for each in moved]
             sites = [call.stack for call in freezing if call is not None]
@@ -62,7 +76,10 @@ def _freezing(tape: Tape, weight: torch.Tensor) -> Call | None:
 def _lost(optimizer: Optimizer, low: list[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, Any]:
     """How many elements of low-precision weights a step was to change, and how many it left as they were before."""
     aimed = sum(int(each.grad.count_nonzero()) for each, _ in low if each.grad is not None)
-    kept = [int(((each == before) & (each.grad != 0)).sum()) if each.grad is not None else 0 for each, before in low]
+    kept = [
+        int(((each == before) & (each.grad != 0)).sum()) if each.grad is not None else 0
+        for each, before in low
+    ]
     worst = low[kept.index(max(kept))][0]
     return {
         "aimed": aimed,

@@ -23,7 +23,12 @@ class LooksBack:
 
     def is_due(self, course: Course, optimizer: Optimizer) -> bool:
         start = course.start
-        if not course.jumped or start is None or self._made >= MOST_LOOKS or type(optimizer) not in UNDOABLE:
+        if (
+            not course.jumped
+            or start is None
+            or self._made >= MOST_LOOKS
+            or type(optimizer) not in UNDOABLE
+        ):
             return False
         is_due = course.losses[-1] > RAISED * max(start, 1e-6)
         self._made += is_due
@@ -44,14 +49,24 @@ def before_last_update(optimizer: Optimizer) -> list[tuple[torch.Tensor, torch.T
     # Newer AdamWs are Adams that say so in their groups.
     is_adamw = isinstance(optimizer, AdamW)
     return [
-        (each, _without(each, group, state, is_decoupled=group.get("decoupled_weight_decay", is_adamw)))
+        (
+            each,
+            _without(
+                each, group, state, is_decoupled=group.get("decoupled_weight_decay", is_adamw)
+            ),
+        )
         for each, group, state in made
     ]
 
 
-def _without(weight: torch.Tensor, group: dict[str, Any], state: dict[str, Any], *, is_decoupled: bool) -> torch.Tensor:
+def _without(
+    weight: torch.Tensor, group: dict[str, Any], state: dict[str, Any], *, is_decoupled: bool
+) -> torch.Tensor:
     rate, (mean, square), count = float(group["lr"]), group["betas"], float(state["step"])
-    spread = state.get("max_exp_avg_sq", state["exp_avg_sq"]).sqrt() / (1 - square**count) ** 0.5 + group["eps"]
+    spread = (
+        state.get("max_exp_avg_sq", state["exp_avg_sq"]).sqrt() / (1 - square**count) ** 0.5
+        + group["eps"]
+    )
     move = state["exp_avg"] / spread * (rate / (1 - mean**count))
     before: torch.Tensor = weight.detach() + move
     return before / (1 - rate * group["weight_decay"]) if is_decoupled else before

@@ -119,7 +119,9 @@ class Pace:
         """What is no longer of interest, or too dear, is no longer looked at. True if recording ends here."""
         if self.host.step >= LEDGER_STEPS:
             self.order.stop()
-        ends = self.calls.on and (self.calls.resting or (self.host.step >= RECORDED_STEPS and self._is_dear()))
+        ends = self.calls.on and (
+            self.calls.resting or (self.host.step >= RECORDED_STEPS and self._is_dear())
+        )
         if ends:
             self.calls.stop()
             self.tape.has_gaps = True
@@ -141,7 +143,9 @@ class Pace:
         if self.modules.on and self.modules.calls:
             share = self.modules.calls * ENTRY_SECONDS / max(now - self._step_began, 1e-9)
             # A step that took long by accident does not make the hooks cheap.
-            self._dear_steps = max(self._dear_steps + (steps if share > HOOK_SHARE * self.budget.share else -steps), 0)
+            self._dear_steps = max(
+                self._dear_steps + (steps if share > HOOK_SHARE * self.budget.share else -steps), 0
+            )
             if self._dear_steps >= PATIENT_STEPS:
                 self._take_hooks_off()
         self.modules.calls = 0
@@ -166,7 +170,9 @@ class Pace:
 
     def _may_record(self, in_grace: bool) -> bool:
         """Beyond its first calls recording has none of the floor: how long it goes on hardly depends on the machine."""
-        allowance = self.budget.allowance() if in_grace else self.budget.share * self.budget.run_seconds()
+        allowance = (
+            self.budget.allowance() if in_grace else self.budget.share * self.budget.run_seconds()
+        )
         return self.calls.seconds <= RECORDING_SHARE * allowance and self.budget.has_room()
 
     # what is new

@@ -71,7 +71,9 @@ class PendingStep:
 
     def is_intact(self) -> bool:
         """Whether the leaves are what they were."""
-        return self.now.has_leaves and all(_version(each) == version for each, version in self.versions)
+        return self.now.has_leaves and all(
+            _version(each) == version for each, version in self.versions
+        )
 
     def prepared(self, number: int, lost: Sequence[torch.Tensor], names: Sequence[str]) -> Pass:
         """The pass as it can be replayed now, up to its loss of this number. `lost` are weights that are not finite by now."""
@@ -153,7 +155,9 @@ class PendingSteps:
             frames = user_frames(sys._getframe(1))
             found = {value: handle.follow(frames) for value, handle in loose}
             held = {
-                value: each for value, each in found.items() if each is not None and (is_data(each) or each.is_leaf)
+                value: each
+                for value, each in found.items()
+                if each is not None and (is_data(each) or each.is_leaf)
             }
         step.variables.append(held)
 
@@ -276,10 +280,15 @@ def _leaves(step: PendingStep) -> Iterator[torch.Tensor]:
         yield from (each for each in held.values() if is_data(each))
 
 
-def _stand_ins(lost: Sequence[torch.Tensor], names: Sequence[str]) -> dict[int, torch.Tensor] | None:
+def _stand_ins(
+    lost: Sequence[torch.Tensor], names: Sequence[str]
+) -> dict[int, torch.Tensor] | None:
     """Weights as a layer begins with them, for those that are lost. None if the device has no room for them."""
     devices = {each.device for each in lost}
-    if not all(has_room(device, sum(each.nbytes for each in lost if each.device == device)) for device in devices):
+    if not all(
+        has_room(device, sum(each.nbytes for each in lost if each.device == device))
+        for device in devices
+    ):
         return None
     draws = torch.Generator(device="cpu").manual_seed(0)
     found: dict[int, torch.Tensor] = {}

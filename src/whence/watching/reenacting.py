@@ -59,9 +59,15 @@ class Reenactor:
 
     def __call__(self, trip: Trip) -> Answer | None:
         """What is found out about a step by running it once more; None if that shows nothing."""
-        if trip.notice is Notice.STATE and isinstance(trip.evidence, BadState) and trip.optimizer is None:
+        if (
+            trip.notice is Notice.STATE
+            and isinstance(trip.evidence, BadState)
+            and trip.optimizer is None
+        ):
             # In a turn that the program left early, and which nobody saw.
-            return self._first_answer(turns_before(trip.stack, trip.frames), self._spoilt_again, trip)
+            return self._first_answer(
+                turns_before(trip.stack, trip.frames), self._spoilt_again, trip
+            )
         if trip.now.recorded or trip.notice not in NOTICES or trip.observed is None:
             return None
         turns = turns_of(trip.stack, trip.frames, [data for _, data in trip.now.deliveries])
@@ -74,7 +80,9 @@ class Reenactor:
         deadline = monotonic() + PATIENCE_SECONDS
         for turn in turns:
             with contextlib.suppress(NotPossible):
-                answer = run_in_child(partial(ask, turn, trip), max(deadline - monotonic(), 0.0), need=Need.ITERATION)
+                answer = run_in_child(
+                    partial(ask, turn, trip), max(deadline - monotonic(), 0.0), need=Need.ITERATION
+                )
                 if answer is not None:
                     return answer
         return None
@@ -116,7 +124,9 @@ class Reenactor:
                 break
         return None
 
-    def _believed(self, found: Finding, repro: Repro | None, loss: torch.Tensor | None, trip: Trip) -> Answer | None:
+    def _believed(
+        self, found: Finding, repro: Repro | None, loss: torch.Tensor | None, trip: Trip
+    ) -> Answer | None:
         if found.rule == "nonfinite/gradient-applied" and found.origin.line == found.symptom.line:
             # It does not know the birth either.
             return None
@@ -133,7 +143,11 @@ class Reenactor:
         skipped = trip.consequence is Consequence.SKIPPED and self.host.tripwires.asked
         if skipped:
             found = as_skipped(replace(found, symptom=replace(found.symptom, what=what_of(trip))))
-        return (_only_alike(found), repro) if named is not None or again or checked or skipped else None
+        return (
+            (_only_alike(found), repro)
+            if named is not None or again or checked or skipped
+            else None
+        )
 
 
 def _set_back(trip: Trip) -> None:
@@ -145,10 +159,14 @@ def _set_back(trip: Trip) -> None:
 
 def _is_same(loss: torch.Tensor, observed: torch.Tensor) -> bool:
     """One NaN is like another: there the graphs have to be alike as well."""
-    return same_bits(loss, observed) and (not trouble_in(observed) or (loss.requires_grad and alike(loss, observed)))
+    return same_bits(loss, observed) and (
+        not trouble_in(observed) or (loss.requires_grad and alike(loss, observed))
+    )
 
 
 def _only_alike(found: Finding) -> Finding:
     return replace(
-        found, confidence=Confidence.LIKELY, proof=replace(found.proof, replay=f"not bit-identical; {ALIKE}")
+        found,
+        confidence=Confidence.LIKELY,
+        proof=replace(found.proof, replay=f"not bit-identical; {ALIKE}"),
     )

@@ -174,7 +174,11 @@ class Routine:
 
     def step_ended(self, optimizer: Optimizer, steps: int, frame: FrameType | None) -> bool:
         watched = self._passes.watched
-        if steps in AUDITS or self._pace.has_new_loss or (watched and not self._tripwires.statistics.are_healthy()):
+        if (
+            steps in AUDITS
+            or self._pace.has_new_loss
+            or (watched and not self._tripwires.statistics.are_healthy())
+        ):
             return False
         self._beats.stepped(optimizer, frame)
         host = self._host
@@ -213,4 +217,6 @@ class Routine:
 
 
 def _reads_are_free(optimizer: Optimizer) -> bool:
-    return all(reads_are_free(each.device) for group in optimizer.param_groups for each in group["params"])
+    return all(
+        reads_are_free(each.device) for group in optimizer.param_groups for each in group["params"]
+    )

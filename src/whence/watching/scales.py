@@ -46,7 +46,9 @@ class Scales:
             return self._fall_so_far(scaler, scale, found)
         return self._note(scaler, float(scaler.get_scale()), any(map(bool, found)))
 
-    def _fall_so_far(self, scaler: GradScaler, scale: torch.Tensor, found: list[torch.Tensor]) -> ScaleFall | None:
+    def _fall_so_far(
+        self, scaler: GradScaler, scale: torch.Tensor, found: list[torch.Tensor]
+    ) -> ScaleFall | None:
         """The same as far as the values have arrived: they are of an earlier step."""
         fall: ScaleFall | None = None
         while self._pending and self._pending[0][1].has_arrived():

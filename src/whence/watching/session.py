@@ -158,7 +158,9 @@ class Session:
         self.diagnoser.backwards_at = self.explainer.beats.last_backwards
         self.hand = HandSteps(self, self.passes, self.tripwires, self.pace)
         beats = self.explainer.beats
-        self.routine = Routine(self, self.loaders, self.passes, beats, self.tripwires, self.auditor, self.pace)
+        self.routine = Routine(
+            self, self.loaders, self.passes, beats, self.tripwires, self.auditor, self.pace
+        )
         for sensor in self.sensors:
             sensor.routine = self.routine
 
@@ -333,7 +335,9 @@ class Session:
             self.screen.release()
 
     def record_next_step(self, why: str) -> None:
-        self.record.not_watched(f"step {self.step} could not be replayed ({why}); the next one is recorded")
+        self.record.not_watched(
+            f"step {self.step} could not be replayed ({why}); the next one is recorded"
+        )
         self.pace.record()
 
     def stop_if_asked(self) -> None:
@@ -354,11 +358,18 @@ class Session:
             if lost is not None:
                 # torch tells of a dead worker wherever the program happens to be.
                 frames = frames_in(exception.__traceback__)
-                self.explain(exception, lambda: self.explainer.lost_worker(*lost, exception, frames, self.step))
+                self.explain(
+                    exception,
+                    lambda: self.explainer.lost_worker(*lost, exception, frames, self.step),
+                )
             if mark_of(exception) != self._explained or not self._said:
                 self._explained = None
                 self.explain(
-                    exception, lambda: self.bad_operand(exception) or self.explainer.traceback(exception, [], **state)
+                    exception,
+                    lambda: (
+                        self.bad_operand(exception)
+                        or self.explainer.traceback(exception, [], **state)
+                    ),
                 )
         with self.looking():
             if not self._said:
@@ -376,13 +387,23 @@ class Session:
             sites = tuple(sites_in(exception.__traceback__))
             if self.auditor.rounds.fails_in(sites, frames):
                 return self.auditor.tell_of("data/empty-epoch", sites, frames)
-        if not over and not found and exception is None and (self.tape.count or self.step or self.loaders.infos()):
+        if (
+            not over
+            and not found
+            and exception is None
+            and (self.tape.count or self.step or self.loaders.infos())
+        ):
             self.auditor.audit((), frames, final=True)
         return found
 
-    def bad_operand(self, exception: Exception, tensors: list[torch.Tensor] | None = None) -> list[Finding]:
+    def bad_operand(
+        self, exception: Exception, tensors: list[torch.Tensor] | None = None
+    ) -> list[Finding]:
         """An exception that something not finite brought about is explained by where that was born."""
-        stack, frames = stack_of(exception), [*frames_in(exception.__traceback__), *frames_outside(exception)]
+        stack, frames = (
+            stack_of(exception),
+            [*frames_in(exception.__traceback__), *frames_outside(exception)],
+        )
         users = [each for each in frames if not is_library(each.f_code.co_filename)]
         return self.tripwires.operand_refused(exception, frames, users, stack, tensors)
 
@@ -412,7 +433,9 @@ class Session:
 
     def hold(self, findings: list[Finding]) -> list[Finding]:
         """Record and show what the user wants to hear of."""
-        wanted = [each for each in findings if self.config.wants(each.rule) and not is_suppressed(each)]
+        wanted = [
+            each for each in findings if self.config.wants(each.rule) and not is_suppressed(each)
+        ]
         for finding in wanted:
             repro = self.diagnoser.repros.pop(finding, None)
             if finding.rule in EXPLODING:
@@ -444,11 +467,15 @@ class Session:
         """While Whence looks its call sensor does not, and a fault in looking goes no further."""
         return _Looking(self)
 
-    def _watching_again(self, run: Callable[[], None]) -> tuple[BaseException | None, list[Finding]]:
+    def _watching_again(
+        self, run: Callable[[], None]
+    ) -> tuple[BaseException | None, list[Finding]]:
         """Run something with everything on, and have what is said of it if it fails. For child processes."""
         self.record, self.screen = Unread(), Unseen()
         self.config = replace(self.config, stop_on=None)
-        self.calls = self.pace.calls = self.loader_sensor.listener.calls = CallSensor(self.call_listener)
+        self.calls = self.pace.calls = self.loader_sensor.listener.calls = CallSensor(
+            self.call_listener
+        )
         self.budget.lift()
         self.phases, self._said, self._explained, self.scope = [], [], None, None
         self.is_looking = False
@@ -497,7 +524,9 @@ class _Looking:
             session.calls.step_aside()
         self._began = cpu_seconds()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> bool:
         session = self._session
         session.calls.muted = self._muted
         session.is_looking = self._nested

@@ -80,12 +80,21 @@ class SkipWire:
         wires = self._wires
         value = call.operands[0] if call.operands else None
         tensor = value.tensor if value is not None else None
-        if tensor is None or tensor.numel() > LARGEST_CHECKED or wires.diagnosed is not None or not trouble_in(tensor):
+        if (
+            tensor is None
+            or tensor.numel() > LARGEST_CHECKED
+            or wires.diagnosed is not None
+            or not trouble_in(tensor)
+        ):
             return
-        trained = tensor.requires_grad and tensor.numel() == 1 and not wires.passes.current.backwards
+        trained = (
+            tensor.requires_grad and tensor.numel() == 1 and not wires.passes.current.backwards
+        )
         if not trained and (wires.trained or self._read is not None or trouble_in(tensor) != "nan"):
             return
-        trip = wires.trip(Notice.LOSS, Consequence.ENDED, tensor, call.stack, user_frames(sys._getframe(1)))
+        trip = wires.trip(
+            Notice.LOSS, Consequence.ENDED, tensor, call.stack, user_frames(sys._getframe(1))
+        )
         if trained:
             wires.diagnosed = self.held = wires.telling.ask(trip)
         else:
@@ -109,7 +118,9 @@ class SkipWire:
         # Gradients that are still there may yet be used, with those of later backwards.
         kept = [each.grad for one in self._host.known_optimizers() for each in weights_of(one)]
         are_kept = any(each is not None for each in kept) and all_finite(kept)
-        consequence = Consequence.REPORTED if are_kept and not wires.scales.are_used else Consequence.SKIPPED
+        consequence = (
+            Consequence.REPORTED if are_kept and not wires.scales.are_used else Consequence.SKIPPED
+        )
         trip = wires.trip(Notice.LOSS, consequence, loss, stack, user_frames(sys._getframe(2)))
         wires.diagnosed = wires.telling.ask(trip)
         if wires.scales.are_used or are_kept:
@@ -125,7 +136,10 @@ class SkipWire:
         return found
 
     def abandoned(
-        self, consequence: Consequence, frames: list[FrameType], exception: BaseException | None = None
+        self,
+        consequence: Consequence,
+        frames: list[FrameType],
+        exception: BaseException | None = None,
     ) -> list[Finding]:
         """A forward pass with gradients on, and no backward: did the program find its loss wanting?"""
         wires, now = self._wires, self._wires.passes.current
@@ -133,10 +147,17 @@ class SkipWire:
             return []
         for frame in frames:
             for thing in variables(frame).values():
-                if isinstance(thing, torch.Tensor) and thing.requires_grad and thing.numel() == 1 and trouble_in(thing):
+                if (
+                    isinstance(thing, torch.Tensor)
+                    and thing.requires_grad
+                    and thing.numel() == 1
+                    and trouble_in(thing)
+                ):
                     stack = (Site.of(frame), *user_stack(frame.f_back))
                     more: dict[str, Any] = {} if now.recorded else {"live": live_birth(thing)}
-                    trip = wires.trip(Notice.LOSS, consequence, thing, stack, frames, exception=exception, **more)
+                    trip = wires.trip(
+                        Notice.LOSS, consequence, thing, stack, frames, exception=exception, **more
+                    )
                     if consequence is not Consequence.SKIPPED:
                         return wires.tell(trip)
                     wires.diagnosed = wires.telling.ask(trip)
@@ -144,7 +165,9 @@ class SkipWire:
                     return wires.diagnosed
         if consequence is Consequence.ENDED and now.trained and not now.recorded:
             # Nothing of it is left to look at; the step itself can still be run.
-            return wires.tell(wires.trip(Notice.LOSS, consequence, None, (), frames, exception=exception))
+            return wires.tell(
+                wires.trip(Notice.LOSS, consequence, None, (), frames, exception=exception)
+            )
         return []
 
     def _may_look(self, frames: list[FrameType]) -> bool:
@@ -156,7 +179,9 @@ class SkipWire:
 
     def _looks_wait(self, frames: list[FrameType]) -> bool:
         return any(
-            isinstance(thing, torch.Tensor) and thing.requires_grad and not reads_are_free(thing.device)
+            isinstance(thing, torch.Tensor)
+            and thing.requires_grad
+            and not reads_are_free(thing.device)
             for frame in frames
             for thing in variables(frame).values()
         )

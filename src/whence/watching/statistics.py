@@ -50,7 +50,9 @@ class Statistics:
     def first_lost(self) -> Lost | None:
         """The same where it is known that one is."""
         self.are_lost = True
-        return next((Lost(value, tensor) for value, tensor in self._changed() if trouble_in(tensor)), None)
+        return next(
+            (Lost(value, tensor) for value, tensor in self._changed() if trouble_in(tensor)), None
+        )
 
     def begin_anew(self) -> None:
         """For a child process, which asks what spoils them: they are finite again."""
@@ -66,5 +68,8 @@ class Statistics:
         """Registered by a module: what is no buffer may hold whatever the program likes."""
         known = self._known.get(id(tensor))
         if known is None or known[0]() is not tensor:
-            known = self._known[id(tensor)] = weakref.ref(tensor), self._modules.owner_of(tensor) is not None
+            known = self._known[id(tensor)] = (
+                weakref.ref(tensor),
+                self._modules.owner_of(tensor) is not None,
+            )
         return known[1]

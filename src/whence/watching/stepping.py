@@ -51,9 +51,15 @@ class HandSteps:
     def backward_begins(self, loss: torch.Tensor) -> None:
         """What is not recorded, and has no modules, shows only now that it is a step of its own."""
         hand, now = self.passes.hand, self.passes.current
-        shows_late = bool(now.backwards) and not now.recorded and not (now.trained and self.pace.modules.on)
+        shows_late = (
+            bool(now.backwards) and not now.recorded and not (now.trained and self.pace.modules.on)
+        )
         has_moved = shows_late and hand.has_moved()
-        weights = hand.weights() if has_moved and not self._is_another_graph(loss) else weights_under(loss)
+        weights = (
+            hand.weights()
+            if has_moved and not self._is_another_graph(loss)
+            else weights_under(loss)
+        )
         if has_moved or (shows_late and hand.are_others(weights)):
             self.host.stepped_by_hand()
             self.tripwires.next_pass(late=True, spoilt=bool(trouble_in(loss)))

@@ -103,7 +103,9 @@ class Studies:
             for leaf in loose_leaves(each, owned)
         ]
 
-    def before_update(self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]) -> None:
+    def before_update(
+        self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]
+    ) -> None:
         """Its gradients are there, and used next."""
         now = self.passes.current
         if now.recorded and now.backwards:
@@ -111,7 +113,9 @@ class Studies:
 
     # steps within a backward
 
-    def begins_within(self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]) -> None:
+    def begins_within(
+        self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]
+    ) -> None:
         """Not all gradients of the pass are there: it is looked at when they are."""
         self._within = self._within or (optimizer, entry, stack)
 
@@ -128,14 +132,20 @@ class Studies:
 
     # loops without an optimizer
 
-    def before_update_by_hand(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor]) -> None:
+    def before_update_by_hand(
+        self, inputs: list[torch.Tensor], gradients: list[torch.Tensor]
+    ) -> None:
         """Backward has ended, and no optimizer will say when its gradients are used: this is the last moment before that.
 
         Where they were asked for they are not at the weights. Those with a graph of their own are part of a loss to come.
         """
         now = self.passes.current
-        weights = inputs or [each for each in now.held.values() if each.requires_grad and each.is_leaf]
-        are_part = any(each.requires_grad for each in gradients) or not all(each.is_leaf for each in weights)
+        weights = inputs or [
+            each for each in now.held.values() if each.requires_grad and each.is_leaf
+        ]
+        are_part = any(each.requires_grad for each in gradients) or not all(
+            each.is_leaf for each in weights
+        )
         if not now.recorded or not weights or are_part:
             return
         if self.by_hand is None:
@@ -169,14 +179,19 @@ class Studies:
         weights = frozenset(id(each) for each in held if each.requires_grad and each.is_leaf)
         structure = hash((weights, *((call.name, call.site, _mode_of(call)) for call in calls)))
         made = self._made.get(structure, 0)
-        is_due = made < STUDIES_OF_ONE_KIND and self._may_study(structure, frozenset(call.site for call in calls))
+        is_due = made < STUDIES_OF_ONE_KIND and self._may_study(
+            structure, frozenset(call.site for call in calls)
+        )
         if not is_due and self.host.step not in AUDITS:
             return
         study = self._study_of(calls, optimizer, entry, stack)
         study.given = given
         if self.host.step in AUDITS:
             # They replay, as rules do: where that fails, it is noted as theirs is.
-            looks = ("gradient/dead-units", self._units.look), ("data/misaligned", self._batches.look)
+            looks = (
+                ("gradient/dead-units", self._units.look),
+                ("data/misaligned", self._batches.look),
+            )
             self._asking.ask(looks, study)
         if is_due:
             self._made[structure] = made + 1
@@ -208,7 +223,11 @@ class Studies:
         return len(studied) < FREE_STRUCTURES or self._budget.has_room(STEPS)
 
     def _study_of(
-        self, calls: tuple[Call, ...], optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]
+        self,
+        calls: tuple[Call, ...],
+        optimizer: Optimizer,
+        entry: OptimizerEntry,
+        stack: tuple[Site, ...],
     ) -> Study:
         return Study(
             **self.host.scene(user_frames(sys._getframe(1))),
@@ -251,7 +270,13 @@ def _used(calls: Sequence[Call]) -> Iterator[tuple[torch.Tensor, Call, bool]]:
             continue
         for value in call.operands:
             tensor = value.tensor
-            if tensor is None or id(tensor) in seen or not tensor.requires_grad or not tensor.is_leaf or tensor.is_meta:
+            if (
+                tensor is None
+                or id(tensor) in seen
+                or not tensor.requires_grad
+                or not tensor.is_leaf
+                or tensor.is_meta
+            ):
                 continue
             seen.add(id(tensor))
             module = getattr(call.module, "module", None)

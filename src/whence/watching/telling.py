@@ -87,7 +87,15 @@ class Telling:
             self.labels.get(id(each))
             or self.diagnoser.modules.name_of(each)
             or next((name for name, _ in names_of(each, frames)), "")
-            or next((handle.text for frame in frames for handle, held in handles_in(frame) if held is each), "")
+            or next(
+                (
+                    handle.text
+                    for frame in frames
+                    for handle, held in handles_in(frame)
+                    if held is each
+                ),
+                "",
+            )
             or f"a weight of shape {tuple(each.shape)}"
             for each in weights
         ]
@@ -129,7 +137,9 @@ def _is_alike(one: Finding, other: Finding) -> bool:
 def follows(finding: Finding, cause: Finding) -> Finding:
     """What comes of something that was told already is said once, and quietly."""
     why = f"It follows from {cause.rule} ({cause.verdict}). {finding.why}"
-    return replace(finding, severity=Severity.INFO, why=why, fix=f"Mend {cause.rule} first.", patch=None)
+    return replace(
+        finding, severity=Severity.INFO, why=why, fix=f"Mend {cause.rule} first.", patch=None
+    )
 
 
 def as_skipped(finding: Finding) -> Finding:

@@ -44,7 +44,9 @@ from whence.watching.telling import Telling, as_skipped
 from whence.watching.update_wire import UpdateWire
 from whence.watching.updates import is_torchs
 
-OTHER_WEIGHTS = "its values arrived after the update, so other weights stood in for those that it had"
+OTHER_WEIGHTS = (
+    "its values arrived after the update, so other weights stood in for those that it had"
+)
 MOST_ALERTS = 3
 STEPS_IN_TIME = 100
 """After a step on an accelerator that was read late and could not be explained, so many are read in time."""
@@ -170,7 +172,9 @@ class Tripwires:
                 "optimizer": trip.optimizer,
                 "built": trip.built,
             }
-            return self.telling.ask(self.trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more))
+            return self.telling.ask(
+                self.trip(Notice.LOSS, trip.consequence, *self._bad_loss, trip.frames, **more)
+            )
         return []
 
     def stepping(self) -> list[Optimizer]:
@@ -221,9 +225,15 @@ class Tripwires:
         frames = user_frames(sys._getframe(2))
         more = {"evidence": lost.state(self.telling.names([lost.tensor])[0]), "target": lost.value}
         stack = user_stack(sys._getframe(2))
-        return bool(self.tell(self.trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, stack, frames, **more)))
+        return bool(
+            self.tell(
+                self.trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, stack, frames, **more)
+            )
+        )
 
-    def program_ended(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
+    def program_ended(
+        self, frames: list[FrameType], exception: BaseException | None
+    ) -> list[Finding]:
         """Look at what the program left behind."""
         self.pending.close()
         late = self.settle_pending(wait=True, exception=exception)
@@ -243,10 +253,16 @@ class Tripwires:
         if bad is not None and self.diagnosed is None:
             # A program without modules and optimizers is one long pass: it has not stopped there if it had good losses since.
             consequence = Consequence.REPORTED if self._got_over_it else Consequence.ENDED
-            return self.tell(self.trip(Notice.LOSS, consequence, bad[0], bad[1], frames, exception=exception))
+            return self.tell(
+                self.trip(Notice.LOSS, consequence, bad[0], bad[1], frames, exception=exception)
+            )
         now = self.passes.current
         # Where hooks are off nobody has seen whether it trained.
-        if (now.trained or isinstance(exception, Exception)) and not now.backwards and self.diagnosed is None:
+        if (
+            (now.trained or isinstance(exception, Exception))
+            and not now.backwards
+            and self.diagnosed is None
+        ):
             found = self.skips.abandoned(Consequence.ENDED, frames, exception)
             if found:
                 return found
@@ -277,7 +293,9 @@ class Tripwires:
         self.portions.made += 1
         if self._pending is not None and not self._pending.is_still_there():
             # Weights that are made anew in each step leave no trace but the next loss.
-            self._settle(spoilt=self._pending.waits_for is None and any(trouble_in(each) for each in losses))
+            self._settle(
+                spoilt=self._pending.waits_for is None and any(trouble_in(each) for each in losses)
+            )
         for loss in losses:
             self.current_loss = loss
             if late:
@@ -288,7 +306,11 @@ class Tripwires:
                 self._got_over_it = self._got_over_it or number - number == 0
                 self.course.note(number)
             # A number minus itself is zero unless it is NaN or Inf.
-            if (number is None or number - number != 0) and self._bad_loss is None and trouble_in(loss):
+            if (
+                (number is None or number - number != 0)
+                and self._bad_loss is None
+                and trouble_in(loss)
+            ):
                 self._bad_loss, self._got_over_it = (loss, user_stack(sys._getframe(1))), False
                 if not now.recorded and not self.telling.has_lost and self.telling.may_ask():
                     self._live = live_birth(loss)
@@ -298,7 +320,9 @@ class Tripwires:
             if self.passes.hand.within:
                 self.passes.note_update(self.passes.hand.weights())
 
-    def backward_ended(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
+    def backward_ended(
+        self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]
+    ) -> None:
         """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
         if self.diagnosed is None:
             self._look_after_backward(inputs, gradients)
@@ -307,17 +331,25 @@ class Tripwires:
             given = [each for each in gradients if each is not None]
             if not inputs:
                 hand.before.keep(hand.weights())
-            elif len(given) == len(inputs) and all(each.is_leaf and each.requires_grad for each in inputs):
+            elif len(given) == len(inputs) and all(
+                each.is_leaf and each.requires_grad for each in inputs
+            ):
                 hand.before.keep(inputs, given)
 
-    def _look_after_backward(self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
+    def _look_after_backward(
+        self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]
+    ) -> None:
         if self.passes.hand.on:
             self.update.before_by_hand()
         weights = [each for each in inputs if each.is_leaf and each.requires_grad]
         if inputs and len(weights) == len(inputs):
-            bad = [weight for weight, each in zip(weights, gradients, strict=False) if trouble_in(each)]
+            bad = [
+                weight for weight, each in zip(weights, gradients, strict=False) if trouble_in(each)
+            ]
             if bad:
-                self._suspect(bad, [each for each in gradients if each is not None and trouble_in(each)])
+                self._suspect(
+                    bad, [each for each in gradients if each is not None and trouble_in(each)]
+                )
         elif not inputs and not self.update.stepping() and not self.host.optimizer_count():
             weights = self._leaves()
             hand = self.passes.hand
@@ -327,16 +359,28 @@ class Tripwires:
             if spoilt or not all_finite([each.grad for each in weights]):
                 bad = [each for each in weights if trouble_in(each.grad) or trouble_in(each)]
                 self._suspect(bad, gradients_of(bad))
-        lost = [each for each in self.passes.hand.weights() if trouble_in(each)] if self._bad_loss is not None else []
+        lost = (
+            [each for each in self.passes.hand.weights() if trouble_in(each)]
+            if self._bad_loss is not None
+            else []
+        )
         if self._bad_loss is not None and self.diagnosed is None and self.passes.hand.on and lost:
             # Whatever the gradients are: the update before has spoilt the weights, and what it was made of may still be there.
             bad_loss, self._bad_loss = self._bad_loss, None
-            self.tell(self.trip(Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))))
+            self.tell(
+                self.trip(
+                    Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))
+                )
+            )
             self.telling.mark_lost(lost)
 
     def portion_added(self) -> None:
         """More will be added to the gradients before an optimizer uses them: now it is known which backward has spoilt them."""
-        if self._pending is not None or self.diagnosed is not None or self._thrown_away >= MOST_THROWN_AWAY:
+        if (
+            self._pending is not None
+            or self.diagnosed is not None
+            or self._thrown_away >= MOST_THROWN_AWAY
+        ):
             return
         for optimizer in self.host.known_optimizers():
             weights = weights_of(optimizer)
@@ -391,7 +435,11 @@ class Tripwires:
 
     def _used_by(self, waits_for: weakref.ref[Optimizer] | None) -> dict[str, Any]:
         optimizer = waits_for() if waits_for is not None else None
-        return {"optimizer": optimizer, "built": self.host.built_at(optimizer)} if optimizer is not None else {}
+        return (
+            {"optimizer": optimizer, "built": self.host.built_at(optimizer)}
+            if optimizer is not None
+            else {}
+        )
 
     def _settle(self, everything: bool = True, spoilt: bool = False) -> None:
         """What was suspected is true if the weights are no longer finite, or what is computed from them."""
@@ -426,9 +474,13 @@ class Tripwires:
         if self._pending is not None or self.telling.is_over:
             return []
         frames, stack = user_frames(sys._getframe(1)), user_stack(sys._getframe(1))
-        names = [handle.text for frame in frames for handle, each in handles_in(frame) if each is tensor]
+        names = [
+            handle.text for frame in frames for handle, each in handles_in(frame) if each is tensor
+        ]
         more = {"weights": names[:1], "given": given}
-        return self.telling.ask(self.trip(Notice.INPUT, Consequence.APPLIED, tensor, stack, frames, **more))
+        return self.telling.ask(
+            self.trip(Notice.INPUT, Consequence.APPLIED, tensor, stack, frames, **more)
+        )
 
     def input_spoilt(self, findings: list[Finding]) -> None:
         """And now what was computed is not finite either."""
@@ -505,7 +557,9 @@ class Tripwires:
             self._bad_loss = None
             trip = self.trip(Notice.LOSS, Consequence.APPLIED, loss, where, frames, **more)
         else:
-            trip = self.trip(Notice.GRADIENT, Consequence.APPLIED, self.current_loss, stack, frames, **more)
+            trip = self.trip(
+                Notice.GRADIENT, Consequence.APPLIED, self.current_loss, stack, frames, **more
+            )
         if is_torchs(optimizer):
             self.tell(trip)
             self.telling.mark_lost(weights)
@@ -519,12 +573,25 @@ class Tripwires:
         fall = self.scales.fall_of(scaler)
         if fall is None:
             return
-        weights = [each for one in self.host.known_optimizers() for each in weights_of(one) if trouble_in(each.grad)]
+        weights = [
+            each
+            for one in self.host.known_optimizers()
+            for each in weights_of(one)
+            if trouble_in(each.grad)
+        ]
         notice, loss = (
-            (Notice.LOSS, self._bad_loss[0]) if self._bad_loss is not None else (Notice.GRADIENT, self.current_loss)
+            (Notice.LOSS, self._bad_loss[0])
+            if self._bad_loss is not None
+            else (Notice.GRADIENT, self.current_loss)
         )
-        more = {"weights": self.telling.names(weights), "bad_gradients": gradients_of(weights), "evidence": fall}
-        trip = self.trip(notice, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(1)), **more)
+        more = {
+            "weights": self.telling.names(weights),
+            "bad_gradients": gradients_of(weights),
+            "evidence": fall,
+        }
+        trip = self.trip(
+            notice, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(1)), **more
+        )
         self.scales.told = bool(self.tell(trip))
 
     def step_ended(self, optimizer: Optimizer) -> None:
@@ -559,12 +626,16 @@ class Tripwires:
         """The loss has jumped. In some programs it always does: two networks that train against each other have two losses."""
         return self.course.jumped and (self._jumps <= MOST_JUMPS or self.course.is_out_of_bounds())
 
-    def _leave_for_later(self, optimizer: Optimizer, weights: list[torch.Tensor], within: bool) -> None:
+    def _leave_for_later(
+        self, optimizer: Optimizer, weights: list[torch.Tensor], within: bool
+    ) -> None:
         """Flags for the gradients that an optimizer is about to use, and that others will use in the same pass."""
         if not isinstance(getattr(optimizer, "found_inf", None), torch.Tensor):
             # A fused optimizer under a GradScaler leaves out by itself what is not finite.
             optimizers = [optimizer] if within else self.host.known_optimizers()
-            self.pending.flag_gradients([each for one in optimizers for each in gradients_of(weights_of(one))])
+            self.pending.flag_gradients(
+                [each for one in optimizers for each in gradients_of(weights_of(one))]
+            )
         self.pending.updates(optimizer, weights)
 
     def _are_pending_fine(self) -> bool:
@@ -583,7 +654,9 @@ class Tripwires:
         self.course.losses.extend(losses)
         return True
 
-    def settle_pending(self, *, wait: bool, exception: BaseException | None = None) -> list[Finding]:
+    def settle_pending(
+        self, *, wait: bool, exception: BaseException | None = None
+    ) -> list[Finding]:
         """Look into the steps whose values have arrived, or wait for all of them."""
         found: list[Finding] = []
         while (step := self.pending.wait() if wait else self.pending.arrived()) is not None:
@@ -603,18 +676,28 @@ class Tripwires:
             if bad is not None or any(flags):
                 told = self._look_into(step, bad, flags, exception)
                 found += told
-                if not any(each.confidence is Confidence.PROVEN for each in told) and self._alerts < MOST_ALERTS:
+                if (
+                    not any(each.confidence is Confidence.PROVEN for each in told)
+                    and self._alerts < MOST_ALERTS
+                ):
                     # The next one like it is looked at while everything is still there.
                     self._alerts += 1
                     self._in_time_until = self.host.step + STEPS_IN_TIME
         return found
 
     def _look_into(
-        self, step: PendingStep, bad: int | None, flags: tuple[bool, bool, bool], exception: BaseException | None
+        self,
+        step: PendingStep,
+        bad: int | None,
+        flags: tuple[bool, bool, bool],
+        exception: BaseException | None,
     ) -> list[Finding]:
         """A step that is over, in which something was not finite: which of its losses, or its gradients, statistics, weights."""
         weights = [
-            each for one in self.host.known_optimizers() for group in one.param_groups for each in group["params"]
+            each
+            for one in self.host.known_optimizers()
+            for group in one.param_groups
+            for each in group["params"]
         ]
         lost = [each for each in weights if trouble_in(each)]
         optimizer = step.optimizer() if step.optimizer is not None else None
@@ -637,7 +720,9 @@ class Tripwires:
             else:
                 unused = Consequence.ENDED if exception is not None else Consequence.SKIPPED
                 consequence = Consequence.APPLIED if notice is Notice.GRADIENT else unused
-            stack = step.backward_at if notice is Notice.LOSS or optimizer is None else step.update_at
+            stack = (
+                step.backward_at if notice is Notice.LOSS or optimizer is None else step.update_at
+            )
             trip = self.trip(notice, consequence, self.current_loss, stack, frames, **more)
             if is_used:
                 found = self.tell(trip)
@@ -648,7 +733,12 @@ class Tripwires:
             found = self.telling.ask(trip)
         # Gradients that nobody has used yet.
         owner = next(
-            (one for one in self.host.known_optimizers() if not all_finite(gradients_of(weights_of(one)))), None
+            (
+                one
+                for one in self.host.known_optimizers()
+                if not all_finite(gradients_of(weights_of(one)))
+            ),
+            None,
         )
         if owner is not None:
             unfit = [each for each in weights_of(owner) if trouble_in(each.grad)]
@@ -678,8 +768,13 @@ class Tripwires:
         spoilt = self.statistics.first_lost() if flags[1] and not self.statistics.are_lost else None
         if spoilt is None or self.telling.has_lost:
             return []
-        more = {"evidence": spoilt.state(self.telling.names([spoilt.tensor])[0]), "target": spoilt.value}
-        return self.tell(self.trip(Notice.STATE, Consequence.SKIPPED, spoilt.tensor, stack, frames, **more))
+        more = {
+            "evidence": spoilt.state(self.telling.names([spoilt.tensor])[0]),
+            "target": spoilt.value,
+        }
+        return self.tell(
+            self.trip(Notice.STATE, Consequence.SKIPPED, spoilt.tensor, stack, frames, **more)
+        )
 
     @contextmanager
     def _as_of(self, step: PendingStep, number: int, lost: list[torch.Tensor]) -> Iterator[None]:
@@ -692,7 +787,9 @@ class Tripwires:
         try:
             yield
         finally:
-            self.passes.current, self.host.step, self.current_loss, self.manner, self.diagnosed = kept
+            self.passes.current, self.host.step, self.current_loss, self.manner, self.diagnosed = (
+                kept
+            )
 
     # validators
 
@@ -709,7 +806,9 @@ class Tripwires:
             tensors = [*tensors_refused(exception), *tensors_in_library(frames)]
         for tensor in tensors:
             if trouble_in(tensor):
-                trip = self.trip(Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception)
+                trip = self.trip(
+                    Notice.OPERAND, Consequence.ENDED, tensor, stack, users, exception=exception
+                )
                 found = self.diagnosed = self.telling.ask(trip)
                 if found:
                     return found
@@ -765,7 +864,11 @@ class Tripwires:
         )
 
     def tell(self, trip: Trip) -> list[Finding]:
-        if self.update.test_exploded and trip.optimizer is not None and self.host.tests_rates(trip.optimizer):
+        if (
+            self.update.test_exploded
+            and trip.optimizer is not None
+            and self.host.tests_rates(trip.optimizer)
+        ):
             self.diagnosed = []
             return []
         found = self.diagnosed = self.telling.ask(trip)

@@ -104,7 +104,9 @@ class UpdateWire:
 
     def expect(self, fine: bool) -> None:
         """Gradients are about to be used, and whether they are finite is known."""
-        self._may_spoil = fine and self._is_own and not self._wires.telling.has_lost and not self._told_update
+        self._may_spoil = (
+            fine and self._is_own and not self._wires.telling.has_lost and not self._told_update
+        )
         optimizer = self._stepping() if self._stepping is not None else None
         self._counts = Counts.of(optimizer) if self._may_spoil and optimizer is not None else None
 
@@ -113,7 +115,9 @@ class UpdateWire:
         telling, course = self._wires.telling, self._wires.course
         if not (self._rounds_eps or course.jumped) or telling.has_lost or self._told_update:
             return
-        update = dry_run(optimizer, lambda each: telling.names([each])[0]) if self._rounds_eps else None
+        update = (
+            dry_run(optimizer, lambda each: telling.names([each])[0]) if self._rounds_eps else None
+        )
         if update is not None:
             self._told_update = True
             self._tell(optimizer, Notice.UPDATE, update)
@@ -130,7 +134,12 @@ class UpdateWire:
     def before_by_hand(self) -> None:
         """Backward is over, and the program's own lines will make the update."""
         telling, course = self._wires.telling, self._wires.course
-        if not course.jumped or telling.has_lost or telling.cause is not None or not course.explodes():
+        if (
+            not course.jumped
+            or telling.has_lost
+            or telling.cause is not None
+            or not course.explodes()
+        ):
             return
         course.tried()
         self._rate = self._probe(None, self._wires.passes.hand.weights())
@@ -149,7 +158,9 @@ class UpdateWire:
             return None
         target, plan = found
         copies = [(each, each.detach().clone()) for each in weights]
-        return RateProbe(rate, plan, target, loss.detach().clone(), copies, self._wires.course.start or 0.0)
+        return RateProbe(
+            rate, plan, target, loss.detach().clone(), copies, self._wires.course.start or 0.0
+        )
 
     # after it
 
@@ -159,7 +170,9 @@ class UpdateWire:
             self._wires.pending.flag_weights(weights_of(optimizer))
         elif self._may_spoil and not all_finite(weights := weights_of(optimizer)):
             counts, self._counts = self._counts, None
-            self._spoilt(optimizer, weights, self._host.diagnose(lambda: made_again(optimizer, counts)))
+            self._spoilt(
+                optimizer, weights, self._host.diagnose(lambda: made_again(optimizer, counts))
+            )
         probe, self._rate = self._rate, None
         trial = probe.settle() if probe is not None else None
         if trial is not None:
@@ -185,13 +198,19 @@ class UpdateWire:
         return self._spoilt(optimizer, weights, None, stack) if not self._told_update else []
 
     def _spoilt(
-        self, optimizer: Optimizer, weights: list[torch.Tensor], remade: Any, stack: tuple[Site, ...] = ()
+        self,
+        optimizer: Optimizer,
+        weights: list[torch.Tensor],
+        remade: Any,
+        stack: tuple[Site, ...] = (),
     ) -> list[Finding]:
         """Finite gradients, and weights that are not."""
         telling = self._wires.telling
         self._may_spoil, self._told_update = False, True
         names = tuple(telling.names([each for each in weights if trouble_in(each)]))
-        spoilt = BadUpdate(type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade)
+        spoilt = BadUpdate(
+            type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade
+        )
         found = self._tell(optimizer, Notice.UPDATE, spoilt, stack)
         telling.mark_lost(weights)
         return found
@@ -204,11 +223,19 @@ class UpdateWire:
             made_at = self._wires.passes.hand.made_at
             frames = user_frames(sys._getframe(1))
             trip = self._wires.trip(
-                Notice.RATE, Consequence.APPLIED, probe.observed, made_at, frames, built=made_at, evidence=trial
+                Notice.RATE,
+                Consequence.APPLIED,
+                probe.observed,
+                made_at,
+                frames,
+                built=made_at,
+                evidence=trial,
             )
             self._wires.telling.cause = next(iter(self._wires.tell(trip)), None)
 
-    def _tell(self, optimizer: Optimizer, notice: Notice, evidence: Any, stack: tuple[Site, ...] = ()) -> list[Finding]:
+    def _tell(
+        self, optimizer: Optimizer, notice: Notice, evidence: Any, stack: tuple[Site, ...] = ()
+    ) -> list[Finding]:
         trip = self._wires.trip(
             notice,
             Consequence.APPLIED,

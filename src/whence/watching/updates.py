@@ -39,9 +39,15 @@ def evaluates_once(optimizer: Optimizer) -> bool:
 def rounds_eps(optimizer: Optimizer) -> bool:
     """Whether it has float16 weights and an eps that is zero in float16."""
     eps = optimizer.defaults.get("eps")
-    if not is_torchs(optimizer) or not isinstance(eps, float) or float(torch.tensor(eps).half()) > 0:
+    if (
+        not is_torchs(optimizer)
+        or not isinstance(eps, float)
+        or float(torch.tensor(eps).half()) > 0
+    ):
         return False
-    return any(each.dtype is torch.float16 for group in optimizer.param_groups for each in group["params"])
+    return any(
+        each.dtype is torch.float16 for group in optimizer.param_groups for each in group["params"]
+    )
 
 
 def dry_run(optimizer: Optimizer, name: Callable[[torch.Tensor], str]) -> BadUpdate | None:
@@ -57,10 +63,18 @@ def _dry_run(optimizer: Optimizer, name: Callable[[torch.Tensor], str]) -> BadUp
         return None
     wide = _stepped(optimizer, torch.float32)
     finite = wide is not None and not any(trouble_in(each) for _, each in wide)
-    return BadUpdate(type(optimizer).__name__, tuple(map(name, bad)), torch.float16, optimizer.defaults["eps"], finite)
+    return BadUpdate(
+        type(optimizer).__name__,
+        tuple(map(name, bad)),
+        torch.float16,
+        optimizer.defaults["eps"],
+        finite,
+    )
 
 
-def _stepped(optimizer: Optimizer, dtype: torch.dtype) -> list[tuple[torch.Tensor, torch.Tensor]] | None:
+def _stepped(
+    optimizer: Optimizer, dtype: torch.dtype
+) -> list[tuple[torch.Tensor, torch.Tensor]] | None:
     """What the weights would be after this step, computed on copies in another type.
 
     For child processes: a step calls the hooks that the program has on all optimizers.
@@ -82,7 +96,9 @@ def _stepped(optimizer: Optimizer, dtype: torch.dtype) -> list[tuple[torch.Tenso
         for weight, copy in pairs:
             if weight in optimizer.state:
                 twin.state[copy] = {
-                    key: each.detach().to(dtype if each.is_floating_point() and each.dim() else each.dtype, copy=True)
+                    key: each.detach().to(
+                        dtype if each.is_floating_point() and each.dim() else each.dtype, copy=True
+                    )
                     if isinstance(each, torch.Tensor)
                     else each
                     for key, each in optimizer.state[weight].items()
@@ -107,7 +123,9 @@ def _kept_in_float32(optimizer: Optimizer) -> float | None:
     pairs = [(weight, copy) for weight, copy in after if weight.grad is not None]
     aimed = sum(int((weight.grad != 0).sum()) for weight, _ in pairs if weight.grad is not None)
     kept = sum(
-        int(((copy == weight.float()) & (weight.grad != 0)).sum()) for weight, copy in pairs if weight.grad is not None
+        int(((copy == weight.float()) & (weight.grad != 0)).sum())
+        for weight, copy in pairs
+        if weight.grad is not None
     )
     return kept / max(aimed, 1)
 
@@ -151,29 +169,43 @@ class RateProbe:
         new = [weight for weight, _ in self.before] if after is None else after
         if [each.shape for each in new] != [copy.shape for _, copy in self.before]:
             return None
-        moves = {id(weight): (copy, now.detach()) for (weight, copy), now in zip(self.before, new, strict=True)}
+        moves = {
+            id(weight): (copy, now.detach())
+            for (weight, copy), now in zip(self.before, new, strict=True)
+        }
         return self._tried(moves, observed=0.0)
 
     def look_back(self) -> RateTrial | None:
         """The same of an update that was made before the loss was computed that was observed."""
-        return self._tried({id(weight): (copy, weight.detach()) for weight, copy in self.before}, observed=1.0)
+        return self._tried(
+            {id(weight): (copy, weight.detach()) for weight, copy in self.before}, observed=1.0
+        )
 
-    def _tried(self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], *, observed: float) -> RateTrial | None:
+    def _tried(
+        self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], *, observed: float
+    ) -> RateTrial | None:
         """The loss was observed with this share of the update made."""
         try:
             return run_where_safe(self.plan.calls, lambda: self._try(moves, observed))
         except NotPossible:
             return None
 
-    def _try(self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], observed: float) -> RateTrial | None:
+    def _try(
+        self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], observed: float
+    ) -> RateTrial | None:
         try:
             start = self._loss(moves, 0.0)
             raised = self._loss(moves, 1.0)
             seen = raised if observed else start
             if start is None or seen is None or not same_bits(seen, self.observed):
                 return None
-            low, high = float(start.item()), float(raised.item()) if raised is not None else math.inf
-            if math.isfinite(high) and (high < RAISED * abs(low) or high <= low or high < 2 * self.start):
+            low, high = (
+                float(start.item()),
+                float(raised.item()) if raised is not None else math.inf,
+            )
+            if math.isfinite(high) and (
+                high < RAISED * abs(low) or high <= low or high < 2 * self.start
+            ):
                 return None
             # An update that was made for another batch may not lower the loss of this one; a sound one leaves it about where it is.
             bound = low + ABOUT * abs(low) if observed else low
@@ -185,14 +217,24 @@ class RateProbe:
             pass
         return None
 
-    def _loss(self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], share: float) -> torch.Tensor | None:
+    def _loss(
+        self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], share: float
+    ) -> torch.Tensor | None:
         """The loss of the same step with this share of the update made."""
         leaves: dict[Value, torch.Tensor] = {}
-        for value in {each for call in self.plan.calls for each in call.operands if self.plan.is_given(each)}:
-            weight = value.tensor if value.tensor is not None and id(value.tensor) in moves else self._given(value)
+        for value in {
+            each for call in self.plan.calls for each in call.operands if self.plan.is_given(each)
+        }:
+            weight = (
+                value.tensor
+                if value.tensor is not None and id(value.tensor) in moves
+                else self._given(value)
+            )
             if weight is not None and id(weight) in moves:
                 old, new = moves[id(weight)]
-                leaves[value] = old if share == 0.0 else new if share == 1.0 else old + share * (new - old)
+                leaves[value] = (
+                    old if share == 0.0 else new if share == 1.0 else old + share * (new - old)
+                )
         run: Run = replay(self.plan, substitute=leaves)
         return run.contents.get(self.target) if run.raised is None else None
 

@@ -75,7 +75,10 @@ class Watch:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, exception: BaseException | None, _: TracebackType | None
+        self,
+        _kind: type[BaseException] | None,
+        exception: BaseException | None,
+        _: TracebackType | None,
     ) -> None:
         self._entered -= 1
         if exception is not None and self._session is not None and self._owns:

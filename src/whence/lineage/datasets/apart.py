@@ -62,7 +62,11 @@ class _Sightings:
     def note(self, filename: str, line: int, name: str, thing: Any) -> None:
         parts = thing if isinstance(thing, tuple) and len(thing) < 8 else [thing]
         for each in parts:
-            table = table_of(each) if len(self.found) < MOST_TABLES and self._numbers < MOST_NUMBERS else None
+            table = (
+                table_of(each)
+                if len(self.found) < MOST_TABLES and self._numbers < MOST_NUMBERS
+                else None
+            )
             if table is not None and len(table) >= self.wanted:
                 self._numbers += len(table) * len(table.columns)
                 self.found.append(_Sighting(filename, line, name, table))
@@ -79,7 +83,9 @@ def rows_apart(pair: Pair | None, frames: list[FrameType]) -> RowsApart | None:
     if found is None:
         return None
     first = sightings.found[found.table]
-    for each, places in list(zip(sightings.found, led(inputs, tables), strict=True))[found.table + 1 :]:
+    for each, places in list(zip(sightings.found, led(inputs, tables), strict=True))[
+        found.table + 1 :
+    ]:
         statement = statement_at(each.filename, each.line)
         if places is not None and is_straight(places) and statement is not None:
             return RowsApart(Spot.of_node(each.filename, statement), found, first.name, each.name)

@@ -24,7 +24,11 @@ MOST_ELEMENTS = 4_000_000
 def random_states() -> tuple[Any, ...]:
     """Where the random streams of the whole program are."""
     numpy = sys.modules.get("numpy")
-    return random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy is not None else None
+    return (
+        random.getstate(),
+        torch.get_rng_state(),
+        numpy.random.get_state() if numpy is not None else None,
+    )
 
 
 def set_random_states(states: tuple[Any, ...]) -> None:
@@ -41,7 +45,9 @@ def kept_leaves(sample: Any) -> list[tuple[str, Any]]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    return [(path, print_of(leaf)) for path, leaf in one] == [(path, print_of(leaf)) for path, leaf in other]
+    return [(path, print_of(leaf)) for path, leaf in one] == [
+        (path, print_of(leaf)) for path, leaf in other
+    ]
 
 
 def print_of(thing: Any) -> Any:
@@ -50,7 +56,11 @@ def print_of(thing: Any) -> Any:
         if thing.is_meta or thing.is_sparse or thing.numel() == 0:
             return tuple(thing.shape)
         flat = thing.detach().reshape(-1)[:MOST_ELEMENTS].double().nan_to_num(0.123, 4.56, 7.89)
-        return tuple(thing.shape), float(flat.sum()), float((flat * torch.arange(len(flat)).cos()).sum())
+        return (
+            tuple(thing.shape),
+            float(flat.sum()),
+            float((flat * torch.arange(len(flat)).cos()).sum()),
+        )
     if is_array(thing):
         if thing.dtype.kind in "iufb":
             return print_of(torch.as_tensor(thing.astype("float64")))
@@ -72,7 +82,9 @@ def streams() -> Any:
     )
 
 
-def line_of(ask: Callable[[], Any], state: Callable[[], Any], outermost: bool = False) -> Spot | None:
+def line_of(
+    ask: Callable[[], Any], state: Callable[[], Any], outermost: bool = False
+) -> Spot | None:
     """The line of the program after which a state is another; `outermost`, of the first function that is called alone."""
     last = [state()]
     where: dict[FrameType, int] = {}
@@ -107,6 +119,8 @@ def line_of(ask: Callable[[], Any], state: Callable[[], Any], outermost: bool = 
 def _spot(frame: FrameType, line: int) -> Spot | None:
     statement = statement_at(frame.f_code.co_filename, line)
     value = getattr(statement, "value", None)
-    into = isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets)
+    into = isinstance(statement, ast.Assign) and any(
+        isinstance(each, ast.Subscript) for each in statement.targets
+    )
     node = value if isinstance(value, ast.expr) and not into else statement
     return Spot.of_node(frame.f_code.co_filename, node) if node is not None else None

@@ -69,7 +69,11 @@ def _columns_of(thing: Any) -> Columns:
         thing = torch.as_tensor(thing.copy()) if is_small else None
     if isinstance(thing, list | tuple):
         return _columns_of_list(thing)
-    if not isinstance(thing, torch.Tensor) or not thing.dim() or not 0 < thing.numel() <= MOST_NUMBERS:
+    if (
+        not isinstance(thing, torch.Tensor)
+        or not thing.dim()
+        or not 0 < thing.numel() <= MOST_NUMBERS
+    ):
         return []
     if thing.is_complex() or thing.layout is not torch.strided:
         return []
@@ -93,7 +97,11 @@ def pair_of(samples: Sequence[Any]) -> tuple[Table, Table] | None:
     if not parts or any(len(each) != len(parts[0]) or len(each) < 2 for each in parts):
         return None
     inputs, labels = table_of([each[0] for each in parts]), table_of([each[-1] for each in parts])
-    return (inputs, labels) if inputs is not None and labels is not None and len(labels.columns) == 1 else None
+    return (
+        (inputs, labels)
+        if inputs is not None and labels is not None and len(labels.columns) == 1
+        else None
+    )
 
 
 def mixed(inputs: Table, labels: Table, tables: Sequence[Table]) -> Mixed | None:
@@ -114,7 +122,11 @@ def mixed(inputs: Table, labels: Table, tables: Sequence[Table]) -> Mixed | None
                 return _mixed(number, found, label, column)
     for number, found in moved.items():
         for other in tables:
-            if len(other.columns) == 1 and len(other) == len(tables[number]) and _begins_with(other.columns[0], label):
+            if (
+                len(other.columns) == 1
+                and len(other) == len(tables[number])
+                and _begins_with(other.columns[0], label)
+            ):
                 told = _told(inputs, label), _told(inputs, other.columns[0][found])
                 if told[1] > max(ENOUGH_TOLD, 2 * told[0], 4 * len(label) ** -0.5):
                     return _mixed(number, found, label, other.columns[0], told)
@@ -125,7 +137,9 @@ def led(inputs: Table, tables: Sequence[Table]) -> list[Places | None]:
     """Which row of each table each input is, by itself or with the others that a variable has beside it: where a part was scaled, it is
     only with the rest of them that it can be known."""
     found = [places_in(inputs, each) for each in tables]
-    wholes = [(table, places) for table, places in zip(tables, found, strict=True) if places is not None]
+    wholes = [
+        (table, places) for table, places in zip(tables, found, strict=True) if places is not None
+    ]
     for number, table in enumerate(tables):
         for whole, places in wholes if found[number] is None else ():
             there = places_in(whole, table)
@@ -136,12 +150,20 @@ def led(inputs: Table, tables: Sequence[Table]) -> list[Places | None]:
 
 
 def _mixed(
-    number: int, places: Places, label: torch.Tensor, column: torch.Tensor, told: tuple[float, float] | None = None
+    number: int,
+    places: Places,
+    label: torch.Tensor,
+    column: torch.Tensor,
+    told: tuple[float, float] | None = None,
 ) -> Mixed | None:
     if _tells_apart(label) and _keeps_a_distance(_looked_up(label, column), places):
         return None
     own = _spread(column)[places]
-    wrong = (_spread(label) - own).abs() > CLOSE if len(label) == len(column) else label != column[places]
+    wrong = (
+        (_spread(label) - own).abs() > CLOSE
+        if len(label) == len(column)
+        else label != column[places]
+    )
     if wrong.double().mean() < ENOUGH_WRONG:
         return None
     first = int(wrong.nonzero()[0])
@@ -217,7 +239,9 @@ def _spread(column: torch.Tensor) -> torch.Tensor:
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     if len(one) != len(other) or one.min() == one.max():
         return False
-    return bool((one.float() == other.float()).all()) or torch.allclose(_spread(one), _spread(other), atol=CLOSE)
+    return bool((one.float() == other.float()).all()) or torch.allclose(
+        _spread(one), _spread(other), atol=CLOSE
+    )
 
 
 def _begins_with(column: torch.Tensor, label: torch.Tensor) -> bool:
@@ -244,18 +268,24 @@ def _told(inputs: Table, label: torch.Tensor) -> float:
         return 0.0
     features = torch.stack(finite, 1)
     features = (features - features.mean(0)) / (features.std(0) + 1e-9)
-    features = torch.cat([features, features**2, torch.ones(len(features), 1, dtype=features.dtype)], 1)
+    features = torch.cat(
+        [features, features**2, torch.ones(len(features), 1, dtype=features.dtype)], 1
+    )
     kinds = torch.unique(label)
     if len(kinds) < 2:
         return 0.0
-    aims = [(label == each).double() for each in kinds[1:]] if len(kinds) <= MOST_CLASSES else [label]
+    aims = (
+        [(label == each).double() for each in kinds[1:]] if len(kinds) <= MOST_CLASSES else [label]
+    )
     aim = torch.stack(aims, 1)
     halves = torch.arange(len(aim)) % 2 == 0
     return max(_correlation(features, aim, halves), _correlation(features, aim, ~halves))
 
 
 def _correlation(features: torch.Tensor, aim: torch.Tensor, chosen: torch.Tensor) -> float:
-    square = features[chosen].T @ features[chosen] + torch.eye(features.shape[1], dtype=features.dtype)
+    square = features[chosen].T @ features[chosen] + torch.eye(
+        features.shape[1], dtype=features.dtype
+    )
     weights = torch.linalg.solve(square, features[chosen].T @ aim[chosen])
     guess, truth = features[~chosen] @ weights, aim[~chosen]
     guess, truth = guess - guess.mean(0), truth - truth.mean(0)

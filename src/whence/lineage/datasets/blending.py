@@ -52,7 +52,11 @@ class _Resizes(TorchFunctionMode):
         if getattr(func, "__name__", "") == functional.interpolate.__name__:
             given = args[0] if args else (kwargs or {})["input"]
             manner = (kwargs or {}).get("mode", args[3] if len(args) > 3 else "nearest")
-            self.found.append(_Resize(tuple(user_stack(sys._getframe(1))), given.clone(), result.clone(), str(manner)))
+            self.found.append(
+                _Resize(
+                    tuple(user_stack(sys._getframe(1))), given.clone(), result.clone(), str(manner)
+                )
+            )
         return result
 
 
@@ -74,7 +78,11 @@ def blend_of(fetch: Callable[[Any], Any], indices: list[Any]) -> Blend | None:
 
 
 def _is_label(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.int64, torch.int32) and leaf.dim() > 0
+    return (
+        isinstance(leaf, torch.Tensor)
+        and leaf.dtype in (torch.int64, torch.int32)
+        and leaf.dim() > 0
+    )
 
 
 def _is_whole(given: torch.Tensor) -> bool:
@@ -85,12 +93,19 @@ def _is_whole(given: torch.Tensor) -> bool:
 def _is_rounded(leaf: torch.Tensor, result: torch.Tensor) -> bool:
     if leaf.numel() != result.numel() or not result.is_floating_point():
         return False
-    return any(torch.equal(leaf.reshape(-1), way(result).reshape(-1).to(leaf.dtype)) for way in ROUNDINGS)
+    return any(
+        torch.equal(leaf.reshape(-1), way(result).reshape(-1).to(leaf.dtype)) for way in ROUNDINGS
+    )
 
 
 def _places(resize: _Resize, others: list[_Resize]) -> Iterator[Spot]:
     """The line that resizes; but one that resizes pictures, too, is right, and who gives it labels is not."""
-    right = {(site.filename, site.f_lineno) for each in others if not _is_whole(each.given) for site in each.stack}
+    right = {
+        (site.filename, site.f_lineno)
+        for each in others
+        if not _is_whole(each.given)
+        for site in each.stack
+    }
     for site in resize.stack:
         if (site.filename, site.f_lineno) not in right and (spot := Spot.of_site(site)) is not None:
             yield spot

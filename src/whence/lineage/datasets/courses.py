@@ -101,7 +101,9 @@ class Course:
             elif event == "return":
                 leaves = [("", value), *leaves_of(value)]
                 run.returned = {
-                    path: Held(id(each), size) for path, each in leaves if (size := size_of(each)) is not None
+                    path: Held(id(each), size)
+                    for path, each in leaves
+                    if (size := size_of(each)) is not None
                 }
                 self._open.pop()
         return self._stepped
@@ -134,4 +136,8 @@ def size_of(thing: Any) -> Size | None:
     shape = getattr(thing, "shape", None) if not isinstance(thing, type) else None
     if shape is None:
         return picture_shape(thing)
-    return tuple(shape) if isinstance(shape, tuple) and all(isinstance(each, int) for each in shape) else None
+    return (
+        tuple(shape)
+        if isinstance(shape, tuple) and all(isinstance(each, int) for each in shape)
+        else None
+    )

@@ -53,7 +53,11 @@ def departure(odd: Course, others: list[Course], path: str) -> Departure | None:
     search = Search(others)
     run, path = found
     point = search.of_returned(run, path)
-    return _told(point, search, path if point is not None and point.run is run else "") if point is not None else None
+    return (
+        _told(point, search, path if point is not None and point.run is run else "")
+        if point is not None
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +74,22 @@ class Oddity:
 def oddity(odd: Course, others: list[Course], code: CodeType, line: int) -> Oddity | None:
     """What is another in a sample that raised, at the line that did; the others are alike in it."""
     others = [each for each in others if each.is_whole][:MOST_COMPARED]
-    run = next((each for each in _runs_in(odd.runs) if each.code is code and each.steps[-1].line == line), None)
+    run = next(
+        (each for each in _runs_in(odd.runs) if each.code is code and each.steps[-1].line == line),
+        None,
+    )
     if run is None or not odd.is_whole:
         return None
     search, here = Search(others), Point(run, run.end)
     for name in _held_by(here.statement(), here):
         size, *sizes = search._sizes(here, name)
         usual = {each for each in sizes if each is not None}
-        if size is not None and len(usual) == 1 and size not in usual and sizes.count(None) <= len(sizes) // 2:
+        if (
+            size is not None
+            and len(usual) == 1
+            and size not in usual
+            and sizes.count(None) <= len(sizes) // 2
+        ):
             born = search.of_variable(here, name)
             spot = _spot(born, "") if born is not None and not _only_reads(born) else None
             return Oddity(name, size, usual.pop(), spot)
@@ -127,14 +139,18 @@ class Search:
         part = part_at(value, path) if value is not None else here.statement()
         return self._of_expression(part, here, run.returned[path], self._returned(run, path))
 
-    def _of_expression(self, node: ast.AST | None, here: Point, made: Held, sizes: Sizes) -> Point | None:
+    def _of_expression(
+        self, node: ast.AST | None, here: Point, made: Held, sizes: Sizes
+    ) -> Point | None:
         """The birth of what an expression made: in a function that it calls, in something that it uses, or here."""
         self._depth += 1
         if self._depth > DEEPEST:
             return None
         for inner in reversed(here.step.calls):
             for path, each in inner.returned.items():
-                if inner.steps and (_is(each, made) or self._leads(each, self._returned(inner, path), sizes)):
+                if inner.steps and (
+                    _is(each, made) or self._leads(each, self._returned(inner, path), sizes)
+                ):
                     return self.of_returned(inner, path)
         names = _read_by(node, here)
         for name in sorted(names, key=lambda each: here.step.before[each].is_count):
@@ -156,10 +172,16 @@ class Search:
         if not any(self._twin_of(maker, course) for course in self.others):
             # Only what is odd comes by here. Where that changes its size, this is how the program treats it.
             used = _held_by(maker.statement(), maker)
-            as_it_was = next((each for each in used if maker.step.before[each].size == now.size), None)
+            as_it_was = next(
+                (each for each in used if maker.step.before[each].size == now.size), None
+            )
             return self.of_variable(maker, as_it_was) if as_it_was is not None else maker
         value = _value(maker.statement())
-        part = part_at(value, name[name.index("[") :]) if value is not None and "[" in name else maker.statement()
+        part = (
+            part_at(value, name[name.index("[") :])
+            if value is not None and "[" in name
+            else maker.statement()
+        )
         return self._of_expression(part, maker, now, sizes)
 
     def _of_argument(self, run: Run, given: Held, sizes: Sizes) -> Point | None:
@@ -184,7 +206,11 @@ class Search:
             if then is None or now is None or name not in now.step.before:
                 continue
             bound = _binding(now.run, now.number, name, by_size=True)
-            if bound is not None and bound >= then.number and now.run.steps[bound].line not in lines:
+            if (
+                bound is not None
+                and bound >= then.number
+                and now.run.steps[bound].line not in lines
+            ):
                 return Point(now.run, bound)
         return None
 
@@ -224,7 +250,9 @@ class Search:
         It is not where that is the same as in a sample with another result. Nor where the others are of many sizes and become alike:
         they are made so. What counts in strides makes alike what is less than a stride apart.
         """
-        pairs = [(one, other) for one, other in zip(given[1:], made[1:], strict=True) if one and other]
+        pairs = [
+            (one, other) for one, other in zip(given[1:], made[1:], strict=True) if one and other
+        ]
         if not given[0] or not made[0] or not pairs:
             return False
         if any(one == given[0] and other != made[0] for one, other in pairs):
@@ -232,17 +260,25 @@ class Search:
         before, after = [one for one, _ in pairs], [other for _, other in pairs]
         if len(set(after)) > 1 or len(set(before)) == 1:
             return len(set(after)) > 1 or before[0] != given[0]
-        return len({len(each) for each in before}) == 1 and _is_within_a_stride(before, made[0], after[0])
+        return len({len(each) for each in before}) == 1 and _is_within_a_stride(
+            before, made[0], after[0]
+        )
 
     def _sizes(self, point: Point, name: str) -> Sizes:
         """Of a variable before a step, in all samples."""
         twins = [self._twin_of(point, course) for course in self.others]
-        held = [point.step.before[name], *(each.step.before.get(name) if each is not None else None for each in twins)]
+        held = [
+            point.step.before[name],
+            *(each.step.before.get(name) if each is not None else None for each in twins),
+        ]
         return [each.size if each is not None else None for each in held]
 
     def _returned(self, run: Run, path: str) -> Sizes:
         twins = [_twin(run, course) for course in self.others]
-        held = [run.returned[path], *(each.returned.get(path) if each is not None else None for each in twins)]
+        held = [
+            run.returned[path],
+            *(each.returned.get(path) if each is not None else None for each in twins),
+        ]
         return [each.size if each is not None else None for each in held]
 
     def _twin_of(self, point: Point, course: Course) -> Point | None:
@@ -317,8 +353,14 @@ def _read_by(node: ast.AST | None, here: Point) -> list[str]:
             node = head
         case ast.With(items=items):
             node = ast.Tuple([each.context_expr for each in items], ast.Load())
-    read = [each for each in ast.walk(node) if isinstance(each, ast.Name)] if node is not None else []
-    names = [each.id for each in read if isinstance(each.ctx, ast.Load) or isinstance(node, ast.AugAssign)]
+    read = (
+        [each for each in ast.walk(node) if isinstance(each, ast.Name)] if node is not None else []
+    )
+    names = [
+        each.id
+        for each in read
+        if isinstance(each.ctx, ast.Load) or isinstance(node, ast.AugAssign)
+    ]
     return [key for key in here.step.before if key.split("[")[0] in names]
 
 
@@ -333,7 +375,15 @@ def _value(statement: ast.stmt | None) -> ast.expr | None:
 def _only_reads(point: Point) -> bool:
     """Whether a line hands out what was stored: who stored it so is elsewhere."""
     value = _value(point.statement())
-    plain = (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.List, ast.expr_context, ast.Constant)
+    plain = (
+        ast.Name,
+        ast.Attribute,
+        ast.Subscript,
+        ast.Tuple,
+        ast.List,
+        ast.expr_context,
+        ast.Constant,
+    )
     reads = value is not None and all(isinstance(each, plain) for each in ast.walk(value))
     return reads and not _held_by(value, point)
 

@@ -72,7 +72,9 @@ def _streamed(opened: Callable[[], Iterable[Any]], path: str, prop: HasAxis) -> 
 
 def _asked_for(dataset: Any, index: Any) -> list[Followed]:
     """Some samples from all over a dataset, and then the one in question."""
-    return [_followed(lambda each=each: dataset[each]) for each in (*_elsewhere(dataset, index), index)]  # type: ignore[misc]
+    return [
+        _followed(lambda each=each: dataset[each]) for each in (*_elsewhere(dataset, index), index)
+    ]  # type: ignore[misc]
 
 
 def _elsewhere(dataset: Any, index: Any) -> Iterator[int]:

@@ -62,7 +62,8 @@ def _is_filled_up(table: torch.Tensor, rows: list[list[int]], symbol: int) -> bo
     """Whether a table has these rows, and behind the shorter ones nothing but a symbol."""
     width = table.shape[1]
     return min(map(len, rows)) < width and all(
-        kept == [*row, *[symbol] * (width - len(row))] for kept, row in zip(table.tolist(), rows, strict=True)
+        kept == [*row, *[symbol] * (width - len(row))]
+        for kept, row in zip(table.tolist(), rows, strict=True)
     )
 
 
@@ -74,7 +75,9 @@ def masked_ending(info: LoaderInfo, indices: list[Any], ignored: list[int]) -> E
     ends = [{each[-1] for each in row if each.count(each[-1]) == 1} for row in rows]
     if len(samples) < FEWEST or not all(ends):
         return None
-    tables = [each for _, each in leaves_of(info.collate(list(samples))) if _is_table(each, len(samples))]
+    tables = [
+        each for _, each in leaves_of(info.collate(list(samples))) if _is_table(each, len(samples))
+    ]
     for symbol in set.intersection(*ends):
         own = [sum(each.count(symbol) for each in row) for row in rows]
         padded = [each for each in tables if _is_padded_with(symbol, each, own)]
@@ -83,15 +86,23 @@ def masked_ending(info: LoaderInfo, indices: list[Any], ignored: list[int]) -> E
                 if ignore == symbol:
                     return Ending(symbol, ignore, None)
                 for labels in tables:
-                    if labels.shape == inputs.shape and _takes_the_end(labels, inputs, symbol, ignore):
-                        return Ending(symbol, ignore, _line_that_masks(info, samples, labels, symbol, ignore))
+                    if labels.shape == inputs.shape and _takes_the_end(
+                        labels, inputs, symbol, ignore
+                    ):
+                        return Ending(
+                            symbol, ignore, _line_that_masks(info, samples, labels, symbol, ignore)
+                        )
     return None
 
 
 def _sequences(sample: Any) -> Iterator[list[int]]:
     """The rows of whole numbers that a sample consists of."""
     if isinstance(sample, torch.Tensor) or is_array(sample):
-        whole = not sample.dtype.is_floating_point if isinstance(sample, torch.Tensor) else sample.dtype.kind in "iu"
+        whole = (
+            not sample.dtype.is_floating_point
+            if isinstance(sample, torch.Tensor)
+            else sample.dtype.kind in "iu"
+        )
         if whole and len(sample.shape) == 1 and len(sample):
             yield sample.tolist()
     elif isinstance(sample, list | tuple) and sample and all(type(each) is int for each in sample):
@@ -150,7 +161,9 @@ class WithoutEnd(Property):
         if not isinstance(thing, torch.Tensor) and not is_array(thing):
             return None
         same = tuple(thing.shape) == self.shape
-        return same and bool((thing == self.ignored).any()) and not bool((thing == self.symbol).any())
+        return (
+            same and bool((thing == self.ignored).any()) and not bool((thing == self.symbol).any())
+        )
 
 
 def _line_that_masks(
@@ -160,4 +173,8 @@ def _line_that_masks(
     watch.during(lambda: info.collate(list(samples)))
     frame, line = watch.found or (None, 0)
     statement = statement_at(frame.f_code.co_filename, line) if frame is not None else None
-    return Spot.of_node(frame.f_code.co_filename, statement) if frame is not None and statement is not None else None
+    return (
+        Spot.of_node(frame.f_code.co_filename, statement)
+        if frame is not None and statement is not None
+        else None
+    )

@@ -26,7 +26,14 @@ MOST_SAMPLES = 64
 MOST_COMPARED = 1024
 DEEPEST = 3
 NUMBERS = ("epoch", "_epoch", "current_epoch", "cur_epoch")
-SIGNALS = ("on_epoch_end", "on_epoch_start", "on_epoch_begin", "next_epoch", "new_epoch", "start_epoch")
+SIGNALS = (
+    "on_epoch_end",
+    "on_epoch_start",
+    "on_epoch_begin",
+    "next_epoch",
+    "new_epoch",
+    "start_epoch",
+)
 """Methods that wait to be called in each epoch, without an argument."""
 
 
@@ -68,10 +75,18 @@ def standing_of(info: LoaderInfo) -> Standing | None:
     """Why the order of a loader stays. Runs the program's code: only ever in a child process."""
     if info.is_iterable:
         be_worker(info, 0 if info.workers else None)
-        found = _asked(lambda: [_print(each) for each in islice(info.dataset, MOST_SAMPLES)], "dataset", info.dataset)
+        found = _asked(
+            lambda: [_print(each) for each in islice(info.dataset, MOST_SAMPLES)],
+            "dataset",
+            info.dataset,
+        )
         if found is not None and info.keeps_workers and found.number:
             return replace(found, is_out_of_reach=True)
-        return _copied(info.dataset) if found is not None and found.cause is Cause.STREAM and info.workers else found
+        return (
+            _copied(info.dataset)
+            if found is not None and found.cause is Cause.STREAM and info.workers
+            else found
+        )
     if info.batched and info.batch_size is None:
         return _asked(lambda: _order(info), "batch_sampler", info.batch_sampler())
     return _asked(lambda: _order(info), "sampler", info.sampler())
@@ -82,13 +97,17 @@ def contents_standing(info: LoaderInfo, indices: list[Any]) -> Standing | None:
     dataset = info.dataset
     shuffles = _order(info) != _order(info)
     before = [_print(dataset[each]) for each in indices[:MOST_COMPARED]] if shuffles else []
-    found = _asked(lambda: [_print(dataset[each]) for each in indices[:MOST_SAMPLES]], "dataset", dataset)
+    found = _asked(
+        lambda: [_print(dataset[each]) for each in indices[:MOST_SAMPLES]], "dataset", dataset
+    )
     if found is None or found.cause not in (Cause.NUMBER, Cause.SIGNAL):
         return None
     if info.keeps_workers and found.number:
         return replace(found, is_out_of_reach=True)
     # The same samples in another order are no loss if the loader shuffles them anyway.
-    return None if any(_print(dataset[each]) in before for each in indices[:MOST_SAMPLES]) else found
+    return (
+        None if any(_print(dataset[each]) in before for each in indices[:MOST_SAMPLES]) else found
+    )
 
 
 def can_be_told(dataset: Any) -> bool:
@@ -120,14 +139,18 @@ def _copied(dataset: Any) -> Standing | None:
     """Streams of the whole program are seeded anew for each worker and epoch: it must be a generator that the dataset keeps."""
     for name, _ in generators_in(("self", dataset)):
         kept = name.removeprefix("self.").split(".")[0].split("[")[0]
-        return Standing(Cause.COPY, "dataset", 0, type(dataset).__name__, spot=attribute_of(type(dataset), kept))
+        return Standing(
+            Cause.COPY, "dataset", 0, type(dataset).__name__, spot=attribute_of(type(dataset), kept)
+        )
     return None
 
 
 def _carriers(thing: Any) -> list[Any]:
     """Those that have a say in what is given: a sampler or a dataset, and what it draws from in turn."""
     found: list[Any] = []
-    while thing is not None and len(found) < DEEPEST and not isinstance(thing, list | tuple | range):
+    while (
+        thing is not None and len(found) < DEEPEST and not isinstance(thing, list | tuple | range)
+    ):
         found.append(thing)
         inner = (getattr(thing, name, None) for name in ("batch_sampler", "sampler", "dataset"))
         thing = next((each for each in inner if each is not None), None)

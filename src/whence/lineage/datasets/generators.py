@@ -31,17 +31,30 @@ def reachable(*roots: tuple[str, Any]) -> Iterator[tuple[str, Any]]:
         seen.add(id(thing))
         count += 1
         yield name, thing
-        if depth >= DEEPEST or isinstance(thing, torch.Tensor | str | bytes | type) or is_array(thing):
+        if (
+            depth >= DEEPEST
+            or isinstance(thing, torch.Tensor | str | bytes | type)
+            or is_array(thing)
+        ):
             continue
         if isinstance(thing, list | tuple):
             if len(thing) <= 16:
-                pending += [(f"{name}[{number}]", each, depth + 1) for number, each in enumerate(thing)]
+                pending += [
+                    (f"{name}[{number}]", each, depth + 1) for number, each in enumerate(thing)
+                ]
         elif isinstance(thing, dict):
-            pending += [(f"{name}[{key!r}]", each, depth + 1) for key, each in list(thing.items())[:16]]
+            pending += [
+                (f"{name}[{key!r}]", each, depth + 1) for key, each in list(thing.items())[:16]
+            ]
         elif hasattr(thing, "__dict__") and not callable(getattr(thing, "__module__", None)):
-            own = not is_library(getattr(sys.modules.get(type(thing).__module__), "__file__", None) or "<string>")
+            own = not is_library(
+                getattr(sys.modules.get(type(thing).__module__), "__file__", None) or "<string>"
+            )
             if own or type(thing).__module__.startswith("torch.utils.data") or depth == 0:
-                pending += [(f"{name}.{key}", each, depth + 1) for key, each in list(vars(thing).items())[:64]]
+                pending += [
+                    (f"{name}.{key}", each, depth + 1)
+                    for key, each in list(vars(thing).items())[:64]
+                ]
 
 
 def attributes_in(*roots: tuple[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
@@ -74,7 +87,11 @@ def made_at(name: str, *roots: tuple[str, Any]) -> Spot | None:
     """Where the class of the object that keeps a generator puts it there."""
     owner, _, attribute = name.rpartition(".")
     held = next((thing for each, thing in reachable(*roots) if each == owner), None)
-    return attribute_of(type(held), attribute) if held is not None and attribute.isidentifier() else None
+    return (
+        attribute_of(type(held), attribute)
+        if held is not None and attribute.isidentifier()
+        else None
+    )
 
 
 def state_of(generator: Any) -> Any:

@@ -20,7 +20,14 @@ import torch
 from whence.lineage.arrays import ArrayWatch, Reshape, Wrap
 from whence.lineage.datasets.asking import MOST_ELEMENTS, alike, line_of, print_of, streams
 from whence.lineage.datasets.blending import Blend, blend_of
-from whence.lineage.datasets.generators import attributes_in, generators_in, made_at, put_back, reachable, state_of
+from whence.lineage.datasets.generators import (
+    attributes_in,
+    generators_in,
+    made_at,
+    put_back,
+    reachable,
+    state_of,
+)
 from whence.lineage.datasets.residue import residue_of
 from whence.lineage.datasets.seeding import fetched
 from whence.lineage.datasets.windows import Within, target_within
@@ -32,7 +39,12 @@ from whence.tape.batches import LoaderInfo
 
 SAMPLES = 3
 MORE_SAMPLES = 8
-SEEDERS = (("numpy.random", "default_rng"), ("numpy.random", "seed"), ("random", "seed"), ("torch", "manual_seed"))
+SEEDERS = (
+    ("numpy.random", "default_rng"),
+    ("numpy.random", "seed"),
+    ("random", "seed"),
+    ("torch", "manual_seed"),
+)
 
 
 @dataclass(slots=True)
@@ -84,11 +96,17 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
         found.mutates = line_of(lambda: dataset[index], lambda: print_of(stored[changed[0]]))
         return found
     found.is_random = not alike(fetched(dataset, index, 1), fetched(dataset, index, 2))
-    if (changed or found.is_random) and (residue := residue_of(dataset, index, stored, before)) is not None:
+    if (changed or found.is_random) and (
+        residue := residue_of(dataset, index, stored, before)
+    ) is not None:
         found.mutated, found.mutates = residue
         return found
     for name, generator in generators_in(*roots):
-        if name not in kept and info.workers > 1 and _begins_otherwise(name, index, info, attributes):
+        if (
+            name not in kept
+            and info.workers > 1
+            and _begins_otherwise(name, index, info, attributes)
+        ):
             continue
         states = state_of(generator)
         samples = [dataset[each] for each in indices[:SAMPLES]]
@@ -96,7 +114,9 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
             collate(samples)
         if state_of(generator) != states:
             found.generator, found.made = name, made_at(name, *roots)
-            found.draws = line_of(lambda: _deliver(dataset, collate, indices), lambda one=generator: state_of(one))  # type: ignore[misc]
+            found.draws = line_of(
+                lambda: _deliver(dataset, collate, indices), lambda one=generator: state_of(one)
+            )  # type: ignore[misc]
             break
     if found.is_random:
         found.draws_anew = line_of(lambda: dataset[index], streams)
@@ -122,7 +142,9 @@ def _deliver(dataset: Any, collate: Any, indices: list[Any]) -> None:
         collate(samples)
 
 
-def _begins_otherwise(name: str, index: Any, info: LoaderInfo, attributes: list[tuple[Any, dict[str, Any]]]) -> bool:
+def _begins_otherwise(
+    name: str, index: Any, info: LoaderInfo, attributes: list[tuple[Any, dict[str, Any]]]
+) -> bool:
     """Whether a generator that is made when a sample is first asked for is another one in each worker."""
     begun = []
     for number in range(2):
@@ -139,12 +161,22 @@ def _stored(dataset: Any, index: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, thing in reachable(("self", dataset)):
         if isinstance(thing, torch.Tensor) or is_array(thing):
-            large = (thing.numel() if isinstance(thing, torch.Tensor) else thing.size) > MOST_ELEMENTS
+            large = (
+                thing.numel() if isinstance(thing, torch.Tensor) else thing.size
+            ) > MOST_ELEMENTS
             found[name] = (
-                thing if not large else thing[index] if isinstance(index, int) and index < len(thing) else None
+                thing
+                if not large
+                else thing[index]
+                if isinstance(index, int) and index < len(thing)
+                else None
             )
         elif isinstance(thing, list) and len(thing) > 16:
-            numbers = [each for each in places_of(dataset, index) if isinstance(each, int) and each < len(thing)]
+            numbers = [
+                each
+                for each in places_of(dataset, index)
+                if isinstance(each, int) and each < len(thing)
+            ]
             found.update({f"{name}[{number}]": thing[number] for number in numbers})
             for number in numbers:
                 inner = thing[number]
@@ -194,13 +226,17 @@ def _ask_for_seeds(found: Habits, dataset: Any, indices: list[Any]) -> None:
     finally:
         for home, name, original in undo:
             setattr(home, name, original)
-    common = set(per_sample[0].items()).intersection(*(set(each.items()) for each in per_sample[1:]))
+    common = set(per_sample[0].items()).intersection(
+        *(set(each.items()) for each in per_sample[1:])
+    )
     if common and len(per_sample) > 1:
         site, found.seed = next(iter(common))
         statement = site.statement()
         value = getattr(statement, "value", None)
         found.seeds = (
-            Spot.of_node(site.filename, value if isinstance(value, ast.expr) else statement) if statement else None
+            Spot.of_node(site.filename, value if isinstance(value, ast.expr) else statement)
+            if statement
+            else None
         )
 
 

@@ -76,13 +76,19 @@ def parts_of(sample: Any) -> dict[str, Any]:
 
 def numbers_of(thing: Any) -> torch.Tensor | None:
     if isinstance(thing, list | tuple):
-        plain = 0 < len(thing) <= MOST_NUMBERS and all(isinstance(each, int | float) for each in thing)
+        plain = 0 < len(thing) <= MOST_NUMBERS and all(
+            isinstance(each, int | float) for each in thing
+        )
         return torch.tensor(thing, dtype=torch.float64) if plain else None
     if isinstance(thing, bool | int | float):
         return torch.tensor(thing, dtype=torch.float64)
     if is_array(thing):
         thing = torch.as_tensor(thing) if thing.dtype.kind in "iufb" else None
-    if not isinstance(thing, torch.Tensor) or thing.is_complex() or thing.layout is not torch.strided:
+    if (
+        not isinstance(thing, torch.Tensor)
+        or thing.is_complex()
+        or thing.layout is not torch.strided
+    ):
         return None
     return thing.detach().double() if 0 < thing.numel() <= MOST_NUMBERS else None
 
@@ -101,7 +107,11 @@ def _rows_of(batch: Any, size: int) -> Iterator[list[torch.Tensor]]:
             yield list(tensor)
         elif tensor is not None and tensor.dim() > 1 and tensor.shape[1] == size:
             yield list(tensor.transpose(0, 1))
-    elif isinstance(batch, list | tuple) and len(batch) == size and None not in map(_number_of, map(numbers_of, batch)):
+    elif (
+        isinstance(batch, list | tuple)
+        and len(batch) == size
+        and None not in map(_number_of, map(numbers_of, batch))
+    ):
         yield [each for each in map(numbers_of, batch) if each is not None]
     elif isinstance(batch, dict):
         for each in batch.values():
@@ -116,7 +126,12 @@ def _rows_of(batch: Any, size: int) -> Iterator[list[torch.Tensor]]:
 
 def _whole(thing: Any) -> torch.Tensor | None:
     tensor = torch.as_tensor(thing) if not is_array(thing) or thing.dtype.kind in "iufb" else None
-    if tensor is None or tensor.is_complex() or tensor.layout is not torch.strided or tensor.numel() > 10_000_000:
+    if (
+        tensor is None
+        or tensor.is_complex()
+        or tensor.layout is not torch.strided
+        or tensor.numel() > 10_000_000
+    ):
         return None
     return tensor.detach().double()
 
@@ -132,7 +147,12 @@ def _is(row: torch.Tensor, value: torch.Tensor) -> bool:
     """Whether a row is a part of a sample, as it is or padded at its end."""
     if row.numel() == value.numel():
         return torch.equal(row.reshape(-1), value.reshape(-1))
-    if row.dim() != value.dim() or not row.dim() or row.shape[1:] != value.shape[1:] or len(row) < len(value):
+    if (
+        row.dim() != value.dim()
+        or not row.dim()
+        or row.shape[1:] != value.shape[1:]
+        or len(row) < len(value)
+    ):
         return False
     rest = row[len(value) :].reshape(-1)
     return torch.equal(row[: len(value)], value) and bool((rest == rest[0]).all())
@@ -171,7 +191,9 @@ class Moved(Property):
     column: list[torch.Tensor]
 
     def holds(self, thing: Any) -> bool | None:
-        if not isinstance(thing, list | tuple | torch.Tensor | PackedSequence) and not is_array(thing):
+        if not isinstance(thing, list | tuple | torch.Tensor | PackedSequence) and not is_array(
+            thing
+        ):
             return None
         straight = list(range(len(self.column)))
         return any(
@@ -180,7 +202,9 @@ class Moved(Property):
         )
 
 
-def _line_that_moves(info: LoaderInfo, samples: list[Any], column: list[torch.Tensor]) -> Spot | None:
+def _line_that_moves(
+    info: LoaderInfo, samples: list[Any], column: list[torch.Tensor]
+) -> Spot | None:
     """The first line of the collate function after which a variable has the values in another order than the samples."""
     watch = LineWatch(Moved(column))
     watch.during(lambda: info.collate(list(samples)))

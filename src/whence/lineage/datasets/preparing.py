@@ -39,9 +39,16 @@ def where_they_part(trained: Any, evaluated: Any) -> Spot | None:
     mine, others = _lines_of(one), _lines_of(other)
     for filename, line in mine:
         statement = statement_at(filename, line)
-        if isinstance(statement, ast.If) and statement.lineno == line and (filename, line) in others:
+        if (
+            isinstance(statement, ast.If)
+            and statement.lineno == line
+            and (filename, line) in others
+        ):
             within = {
-                (filename, each) for each in range(statement.body[0].lineno, (statement.body[-1].end_lineno or 0) + 1)
+                (filename, each)
+                for each in range(
+                    statement.body[0].lineno, (statement.body[-1].end_lineno or 0) + 1
+                )
             }
             if bool(within & mine.keys()) != bool(within & others.keys()):
                 return Spot.of_node(filename, statement.test)
@@ -73,12 +80,20 @@ def _lines_of(dataset: Any) -> dict[tuple[str, int], None]:
 def prepared_alone(spot: Spot | None) -> Spot | None:
     """What a function of the program's gives that is called in one place only: in the expression that makes these data."""
     node = spot.node() if spot is not None else None
-    trees = {filename: tree for filename in program_files() if (tree := tree_of(filename)) is not None}
+    trees = {
+        filename: tree for filename in program_files() if (tree := tree_of(filename)) is not None
+    }
     nodes = [(filename, each) for filename, tree in trees.items() for each in ast.walk(tree)]
     for call in ast.walk(node) if node is not None else ():
         name = last_name(call.func) if isinstance(call, ast.Call) else ""
-        calls = [each for _, each in nodes if isinstance(each, ast.Call) and last_name(each.func) == name]
-        made = [(file, each) for file, each in nodes if isinstance(each, ast.FunctionDef) and each.name == name]
+        calls = [
+            each for _, each in nodes if isinstance(each, ast.Call) and last_name(each.func) == name
+        ]
+        made = [
+            (file, each)
+            for file, each in nodes
+            if isinstance(each, ast.FunctionDef) and each.name == name
+        ]
         results = returns_of(made[0][1]) if len(calls) == len(made) == 1 and name else []
         if len(results) == 1 and isinstance(results[0], ast.BinOp | ast.Call):
             return Spot.of_node(made[0][0], results[0])
@@ -105,14 +120,20 @@ def _makers(thing: Any, frames: list[FrameType]) -> Iterator[Spot]:
         tree, scope = tree_of(frame.f_code.co_filename), function_node(Site.of(frame))
         for names, where in ((variables(frame), scope), (frame.f_globals, tree)):
             for name, value in list(names.items()) if where is not None else ():
-                definition = find_definition(name, where, None) if _holds(value, thing) and where is not None else None
+                definition = (
+                    find_definition(name, where, None)
+                    if _holds(value, thing) and where is not None
+                    else None
+                )
                 made = _part(definition.value, value, thing) if definition is not None else None
                 if made is not None:
                     yield Spot.of_node(frame.f_code.co_filename, made)
 
 
 def _holds(value: Any, thing: Any) -> bool:
-    return value is thing or (isinstance(value, dict) and any(each is thing for each in value.values()))
+    return value is thing or (
+        isinstance(value, dict) and any(each is thing for each in value.values())
+    )
 
 
 def _part(node: ast.expr | None, value: Any, thing: Any) -> ast.expr | None:

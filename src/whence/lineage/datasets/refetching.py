@@ -22,7 +22,9 @@ from whence.tape.randomness import Kept, restore
 from whence.torch_internals import FETCH_FILE, ExceptionWrapper
 
 MOST_BATCHES = 5_000
-FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
+FRAME = re.compile(
+    r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE
+)
 HEAD = "Traceback (most recent call last):"
 
 Kinds = tuple[type[BaseException], ...]
@@ -31,7 +33,9 @@ Recording = Callable[[], AbstractContextManager[None]]
 
 def wrapped_in(exception: BaseException) -> Any:
     """What a worker sent home in place of a batch, if that is where an exception comes from."""
-    held = (variable(each, "self") for each in frames_in(exception.__traceback__) if _is_reraise(each))
+    held = (
+        variable(each, "self") for each in frames_in(exception.__traceback__) if _is_reraise(each)
+    )
     return next((each for each in held if isinstance(each, ExceptionWrapper)), None)
 
 
@@ -42,7 +46,11 @@ def _is_reraise(frame: FrameType) -> bool:
 def kinds_of(exception: BaseException) -> Kinds:
     """What must be raised again. A worker's exception comes home as another one, where it cannot be built from its text."""
     wrapped = wrapped_in(exception)
-    return (wrapped.exc_type,) if wrapped is not None and wrapped.exc_type is not None else (type(exception),)
+    return (
+        (wrapped.exc_type,)
+        if wrapped is not None and wrapped.exc_type is not None
+        else (type(exception),)
+    )
 
 
 def raised_in_worker(exception: BaseException) -> Raised | None:
@@ -69,7 +77,9 @@ def _stage(lines: list[tuple[str, int, str]]) -> Stage:
     return Stage.MAKING if not inside or inside[0][2] in makers else Stage.COLLATING
 
 
-def make_again(fetching: Fetching, kinds: Kinds, streams: Kept, record: Recording, *, other: int = 0) -> None:
+def make_again(
+    fetching: Fetching, kinds: Kinds, streams: Kept, record: Recording, *, other: int = 0
+) -> None:
     """Fetch the samples and put them together, as a worker does where it was one. What is raised leaves it at its stage."""
     info = fetching.info
     _begin(fetching, kinds, other)
@@ -130,5 +140,7 @@ def stuck_at(info: LoaderInfo, worker: int | None, kinds: Kinds) -> list[int] | 
             info.collated(samples)
             done += len(samples)
     except Exception as error:
-        return list(range(done, done + min(size, MOST_SAMPLES))) if isinstance(error, kinds) else None
+        return (
+            list(range(done, done + min(size, MOST_SAMPLES))) if isinstance(error, kinds) else None
+        )
     return None

@@ -26,7 +26,9 @@ def residue_of(
     for seed in FIRST:
         fetched(dataset, index, seed)
     changed = {name: thing for name, thing in stored.items() if print_of(thing) != before[name]}
-    if not changed or not all(isinstance(each, torch.Tensor | list) or is_array(each) for each in changed.values()):
+    if not changed or not all(
+        isinstance(each, torch.Tensor | list) or is_array(each) for each in changed.values()
+    ):
         return None
     kept = {name: _copy(thing) for name, thing in changed.items()}
     prints = {name: print_of(thing) for name, thing in changed.items()}
@@ -45,7 +47,9 @@ def residue_of(
     name = moving[0]
     for seed in OTHERS:
         _restore(changed[name], kept[name])
-        line = line_of(lambda seed=seed: fetched(dataset, index, seed), lambda: print_of(stored[name]))  # type: ignore[misc]
+        line = line_of(
+            lambda seed=seed: fetched(dataset, index, seed), lambda: print_of(stored[name])
+        )  # type: ignore[misc]
         if line is not None:
             return name, line
     return None

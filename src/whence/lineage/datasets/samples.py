@@ -59,11 +59,17 @@ Callers = dict[FrameType, tuple[FrameType, int]]
 
 
 @contextmanager
-def returning_frames(found: list[tuple[FrameType, Any]], callers: Callers | None = None) -> Iterator[None]:
+def returning_frames(
+    found: list[tuple[FrameType, Any]], callers: Callers | None = None
+) -> Iterator[None]:
     """Collect the user's functions that return, with their frames."""
 
     def note(frame: FrameType, event: str, value: Any) -> None:
-        if event == "return" and len(found) < MOST_RETURNS and not is_library(frame.f_code.co_filename):
+        if (
+            event == "return"
+            and len(found) < MOST_RETURNS
+            and not is_library(frame.f_code.co_filename)
+        ):
             found.append((frame, value))
             outer = next(iter(user_frames(frame.f_back)), None) if callers is not None else None
             if callers is not None and outer is not None:
@@ -94,17 +100,23 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene
     info, indices = leaf.batch.info, leaf.batch.indices
     if info.dataset is not None and isinstance(prop, HasAxis):
         with suppress(NotPossible):
-            if (found := run_in_child(lambda: deviation(leaf, prop), need=Need.SAMPLES)) is not None:
+            if (
+                found := run_in_child(lambda: deviation(leaf, prop), need=Need.SAMPLES)
+            ) is not None:
                 sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
                 return Trail(Birth.SAMPLE, found.spot, found.hops, phase="data", sample=sample)
     if info.dataset is not None and info.collate is not None and indices is not None:
         try:
-            return run_in_child(lambda: _trace_there(info, indices, leaf, prop, scene), need=Need.SAMPLES)
+            return run_in_child(
+                lambda: _trace_there(info, indices, leaf, prop, scene), need=Need.SAMPLES
+            )
         except NotPossible:
             pass
     if info.dataset is not None and info.is_iterable and prop.shows_in_lines:
         try:
-            if (trail := run_in_child(lambda: _in_stream(info, leaf, prop), need=Need.STREAM)) is not None:
+            if (
+                trail := run_in_child(lambda: _in_stream(info, leaf, prop), need=Need.STREAM)
+            ) is not None:
                 return trail
         except NotPossible:
             pass
@@ -112,10 +124,16 @@ def trace_into_batch(leaf: BatchLeaf, value: Value, prop: Property, scene: Scene
         return trace(replace(value, leaf=None), prop, scene)
     sample = Sample(batch=leaf.batch.number, leaf=leaf.path)
     stack = leaf.batch.info.stack
-    return Trail(Birth.SAMPLE if stack else Birth.UNKNOWN, Spot.of_site(stack[0]) if stack else None, sample=sample)
+    return Trail(
+        Birth.SAMPLE if stack else Birth.UNKNOWN,
+        Spot.of_site(stack[0]) if stack else None,
+        sample=sample,
+    )
 
 
-def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail:
+def _trace_there(
+    info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene
+) -> Trail:
     everything: list[tuple[FrameType, Any]] = []
     with suppress(Exception):
         be_worker(info, leaf.batch.worker)
@@ -126,7 +144,9 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
             batch = info.collated(fetch.samples)
     position, path = _position(fetch.samples, leaf.path, prop)
     named = position if position is not None else 0
-    inner = replace(scene, frames=[*(frame for frame, _ in everything), *fetch.frames(), *scene.frames])
+    inner = replace(
+        scene, frames=[*(frame for frame, _ in everything), *fetch.frames(), *scene.frames]
+    )
     sample = Sample(
         batch=leaf.batch.number,
         position=position,
@@ -154,7 +174,11 @@ def _trace_there(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Pr
             trail = replace(trail, birth=Birth.NUMBER)
     else:
         # What no sample has by itself, the number of rows say, the collating has given it.
-        tensor = one if isinstance(one, torch.Tensor) and not _only_together(one, collated, prop) else collated
+        tensor = (
+            one
+            if isinstance(one, torch.Tensor) and not _only_together(one, collated, prop)
+            else collated
+        )
         trail = (
             trace(scene.tape.value_of(tensor), prop, inner)
             if isinstance(tensor, torch.Tensor)
@@ -169,17 +193,27 @@ def _without_here(trail: Trail) -> Trail:
     """What a library's dataset did when it was asked again was noted at the line where the program stands now."""
     frame = next(iter(user_frames(sys._getframe())), None)
     here = Spot.of_site(Site.of(frame)) if frame is not None else None
-    hops = tuple(each for each in trail.hops if here is None or (each.file, each.line) != (here.file, here.line))
+    hops = tuple(
+        each
+        for each in trail.hops
+        if here is None or (each.file, each.line) != (here.file, here.line)
+    )
     return replace(trail, hops=hops)
 
 
 def _made_before(sample: Any, prop: Property, scene: Scene) -> Trail | None:
     """The dataset hands out what it was made with: the call that made that so, if it is on the tape."""
-    trail = trace(scene.tape.value_of(sample), prop, scene) if isinstance(sample, torch.Tensor) else None
+    trail = (
+        trace(scene.tape.value_of(sample), prop, scene)
+        if isinstance(sample, torch.Tensor)
+        else None
+    )
     return trail if trail is not None and trail.birth is Birth.CALL else None
 
 
-def _by_lines(info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene) -> Trail | None:
+def _by_lines(
+    info: LoaderInfo, indices: list[Any], leaf: BatchLeaf, prop: Property, scene: Scene
+) -> Trail | None:
     """A value that came to be while the last of some samples was made: the line after which it was there."""
     *earlier, index = indices
     if leaf.batch.streams:
@@ -209,14 +243,21 @@ def _columns_shown(frame: FrameType, scope: ast.AST, prop: Property) -> list[str
     """The columns of a table of which a variable has a row: those that show the property there, and that the function reads."""
     rows = [each for each in variables(frame).values() if is_column(each) and prop.holds(each)]
     names = {name for row in rows for name in labels_in(row, lambda each: bool(prop.holds(each)))}
-    read = [each.value for each in ast.walk(scope) if isinstance(each, ast.Constant) and each.value in names]
+    read = [
+        each.value
+        for each in ast.walk(scope)
+        if isinstance(each, ast.Constant) and each.value in names
+    ]
     return [str(each) for each in read] or (list(names) if len(names) == 1 else [])
 
 
 def _in_stream(info: LoaderInfo, leaf: BatchLeaf, prop: Property) -> Trail | None:
     """The stream, read anew to the first sample that has it: the line that made it, while that sample was read or before."""
     states = random_states()
-    number = next((k for k, each in enumerate(islice(info.dataset, MOST_STREAMED)) if _has(each, leaf, prop)), None)
+    number = next(
+        (k for k, each in enumerate(islice(info.dataset, MOST_STREAMED)) if _has(each, leaf, prop)),
+        None,
+    )
     if number is None:
         return None
     for skipped in (number, 0):
@@ -232,13 +273,17 @@ def _has(sample: Any, leaf: BatchLeaf, prop: Property) -> bool:
     return bool(prop.holds(dict(leaves_of(sample)).get(leaf.path)))
 
 
-def _read_with_care(stream: Any, skipped: int, leaf: BatchLeaf, prop: Property) -> tuple[Spot, str | None] | None:
+def _read_with_care(
+    stream: Any, skipped: int, leaf: BatchLeaf, prop: Property
+) -> tuple[Spot, str | None] | None:
     """Read a stream with an eye on every line, once some samples have gone by. The last line that made one so counts."""
     watch = LineWatch(prop, Counts.LAST)
     reading = iter(stream)
     for _ in islice(reading, skipped):
         pass
-    given = watch.during(lambda: any(_has(each, leaf, prop) for each in islice(reading, MOST_STREAMED)))
+    given = watch.during(
+        lambda: any(_has(each, leaf, prop) for each in islice(reading, MOST_STREAMED))
+    )
     return watch.spot(leaf.path) if given else None
 
 
@@ -265,7 +310,12 @@ def _position(samples: list[Any], path: str, prop: Property) -> tuple[int | None
     for number, leaves in parts:
         if prop.holds(leaves.get(path)):
             return number, path
-    found = [(number, each) for number, leaves in parts for each, leaf in leaves.items() if prop.holds(leaf)]
+    found = [
+        (number, each)
+        for number, leaves in parts
+        for each, leaf in leaves.items()
+        if prop.holds(leaf)
+    ]
     return found[0] if len({each for _, each in found}) == 1 else (None, path)
 
 
@@ -280,12 +330,18 @@ def file_of(returns: list[tuple[FrameType, Any]]) -> str | None:
     """A file that the code which made the sample has in a local variable."""
     for frame, _ in reversed(returns):
         for thing in variables(frame).values():
-            if isinstance(thing, str | os.PathLike) and len(os.fspath(thing)) > 2 and os.path.isfile(thing):
+            if (
+                isinstance(thing, str | os.PathLike)
+                and len(os.fspath(thing)) > 2
+                and os.path.isfile(thing)
+            ):
                 return os.fspath(thing)
     return None
 
 
-def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Property, scene: Scene) -> Trail:
+def trace_returned(
+    thing: Any, returns: list[tuple[FrameType, Any]], prop: Property, scene: Scene
+) -> Trail:
     """From an object that a function of the program returned, to the expression that made it."""
     for frame, returned in returns:
         path = _path_to(thing, returned)
@@ -301,7 +357,11 @@ def trace_returned(thing: Any, returns: list[tuple[FrameType, Any]], prop: Prope
         found = search.follow_path(expression, ground, path)
         if found.spot is not None:
             handed_over = search.part_of(expression, ground, path)
-            spot = Spot.of_node(ground.filename, handed_over) if _is_only_unpacked(found.spot, prop) else found.spot
+            spot = (
+                Spot.of_node(ground.filename, handed_over)
+                if _is_only_unpacked(found.spot, prop)
+                else found.spot
+            )
             return Trail(Birth.SAMPLE, spot, found.hops, phase="data", column=found.column)
     return Trail(Birth.UNKNOWN)
 

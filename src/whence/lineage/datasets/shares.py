@@ -82,14 +82,23 @@ def _found(ask: Callable[[Wanted, Seen], None]) -> DividedAgain | None:
                         else None
                     )
                     if numbers is not None and are_shares_of_bytes(numbers):
-                        found.append(DividedAgain(Spot.of_node(each.filename, each.node), float(numbers.max()) / BYTE))
+                        found.append(
+                            DividedAgain(
+                                Spot.of_node(each.filename, each.node), float(numbers.max()) / BYTE
+                            )
+                        )
 
     with suppress(Exception):
         ask([(each.filename, each.statement) for each in divisions], seen)
     return found[0] if found else None
 
 
-WITHIN = {ast.Lambda: "<lambda>", ast.ListComp: "<listcomp>", ast.GeneratorExp: "<genexpr>", ast.DictComp: "<dictcomp>"}
+WITHIN = {
+    ast.Lambda: "<lambda>",
+    ast.ListComp: "<listcomp>",
+    ast.GeneratorExp: "<genexpr>",
+    ast.DictComp: "<dictcomp>",
+}
 
 
 def _is_run(division: Division, frame: FrameType) -> bool:
@@ -142,9 +151,13 @@ def _scalings(node: ast.AST) -> Iterator[tuple[ast.expr, str, ast.expr]]:
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Div() | ast.Mult() as op, value=by):
             divided = ast.copy_location(ast.Name(name, ast.Load()), node)
             yield divided, "div" if isinstance(op, ast.Div) else "mul", by
-        case ast.Call(func=ast.Attribute(value=divided, attr=name), args=[by]) if name in DIVIDING | MULTIPLYING:
+        case ast.Call(func=ast.Attribute(value=divided, attr=name), args=[by]) if (
+            name in DIVIDING | MULTIPLYING
+        ):
             yield divided, name, by
-        case ast.Call(func=ast.Attribute(attr=name), args=[divided, by]) if name in DIVIDING | MULTIPLYING:
+        case ast.Call(func=ast.Attribute(attr=name), args=[divided, by]) if (
+            name in DIVIDING | MULTIPLYING
+        ):
             yield divided, name, by
 
 
@@ -174,7 +187,10 @@ def _named_values(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             case ast.keyword(arg=str(name), value=value):
                 yield name, value
             case ast.arguments(args=[*_] as given, defaults=defaults) if defaults:
-                yield from ((one.arg, value) for one, value in zip(given[-len(defaults) :], defaults, strict=False))
+                yield from (
+                    (one.arg, value)
+                    for one, value in zip(given[-len(defaults) :], defaults, strict=False)
+                )
 
 
 def folded(node: ast.expr) -> float | None:
@@ -199,7 +215,11 @@ def _numbers(thing: Any) -> torch.Tensor | None:
     """A picture in real numbers, or several; also the points of one in a row."""
     numbers = torch.as_tensor(thing) if is_array(thing) or isinstance(thing, torch.Tensor) else None
     numbers = numbers[None] if numbers is not None and numbers.dim() == 1 else numbers
-    return numbers if numbers is not None and numbers.dim() in (2, 3, 4) and numbers.is_floating_point() else None
+    return (
+        numbers
+        if numbers is not None and numbers.dim() in (2, 3, 4) and numbers.is_floating_point()
+        else None
+    )
 
 
 def are_shares_of_bytes(content: torch.Tensor, times: int = 1) -> bool:

@@ -45,10 +45,14 @@ def mixed_up(dataset: Any, delivered: dict[int, float]) -> Mixed | None:
         numbers = [number_in(each) for each in files] if _are_paths(files) else []
         if not numbers or None in numbers or len(set(numbers)) < len(numbers):
             continue
-        labels = [each for other, each in lists.items() if other != name and len(each) == len(files)]
+        labels = [
+            each for other, each in lists.items() if other != name and len(each) == len(files)
+        ]
         for path in islice(_sheets_beside(files[0]), MOST_SHEETS) if labels else ():
             columns = _columns(path, len(files))
-            named = next((each for each in columns if _is_same(list(map(number_in, each)), numbers)), None)
+            named = next(
+                (each for each in columns if _is_same(list(map(number_in, each)), numbers)), None
+            )
             keys = list(map(number_in, named)) if named is not None else numbers
             for column in columns if keys != numbers else ():
                 by_file = dict(zip(keys, column, strict=True))
@@ -57,7 +61,15 @@ def mixed_up(dataset: Any, delivered: dict[int, float]) -> Mixed | None:
                     wrong = _wrong(values, column, said, delivered)
                     if len(wrong) > 1:
                         first = wrong[0]
-                        return Mixed(name, path, files[first], values[first], said[first], len(wrong), len(files))
+                        return Mixed(
+                            name,
+                            path,
+                            files[first],
+                            values[first],
+                            said[first],
+                            len(wrong),
+                            len(files),
+                        )
     return None
 
 
@@ -75,7 +87,9 @@ def _plain(thing: Any) -> list[Any] | None:
 
 def _are_paths(things: list[Any]) -> bool:
     named = isinstance(things[0], str) and all(os.path.splitext(each)[1] for each in things)
-    return named and len({os.path.dirname(each) for each in things}) == 1 and os.path.isfile(things[0])
+    return (
+        named and len({os.path.dirname(each) for each in things}) == 1 and os.path.isfile(things[0])
+    )
 
 
 def number_in(text: str) -> int | None:
@@ -89,8 +103,16 @@ def _sheets_beside(path: str) -> Iterator[str]:
     for place in (folder, os.path.dirname(os.path.abspath(folder))):
         try:
             with os.scandir(place) as entries:
-                found = [each for each in islice(entries, MOST_FILES) if each.name.lower().endswith(SHEETS)]
-                yield from (each.path for each in found if each.is_file() and each.stat().st_size <= MOST_BYTES)
+                found = [
+                    each
+                    for each in islice(entries, MOST_FILES)
+                    if each.name.lower().endswith(SHEETS)
+                ]
+                yield from (
+                    each.path
+                    for each in found
+                    if each.is_file() and each.stat().st_size <= MOST_BYTES
+                )
         except OSError:
             continue
 
@@ -115,12 +137,16 @@ def _is_same(keys: list[int | None], numbers: list[int | None]) -> bool:
     return None not in keys and set(keys) == set(numbers) and len(set(keys)) == len(keys)
 
 
-def _wrong(values: list[Any], rows: tuple[str, ...], said: list[str], delivered: dict[int, float]) -> list[int]:
+def _wrong(
+    values: list[Any], rows: tuple[str, ...], said: list[str], delivered: dict[int, float]
+) -> list[int]:
     """Which labels are not what a sheet says of their file, if they are a column of it row by row, and delivered like that."""
     if not _goes_with(rows, values) or len(set(values)) < 2 or max(delivered) >= len(values):
         return []
     given = list(delivered.values())
-    if not _goes_with([values[k] for k in delivered], given) or _goes_with([said[k] for k in delivered], given):
+    if not _goes_with([values[k] for k in delivered], given) or _goes_with(
+        [said[k] for k in delivered], given
+    ):
         # A label that is looked up by the name of its file is right, in whatever order the list of labels is.
         return []
     meaning = dict(zip(rows, values, strict=True))

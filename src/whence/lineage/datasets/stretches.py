@@ -42,7 +42,9 @@ def width(positions: torch.Tensor, labels: torch.Tensor) -> float:
     It is the share of the epoch in which the middle nine tenths of a class lie; 1 where too few classes are known.
     """
     known = [
-        each for label in sorted(set(labels.tolist())) if len(each := positions[labels == label]) >= FEWEST_SAMPLES
+        each
+        for label in sorted(set(labels.tolist()))
+        if len(each := positions[labels == label]) >= FEWEST_SAMPLES
     ]
     if len(known) < FEWEST_CLASSES:
         return 1.0
@@ -74,13 +76,19 @@ def _width_of(stream: Any, path: str) -> float:
 
 def _sizes(dataset: Any) -> Iterator[tuple[str, str, int, bool, dict[str, Any]]]:
     """Numbers that a stream of the program's may have its size from: attributes of what hangs on it, variables of its module."""
-    things = [(place, each) for place, each in reachable(("self", dataset)) if hasattr(each, "__dict__")]
+    things = [
+        (place, each) for place, each in reachable(("self", dataset)) if hasattr(each, "__dict__")
+    ]
     for place, thing in things:
         for name, size in list(vars(thing).items()):
             if _is_size(size):
                 yield place, name, size, True, vars(thing)
     for place, thing in things:
-        names = vars(sys.modules[type(thing).__module__]) if class_node(type(thing))[0] is not None else {}
+        names = (
+            vars(sys.modules[type(thing).__module__])
+            if class_node(type(thing))[0] is not None
+            else {}
+        )
         for name, size in list(names.items()):
             if _is_size(size):
                 yield place, name, size, False, names

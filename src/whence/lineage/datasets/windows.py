@@ -50,12 +50,18 @@ def line_that_makes(within: Within, frames: list[FrameType]) -> Spot | None:
 
     def shows(thing: Any) -> bool:
         numbers = numbers_of(thing)
-        rows = numbers[within.first : within.first + NEIGHBOURS] if numbers is not None and numbers.dim() else None
+        rows = (
+            numbers[within.first : within.first + NEIGHBOURS]
+            if numbers is not None and numbers.dim()
+            else None
+        )
         return rows is not None and torch.equal(rows.reshape(-1), within.targets)
 
     found = first_shown(frames, shows)
     statement = statement_at(*found) if found is not None else None
-    return Spot.of_node(found[0], statement) if found is not None and statement is not None else None
+    return (
+        Spot.of_node(found[0], statement) if found is not None and statement is not None else None
+    )
 
 
 def target_within(dataset: Any) -> Within | None:
@@ -77,7 +83,9 @@ def target_within(dataset: Any) -> Within | None:
             )
             if found is not None and axis is not None:
                 (place, column), shape = found, given[0].shape
-                at = _rows(torch.arange(shape.numel()).reshape(shape), axis)[place : place + wanted[0].numel(), column]
+                at = _rows(torch.arange(shape.numel()).reshape(shape), axis)[
+                    place : place + wanted[0].numel(), column
+                ]
                 return Within(
                     spot=_line_that_takes(dataset, first, wanted[0]),
                     window=window,
@@ -108,10 +116,15 @@ def _rows(window: torch.Tensor, axis: int) -> torch.Tensor:
 
 def _slide(windows: list[torch.Tensor]) -> bool:
     """Whether each begins a little later in one and the same series than the one before."""
-    if any(each.shape != windows[0].shape or not each.dim() or len(each) < SHORTEST for each in windows):
+    if any(
+        each.shape != windows[0].shape or not each.dim() or len(each) < SHORTEST for each in windows
+    ):
         return False
     steps = range(1, min(MOST_APART, len(windows[0]) // 2) + 1)
-    return any(all(torch.equal(one[step:], other[:-step]) for one, other in pairwise(windows)) for step in steps)
+    return any(
+        all(torch.equal(one[step:], other[:-step]) for one, other in pairwise(windows))
+        for step in steps
+    )
 
 
 def _place_of(targets: list[torch.Tensor], windows: list[torch.Tensor]) -> tuple[int, int] | None:
@@ -128,14 +141,21 @@ def _place_of(targets: list[torch.Tensor], windows: list[torch.Tensor]) -> tuple
     if any(len(each) != len(flat[0]) for each in flat):
         return None
     for column, place in _places(flat[0], windows[0]):
-        if all(torch.equal(row[place : place + len(one), column], one) for row, one in zip(windows, flat, strict=True)):
+        if all(
+            torch.equal(row[place : place + len(one), column], one)
+            for row, one in zip(windows, flat, strict=True)
+        ):
             return place, column
     return None
 
 
 def _places(one: torch.Tensor, row: torch.Tensor) -> Iterator[tuple[int, int]]:
     for column in range(row.shape[1]):
-        yield from ((column, place) for place in range(len(row) - len(one) + 1) if row[place, column] == one[0])
+        yield from (
+            (column, place)
+            for place in range(len(row) - len(one) + 1)
+            if row[place, column] == one[0]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +165,14 @@ class Taken(Property):
     numbers: torch.Tensor
 
     def holds(self, thing: Any) -> bool | None:
-        is_scalar = type(thing).__module__ == "numpy" and hasattr(thing, "item") and not is_array(thing)
+        is_scalar = (
+            type(thing).__module__ == "numpy" and hasattr(thing, "item") and not is_array(thing)
+        )
         found = numbers_of(thing.item() if is_scalar else thing)
         return (
-            found is not None and found.numel() == self.numbers.numel() and torch.equal(found.reshape(-1), self.numbers)
+            found is not None
+            and found.numel() == self.numbers.numel()
+            and torch.equal(found.reshape(-1), self.numbers)
         )
 
 

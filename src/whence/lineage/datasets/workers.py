@@ -95,7 +95,9 @@ def fetch_until_it_ends(
         return Ending("went well")
     how = "hung" if hung else "raised" if code == RAISED else "died"
     try:
-        index, filename, line, raised = json.loads(next(each for each in reversed(lines) if each.endswith("]")))
+        index, filename, line, raised = json.loads(
+            next(each for each in reversed(lines) if each.endswith("]"))
+        )
     except (StopIteration, ValueError):
         return Ending(how)
     return Ending(how, index, spot_at_line(filename, line), raised)

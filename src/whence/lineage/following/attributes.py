@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from whence.lineage.following.trace import SourceTrace
 
 
-def follow_attribute(trace: SourceTrace, node: ast.Attribute, ground: Ground, path: Path) -> Spot | None:
+def follow_attribute(
+    trace: SourceTrace, node: ast.Attribute, ground: Ground, path: Path
+) -> Spot | None:
     """`self.x`: what the class, or somebody else, puts there."""
     known = _class_of(trace, node.value, ground)
     if known is None:
@@ -40,14 +42,23 @@ def follow_attribute(trace: SourceTrace, node: ast.Attribute, ground: Ground, pa
     settings = attribute_settings(node.attr, kinds, path, filename)
     if not settings:
         if find_attribute(node.attr, kind) is not None:
-            return follow_filled(trace, node.attr, running_files(trace, filename), path) if path else None
+            return (
+                follow_filled(trace, node.attr, running_files(trace, filename), path)
+                if path
+                else None
+            )
         return _given_field(trace, node.attr, owner) or _field(node.attr, kind, filename)
     if len(settings) == 1 and isinstance(settings[0].definition.value, ast.Name):
         with suppress(Unknown):
             held = value_of(trace, node, ground)
-            if held is not None and (found := trace.continued().follow_object(held)).spot is not None:
+            if (
+                held is not None
+                and (found := trace.continued().follow_object(held)).spot is not None
+            ):
                 return found.spot
-    return follow_settings(trace, settings, owner, path, is_one=owner is not None and _is_only_one(owner))
+    return follow_settings(
+        trace, settings, owner, path, is_one=owner is not None and _is_only_one(owner)
+    )
 
 
 def _is_only_one(thing: Any) -> bool:
@@ -57,7 +68,11 @@ def _is_only_one(thing: Any) -> bool:
 def _constructed_again(trace: SourceTrace, node: ast.expr, ground: Ground) -> Spot | None:
     """The line of a constructor that made an attribute so, where the program still has all that it was called with."""
     try:
-        thing = look(node, ground.frame) if trace.prop.shows_in_lines and ground.frame is not None else None
+        thing = (
+            look(node, ground.frame)
+            if trace.prop.shows_in_lines and ground.frame is not None
+            else None
+        )
     except Unknown:
         return None
     made = next(_constructions(trace, thing), None) if thing is not None else None
@@ -72,7 +87,11 @@ def _constructions(trace: SourceTrace, thing: Any) -> Iterator[tuple[ast.Call, G
         if outside is not None and name not in variables(frame):
             outside = module_ground(outside, trace.frames)
         definition = find_definition(name, outside.scope, None) if outside is not None else None
-        if outside is not None and definition is not None and isinstance(definition.value, ast.Call):
+        if (
+            outside is not None
+            and definition is not None
+            and isinstance(definition.value, ast.Call)
+        ):
             yield definition.value, outside
 
 
@@ -84,7 +103,9 @@ def _given_field(trace: SourceTrace, name: str, thing: Any) -> Spot | None:
     for call, ground in _constructions(trace, thing):
         if last_name(call.func) != type(thing).__name__:
             continue
-        given = dict(zip(order, call.args, strict=False)) | {each.arg: each.value for each in call.keywords if each.arg}
+        given = dict(zip(order, call.args, strict=False)) | {
+            each.arg: each.value for each in call.keywords if each.arg
+        }
         return trace.expression(given[name], ground) if name in given else None
     return None
 
@@ -97,17 +118,27 @@ def _field(name: str, kind: ast.ClassDef, filename: str) -> Spot | None:
             target = node.target
         elif isinstance(node, ast.Assign):
             target = node.targets[0]
-        if isinstance(target, ast.Name) and target.id == name and getattr(node, "value", None) is not None:
+        if (
+            isinstance(target, ast.Name)
+            and target.id == name
+            and getattr(node, "value", None) is not None
+        ):
             return Spot.of_node(filename, node)
     return None
 
 
-def _class_of(trace: SourceTrace, node: ast.expr, ground: Ground) -> tuple[ast.ClassDef, str, Any] | None:
+def _class_of(
+    trace: SourceTrace, node: ast.expr, ground: Ground
+) -> tuple[ast.ClassDef, str, Any] | None:
     """The class of the program's that an expression's object is of, its file, and the object if it can be had."""
     with suppress(Unknown):
         thing = look_at(node, ground, trace.frames)
         found, filename = class_node(thing if isinstance(thing, type) else type(thing))
-        return (found, filename, None if isinstance(thing, type) else thing) if found is not None else None
+        return (
+            (found, filename, None if isinstance(thing, type) else thing)
+            if found is not None
+            else None
+        )
     if isinstance(node, ast.Name) and node.id == "self":
         owner = class_of_method(ground.scope)
         return (owner, ground.filename, None) if owner is not None else None

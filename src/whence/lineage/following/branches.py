@@ -8,7 +8,13 @@ from typing import Any
 
 from whence.lineage.grounds import Ground, ground_of, look_at
 from whence.lineage.looking import Unknown, look_among
-from whence.source.definitions import FunctionNode, argument_for, class_of_method, is_bound_after, parameter_names
+from whence.source.definitions import (
+    FunctionNode,
+    argument_for,
+    class_of_method,
+    is_bound_after,
+    parameter_names,
+)
 
 PLAIN = (bool, int, float, str, type(None), list, tuple, dict)
 

@@ -35,7 +35,9 @@ DEEPEST = 4
 MOST_CALLERS = 8
 
 
-def callers_of(trace: SourceTrace, function: FunctionNode, ground: Ground) -> Iterator[tuple[ast.Call, Ground]]:
+def callers_of(
+    trace: SourceTrace, function: FunctionNode, ground: Ground
+) -> Iterator[tuple[ast.Call, Ground]]:
     """The calls of a function: the one it was made by, if that is known, else all that there may be."""
     if ground.caller is not None:
         yield ground.caller
@@ -43,20 +45,32 @@ def callers_of(trace: SourceTrace, function: FunctionNode, ground: Ground) -> It
     if ground.outer:
         node = ground.outer[0].node()
         outside = ground_of(ground.outer, trace.frames)
-        if isinstance(node, ast.Call) and outside is not None and may_call(node, outside, function, ground.filename):
+        if (
+            isinstance(node, ast.Call)
+            and outside is not None
+            and may_call(node, outside, function, ground.filename)
+        ):
             yield node, outside
             return
     # The frame is gone and nobody noted its caller: every call of that name in the running program's files.
     owner = class_of_method(function)
-    called = owner.name if owner is not None and function.name == "__init__" else getattr(function, "name", "")  # type: ignore[union-attr]
-    for filename in dict.fromkeys((*(frame.f_code.co_filename for frame in trace.frames), ground.filename)):
+    called = (
+        owner.name
+        if owner is not None and function.name == "__init__"
+        else getattr(function, "name", "")
+    )  # type: ignore[union-attr]
+    for filename in dict.fromkeys(
+        (*(frame.f_code.co_filename for frame in trace.frames), ground.filename)
+    ):
         tree = tree_of(filename)
         for node in ast.walk(tree) if tree is not None else ():
             if isinstance(node, ast.Call) and last_name(node.func) == called:
                 yield node, ground_of_node(node, filename, trace.frames)
 
 
-def function_called(trace: SourceTrace, node: ast.Call, ground: Ground) -> tuple[FunctionNode | None, str, Any]:
+def function_called(
+    trace: SourceTrace, node: ast.Call, ground: Ground
+) -> tuple[FunctionNode | None, str, Any]:
     """The program's function that a call calls, its file, and the object whose method it is."""
     with suppress(Unknown):
         target = look_at(node.func, ground, trace.frames)
@@ -84,7 +98,9 @@ def _object_of(trace: SourceTrace, node: ast.expr, ground: Ground, depth: int = 
         raise Unknown
     given: list[Any] = []
     for call, outside in islice(callers_of(trace, function, ground), MOST_CALLERS):
-        argument = argument_for(call, function, node.id, bound=class_of_method(function) is not None)
+        argument = argument_for(
+            call, function, node.id, bound=class_of_method(function) is not None
+        )
         if argument is None:
             raise Unknown
         given.append(_object_of(trace, argument, outside, depth + 1))
@@ -104,14 +120,20 @@ def _function_of(target: Any, filename: str) -> tuple[FunctionNode | None, str, 
         return found, file, getattr(target, "__self__", None)
     if isinstance(target, type):
         return None, filename, None
-    method, file = method_of(type(target), "forward" if isinstance(target, nn.Module) else "__call__")
+    method, file = method_of(
+        type(target), "forward" if isinstance(target, nn.Module) else "__call__"
+    )
     return method, file or filename, target
 
 
 def _function_by_name(called: ast.expr, filename: str) -> tuple[FunctionNode | None, str]:
     tree = tree_of(filename)
     name = called.id if isinstance(called, ast.Name) else ""
-    if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "self":
+    if (
+        isinstance(called, ast.Attribute)
+        and isinstance(called.value, ast.Name)
+        and called.value.id == "self"
+    ):
         name = called.attr
     found = find_function(name, tree) if tree is not None and name else None
     if found is None and isinstance(called, ast.Attribute):
@@ -134,10 +156,14 @@ def _methods(name: str, filename: str) -> Iterator[FunctionNode]:
     tree = tree_of(filename)
     for kind in ast.walk(tree) if tree is not None else ():
         if isinstance(kind, ast.ClassDef):
-            yield from (each for each in kind.body if isinstance(each, FunctionNode) and each.name == name)
+            yield from (
+                each for each in kind.body if isinstance(each, FunctionNode) and each.name == name
+            )
 
 
-def _imported_function(name: str, tree: ast.Module | None, filename: str) -> tuple[FunctionNode | None, str]:
+def _imported_function(
+    name: str, tree: ast.Module | None, filename: str
+) -> tuple[FunctionNode | None, str]:
     """A function that another file of the program defines."""
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.ImportFrom):

@@ -44,7 +44,9 @@ class Had:
     shape: tuple[int, ...] = ()
 
 
-def follow_argument(trace: SourceTrace, definition: Definition, ground: Ground, name: str, path: Path) -> Spot | None:
+def follow_argument(
+    trace: SourceTrace, definition: Definition, ground: Ground, name: str, path: Path
+) -> Spot | None:
     """A parameter has the value its caller passed."""
     function = definition.node
     if not isinstance(function, FunctionNode):
@@ -59,7 +61,11 @@ def follow_argument(trace: SourceTrace, definition: Definition, ground: Ground, 
 def follow_returned(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path) -> Spot | None:
     """A call of the program's own function: what that returns."""
     function, filename, owner = function_called(trace, node, ground)
-    inner = Ground(filename, function, caller=(node, ground), owner=owner) if function is not None else None
+    inner = (
+        Ground(filename, function, caller=(node, ground), owner=owner)
+        if function is not None
+        else None
+    )
     if (made := follow_again(trace, node, ground, path)) is not None:
         made = _taken_from(trace, made, inner) or made
         trace.hops.append(Spot.of_node(ground.filename, node).hop(PASSED_ON))
@@ -77,9 +83,18 @@ def follow_returned(trace: SourceTrace, node: ast.Call, ground: Ground, path: Pa
 def _taken_from(trace: SourceTrace, made: Spot, inner: Ground | None) -> Spot | None:
     """Of a line that only takes something out of an attribute, a table say: where that came to be so."""
     node = made.node()
-    if inner is None or inner.owner is None or made.filename != inner.filename or not isinstance(node, ast.expr):
+    if (
+        inner is None
+        or inner.owner is None
+        or made.filename != inner.filename
+        or not isinstance(node, ast.expr)
+    ):
         return None
-    held = [each for each in ast.walk(node) if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self"]
+    held = [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self"
+    ]
     if trace.prop.is_set_by(node) or len(held) != 1:
         return None
     aside = trace.branched()
@@ -91,7 +106,9 @@ def _taken_from(trace: SourceTrace, made: Spot, inner: Ground | None) -> Spot | 
     return found
 
 
-def follow_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | None:
+def follow_again(
+    trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()
+) -> Spot | None:
     """The line within a function or a constructor after which a variable had the property: called again, aside."""
     found = called_again(trace, node, ground, path)
     if not isinstance(found, Had):
@@ -102,9 +119,15 @@ def follow_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path 
     return spot
 
 
-def called_again(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()) -> Spot | Had | None:
+def called_again(
+    trace: SourceTrace, node: ast.Call, ground: Ground, path: Path = ()
+) -> Spot | Had | None:
     """That line, or the argument that had it already."""
-    if not trace.prop.shows_in_lines or ground.frame is None or not _is_own(trace, node.func, ground):
+    if (
+        not trace.prop.shows_in_lines
+        or ground.frame is None
+        or not _is_own(trace, node.func, ground)
+    ):
         return None
     try:
         return run_in_child(lambda: _call_again(trace.prop, node, ground, path), need=Need.FUNCTION)
@@ -118,7 +141,11 @@ def _is_own(trace: SourceTrace, called: ast.expr, ground: Ground) -> bool:
         target = value_of(trace, called, ground)
     except Unknown:
         return False
-    code = getattr(getattr(target, "__init__" if isinstance(target, type) else "__func__", target), "__code__", None)
+    code = getattr(
+        getattr(target, "__init__" if isinstance(target, type) else "__func__", target),
+        "__code__",
+        None,
+    )
     return code is not None and not is_library(code.co_filename)
 
 
@@ -131,7 +158,9 @@ def _call_again(prop: Property, node: ast.Call, ground: Ground, path: Path) -> S
     if ground.frame is None or any(isinstance(each, ast.Starred) for each in node.args):
         return None
     try:
-        target, *given = (as_it_was(each, ground.scope, ground.frame) for each in (node.func, *_given(node)))
+        target, *given = (
+            as_it_was(each, ground.scope, ground.frame) for each in (node.func, *_given(node))
+        )
     except Exception:
         # It cannot be had a second time.
         return None
@@ -139,7 +168,11 @@ def _call_again(prop: Property, node: ast.Call, ground: Ground, path: Path) -> S
     kwargs = {str(keyword.arg): value for keyword, value in zip(node.keywords, named, strict=True)}
     column = path[-1] if path and isinstance(path[-1], str) else None
     found, result = _watched(prop, target, args, kwargs, column, path)
-    if found is None and column is None and (column := _column_in(_part(result, path), prop)) is not None:
+    if (
+        found is None
+        and column is None
+        and (column := _column_in(_part(result, path), prop)) is not None
+    ):
         found, result = _watched(prop, target, args, kwargs, column, path)
     if isinstance(found, Spot) and prop.holds(_part(result, path)) is False:
         return None
@@ -147,7 +180,12 @@ def _call_again(prop: Property, node: ast.Call, ground: Ground, path: Path) -> S
 
 
 def _watched(
-    prop: Property, target: Any, args: list[Any], kwargs: dict[str, Any], column: str | None, path: Path
+    prop: Property,
+    target: Any,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    column: str | None,
+    path: Path,
 ) -> tuple[Spot | Had | None, Any]:
     """What `_call_again` gives, and what the call gave."""
     prop = prop.of_column(column) if column is not None else prop

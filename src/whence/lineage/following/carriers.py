@@ -26,7 +26,9 @@ def value_of(trace: SourceTrace, node: ast.expr, ground: Ground) -> Any:
     if _is_stale(node, ground):
         raise Unknown
     for part in ast.walk(node):
-        if isinstance(part, ast.Name) and is_bound_after(part.id, ground.scope, statement_of(node) or node):
+        if isinstance(part, ast.Name) and is_bound_after(
+            part.id, ground.scope, statement_of(node) or node
+        ):
             raise Unknown
     return look_at(node, ground, trace.frames)
 
@@ -44,7 +46,9 @@ def live_carriers(trace: SourceTrace, node: ast.expr, ground: Ground) -> Iterato
             value = value_of(trace, part, ground)
         except Unknown:
             if isinstance(part, ast.Name) or _is_column(part):
-                held = ground.frame is not None and held_before(trace.prop, part, ground.scope, ground.frame)
+                held = ground.frame is not None and held_before(
+                    trace.prop, part, ground.scope, ground.frame
+                )
             else:
                 held = not isinstance(part, ast.Constant) and is_carried_into(trace, part, ground)
             if held:
@@ -73,9 +77,13 @@ def silent_carriers(trace: SourceTrace, node: ast.expr, ground: Ground) -> Itera
     for part in parts_of(node):
         if isinstance(part, ast.Constant) or is_known_not_to_hold(trace, part, ground):
             continue
-        if _is_stale(part, ground) or (isinstance(node, ast.BinOp) and is_number(part, ground.scope)):
+        if _is_stale(part, ground) or (
+            isinstance(node, ast.BinOp) and is_number(part, ground.scope)
+        ):
             continue
-        if isinstance(node, ast.Call) and (not passes(node, part) or _is_a_doer(trace, node, part, ground)):
+        if isinstance(node, ast.Call) and (
+            not passes(node, part) or _is_a_doer(trace, node, part, ground)
+        ):
             continue
         yield part
 

@@ -44,7 +44,11 @@ def column_of(trace: SourceTrace, node: ast.expr, ground: Ground) -> tuple[str, 
         return ()
     if not is_table(table):
         return ()
-    name = name_of_column(table, number) if number >= 0 and table.shape[1] == many else _showing(trace, table)
+    name = (
+        name_of_column(table, number)
+        if number >= 0 and table.shape[1] == many
+        else _showing(trace, table)
+    )
     return (name,) if name is not None else ()
 
 
@@ -58,9 +62,13 @@ def _names_taken(trace: SourceTrace, node: ast.expr, ground: Ground) -> list[str
     """`table[NAMES]`, `table.loc[rows, NAMES]`."""
     if not isinstance(node, ast.Subscript):
         return None
-    taken = node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    taken = (
+        node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    )
     names = _known(trace, taken, ground)
-    return names if isinstance(names, list) and all(isinstance(each, str) for each in names) else None
+    return (
+        names if isinstance(names, list) and all(isinstance(each, str) for each in names) else None
+    )
 
 
 def _known(trace: SourceTrace, node: ast.expr, ground: Ground) -> Any:
@@ -74,7 +82,9 @@ def _known(trace: SourceTrace, node: ast.expr, ground: Ground) -> Any:
     if found is None or found.kind is not Kind.PARAMETER:
         return None
     for call, outside in callers_of(trace, function, ground):
-        argument = argument_for(call, function, node.id, bound=class_of_method(function) is not None)
+        argument = argument_for(
+            call, function, node.id, bound=class_of_method(function) is not None
+        )
         with suppress(Unknown):
             return value_of(trace, argument, outside) if argument is not None else None
     return None
@@ -83,11 +93,15 @@ def _known(trace: SourceTrace, node: ast.expr, ground: Ground) -> Any:
 def table_behind(trace: SourceTrace, node: ast.expr, ground: Ground) -> ast.expr | None:
     """What a table has its columns from, where it is only some rows or some columns of another one, or that one mended."""
     match node:
-        case ast.Call(func=ast.Attribute(value=table, attr=name)) if name in PICKS_ROWS | FILLS | {"assign"}:
+        case ast.Call(func=ast.Attribute(value=table, attr=name)) if name in PICKS_ROWS | FILLS | {
+            "assign"
+        }:
             return table
         case ast.Attribute(value=table, attr=name) if name in PLACES:
             return table
-        case ast.Subscript(value=table) if _names_taken(trace, node, ground) is not None or _picks_rows(node, ground):
+        case ast.Subscript(value=table) if _names_taken(
+            trace, node, ground
+        ) is not None or _picks_rows(node, ground):
             return table
     return None
 
@@ -107,12 +121,22 @@ def _picks_rows(node: ast.Subscript, ground: Ground) -> bool:
             return True
         case ast.Name(id=name):
             made = find_definition(name, ground.scope, node)
-            return made is not None and made.kind is Kind.ASSIGNED and not isinstance(made.value, ast.Constant)
+            return (
+                made is not None
+                and made.kind is Kind.ASSIGNED
+                and not isinstance(made.value, ast.Constant)
+            )
     return False
 
 
 def column_put(
-    trace: SourceTrace, table: str, column: Any, ground: Ground, *, since: Definition | None, before: ast.AST
+    trace: SourceTrace,
+    table: str,
+    column: Any,
+    ground: Ground,
+    *,
+    since: Definition | None,
+    before: ast.AST,
 ) -> Definition | None:
     """`table["column"] = value`, the last one before a statement; else one that puts this column and others there in turn."""
     first = since.node if since is not None and since.kind is not Kind.PARAMETER else None
@@ -174,7 +198,14 @@ def column_given(node: ast.expr, column: Any) -> ast.expr | None:
     if called_name(node) == "DataFrame" and node.args and isinstance(node.args[0], ast.Dict):
         given = node.args[0]
         named = zip(given.keys, given.values, strict=True)
-        return next((value for key, value in named if isinstance(key, ast.Constant) and key.value == column), None)
+        return next(
+            (
+                value
+                for key, value in named
+                if isinstance(key, ast.Constant) and key.value == column
+            ),
+            None,
+        )
     if called_name(node) == "assign":
         value = next((each.value for each in node.keywords if each.arg == column), None)
         return value.body if isinstance(value, ast.Lambda) else value
@@ -183,7 +214,11 @@ def column_given(node: ast.expr, column: Any) -> ast.expr | None:
 
 def lacks_column(node: ast.expr, column: Any) -> bool:
     """Whether a table is made of columns that are all written out, and this one is not among them."""
-    given = node.args[0] if isinstance(node, ast.Call) and called_name(node) == "DataFrame" and node.args else None
+    given = (
+        node.args[0]
+        if isinstance(node, ast.Call) and called_name(node) == "DataFrame" and node.args
+        else None
+    )
     if not isinstance(given, ast.Dict) or not isinstance(column, str):
         return False
     return all(isinstance(each, ast.Constant) and each.value != column for each in given.keys)

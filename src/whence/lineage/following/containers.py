@@ -32,20 +32,29 @@ def part_given(trace: SourceTrace, node: ast.expr, ground: Ground, key: Any) -> 
     for name, value in _entries(node):
         if name == key:
             return value
-    if called_name(node) == "train_test_split" and isinstance(node, ast.Call) and isinstance(key, int):
+    if (
+        called_name(node) == "train_test_split"
+        and isinstance(node, ast.Call)
+        and isinstance(key, int)
+    ):
         return node.args[key // 2] if key // 2 < len(node.args) else None
     if (column := column_given(node, key)) is not None:
         return column
     return _field_given(trace, node, ground, key) if isinstance(node, ast.Call) else None
 
 
-def whole_of(trace: SourceTrace, node: ast.expr, ground: Ground, path: Path) -> tuple[ast.expr, Path] | None:
+def whole_of(
+    trace: SourceTrace, node: ast.expr, ground: Ground, path: Path
+) -> tuple[ast.expr, Path] | None:
     """What an expression takes a part from, or some elements, and the way from there to the part that is asked for."""
     if isinstance(node, ast.Subscript) and (key := _key(trace, node.slice)) is not None:
         return node.value, (key, *path)
     if path and isinstance(node, ast.Call) and (held := _elements_of(node)) is not None:
         return held, path
-    if isinstance(node, ast.Attribute) and (number := _field_number(trace, node, ground)) is not None:
+    if (
+        isinstance(node, ast.Attribute)
+        and (number := _field_number(trace, node, ground)) is not None
+    ):
         return node.value, (number, *path)
     return None
 
@@ -76,9 +85,15 @@ def _field_given(trace: SourceTrace, node: ast.Call, ground: Ground, key: Any) -
     except Unknown:
         return None
     names = getattr(kind, "_fields", ()) if isinstance(kind, type) else ()
-    if not isinstance(key, int) or key >= len(names) or any(isinstance(each, ast.Starred) for each in node.args):
+    if (
+        not isinstance(key, int)
+        or key >= len(names)
+        or any(isinstance(each, ast.Starred) for each in node.args)
+    ):
         return None
-    given = dict(zip(names, node.args, strict=False)) | {each.arg: each.value for each in node.keywords if each.arg}
+    given = dict(zip(names, node.args, strict=False)) | {
+        each.arg: each.value for each in node.keywords if each.arg
+    }
     return given.get(names[key])
 
 
@@ -94,7 +109,9 @@ def _field_number(trace: SourceTrace, node: ast.Attribute, ground: Ground) -> in
 def _elements_of(node: ast.Call) -> ast.expr | None:
     """Of whose elements a call makes its own: `random.sample(X, 8)`; `zip(*X)` and `Step(*zip(*X))`, where each field stands together."""
     match node:
-        case ast.Call(args=[ast.Starred(value=ast.Call(func=ast.Name(id="zip")) as inner)], keywords=[]):
+        case ast.Call(
+            args=[ast.Starred(value=ast.Call(func=ast.Name(id="zip")) as inner)], keywords=[]
+        ):
             return _elements_of(inner)
         case ast.Call(func=ast.Name(id="zip"), args=[ast.Starred(value=held)]):
             return held
@@ -103,7 +120,9 @@ def _elements_of(node: ast.Call) -> ast.expr | None:
     return None
 
 
-def follow_filled(trace: SourceTrace, name: str, scopes: dict[str, ast.AST], path: Path) -> Spot | None:
+def follow_filled(
+    trace: SourceTrace, name: str, scopes: dict[str, ast.AST], path: Path
+) -> Spot | None:
     """The elements of a list or a deque that begins empty: what is appended to it, if that is done in one place."""
     found = [
         (node.args[0], file)
@@ -120,7 +139,9 @@ def follow_filled(trace: SourceTrace, name: str, scopes: dict[str, ast.AST], pat
         return None
     given, file = found[0]
     ground = ground_of_node(given, file, trace.frames)
-    if (path and trace.part_of(given, ground, path[:1]) is given) or not (path or trace.prop.singles_out):
+    if (path and trace.part_of(given, ground, path[:1]) is given) or not (
+        path or trace.prop.singles_out
+    ):
         # Which part of it that is cannot be told.
         return None
     return trace.expression(given, ground, path)
@@ -128,9 +149,17 @@ def follow_filled(trace: SourceTrace, name: str, scopes: dict[str, ast.AST], pat
 
 def _bearer(trace: SourceTrace, given: list[ast.expr]) -> ast.expr | None:
     """Of all that is put into something, what can have the property: the number itself that is written there, else the only expression."""
-    written = [each for each in given if isinstance(each, ast.Constant) and trace.prop.holds(each.value)]
+    written = [
+        each for each in given if isinstance(each, ast.Constant) and trace.prop.holds(each.value)
+    ]
     computed = [each for each in given if not isinstance(each, ast.Constant)]
-    return written[0] if len(written) == 1 else computed[0] if len(computed) == 1 and not written else None
+    return (
+        written[0]
+        if len(written) == 1
+        else computed[0]
+        if len(computed) == 1 and not written
+        else None
+    )
 
 
 PLACES = frozenset({"loc", "iloc", "at", "iat"})
@@ -170,13 +199,20 @@ def _parts_in_turn(name: str, scope: ast.AST) -> Iterator[str]:
     """`for part in name[::7]`, `for part, other in zip(name, others)`: what is written into a part is in the whole."""
     for loop in own_nodes(scope):
         match loop:
-            case ast.For(target=ast.Name(id=part), iter=ast.Name() | ast.Attribute() | ast.Subscript() as through):
+            case ast.For(
+                target=ast.Name(id=part),
+                iter=ast.Name() | ast.Attribute() | ast.Subscript() as through,
+            ):
                 held = through.value if isinstance(through, ast.Subscript) else through
                 if ast.unparse(held) == name:
                     yield part
-            case ast.For(target=ast.Tuple(elts=parts), iter=ast.Call(func=ast.Name(id="zip"), args=through)):
+            case ast.For(
+                target=ast.Tuple(elts=parts), iter=ast.Call(func=ast.Name(id="zip"), args=through)
+            ):
                 yield from (
-                    ast.unparse(part) for part, held in zip(parts, through, strict=False) if ast.unparse(held) == name
+                    ast.unparse(part)
+                    for part, held in zip(parts, through, strict=False)
+                    if ast.unparse(held) == name
                 )
 
 

@@ -46,12 +46,16 @@ def follow_settings(
     return None
 
 
-def _tried(trace: SourceTrace, setting: Setting, owner: Any, path: Path) -> tuple[SourceTrace, Spot] | Refuted | None:
+def _tried(
+    trace: SourceTrace, setting: Setting, owner: Any, path: Path
+) -> tuple[SourceTrace, Spot] | Refuted | None:
     owner = owner if class_of_method(setting.scope) is not None else None
     ground = Ground(setting.filename, setting.scope, owner=owner, stale=setting.target)
     aside = trace.branched()
     try:
-        spot = follow_definition(aside, setting.definition, ground, path=path if setting.whole else path[1:])
+        spot = follow_definition(
+            aside, setting.definition, ground, path=path if setting.whole else path[1:]
+        )
     except Refuted as refuted:
         return refuted
     return (aside, spot) if spot is not None else None
@@ -67,7 +71,11 @@ def follow_definition(
     if is_empty(found.value):
         # A whole list is asked for where a function returns it, or for one number; else it is not known which part of an element is.
         is_asked = bool(path) or ground.caller is not None or trace.prop.singles_out
-        return follow_filled(trace, name, {ground.filename: ground.scope}, path) if name and is_asked else None
+        return (
+            follow_filled(trace, name, {ground.filename: ground.scope}, path)
+            if name and is_asked
+            else None
+        )
     spot = Spot.of_node(ground.filename, found.node)
     value, path = found.value, (*found.path, *path)
     if found.kind is Kind.LOOP:

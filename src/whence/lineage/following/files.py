@@ -43,13 +43,19 @@ class Written:
 
 def follow_written(trace: SourceTrace, node: ast.Call, ground: Ground, path: Path) -> Spot | None:
     """What the program reads from a file that it has written itself: where that was made so, if it is one place."""
-    if not trace.prop.outlives_files or last_name(node.func) not in WRITERS or _opens_to_write(node):
+    if (
+        not trace.prop.outlives_files
+        or last_name(node.func) not in WRITERS
+        or _opens_to_write(node)
+    ):
         return None
     found: dict[Spot, SourceTrace] = {}
     for each in _writers_of(node, path):
         aside = trace.branched()
         try:
-            spot = aside.expression(each.value, ground_of_node(each.value, each.filename, trace.frames), each.path)
+            spot = aside.expression(
+                each.value, ground_of_node(each.value, each.filename, trace.frames), each.path
+            )
         except Refuted:
             continue
         made = spot.node() if spot is not None else None
@@ -74,9 +80,13 @@ def _writers_of(read: ast.Call, path: Path) -> list[Written]:
     found: list[tuple[ast.Call, Written]] = []
     for filename in program_files():
         for node in ast.walk(tree_of(filename) or ast.Module([], [])):
-            is_writer = isinstance(node, ast.Call) and last_name(node.func) in names and node is not read
+            is_writer = (
+                isinstance(node, ast.Call) and last_name(node.func) in names and node is not read
+            )
             if isinstance(node, ast.Call) and is_writer and _belong(read, node):
-                found += [(node, Written(value, filename, inner)) for value, inner in _values(node, path)]
+                found += [
+                    (node, Written(value, filename, inner)) for value, inner in _values(node, path)
+                ]
     same = [each for node, each in found if _is_same_file(read, node)]
     return same or [each for _, each in found]
 
@@ -100,7 +110,9 @@ def _values(write: ast.Call, path: Path) -> Iterator[tuple[ast.expr, Path]]:
         yield write.func.value, path
     else:
         place = 1 if name in ("save", "savetxt") and root_name(write.func) in ("np", "numpy") else 0
-        value = write.args[place] if place < len(write.args) else given.get("arr") or given.get("obj")
+        value = (
+            write.args[place] if place < len(write.args) else given.get("arr") or given.get("obj")
+        )
         if isinstance(value, ast.Dict) and not path:
             yield from ((each, ()) for each in value.values)
         elif value is not None:

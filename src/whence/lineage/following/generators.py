@@ -55,7 +55,9 @@ def _birth_of(trace: SourceTrace, given: ast.expr, ground: Ground) -> Spot | Non
     """Nothing is guessed: the value of a variable shows it, or a function that is called once more."""
     if isinstance(given, ast.Tuple | ast.List | ast.Dict):
         parts = given.values if isinstance(given, ast.Dict) else given.elts
-        return next((spot for each in parts if (spot := _birth_of(trace, each, ground)) is not None), None)
+        return next(
+            (spot for each in parts if (spot := _birth_of(trace, each, ground)) is not None), None
+        )
     if isinstance(given, ast.Call):
         return follow_again(trace, given, ground)
     with suppress(Unknown):

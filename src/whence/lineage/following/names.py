@@ -34,14 +34,20 @@ def follow_variable(trace: SourceTrace, name: str, frame: FrameType, path: Path)
         ground = module_ground(ground, trace.frames)
     if ground is None:
         return None
-    found = find_definition(name, ground.scope, site.statement() if name in variables(frame) else None)
-    return follow_definition(trace, found, ground, name=name, path=path) if found is not None else None
+    found = find_definition(
+        name, ground.scope, site.statement() if name in variables(frame) else None
+    )
+    return (
+        follow_definition(trace, found, ground, name=name, path=path) if found is not None else None
+    )
 
 
 def follow_name(trace: SourceTrace, node: ast.Name, ground: Ground, path: Path) -> Spot | None:
     found = _reaching(trace, node, ground)
     if path and isinstance(path[0], str):
-        put = column_put(trace, node.id, path[0], ground, since=found, before=statement_of(node) or node)
+        put = column_put(
+            trace, node.id, path[0], ground, since=found, before=statement_of(node) or node
+        )
         if put is not None:
             return _follow_entry(trace, put, ground, path)
     if found is not None:
@@ -96,7 +102,9 @@ def _reaching(trace: SourceTrace, node: ast.Name, ground: Ground) -> Definition 
     return next(reaching, last)
 
 
-def _was_passed_over(trace: SourceTrace, node: ast.AST, ground: Ground, around: dict[ast.If, str]) -> bool:
+def _was_passed_over(
+    trace: SourceTrace, node: ast.AST, ground: Ground, around: dict[ast.If, str]
+) -> bool:
     """Whether a statement stands in an arm of an `if` that did not run: where the statement that is looked from stands, or by what was
     asked, as long as that is still known."""
     for branching, arm in arms_around(node):
@@ -110,7 +118,9 @@ def _imported(trace: SourceTrace, name: str, ground: Ground) -> Spot | None:
     """A name that another file of the program defines."""
     tree = tree_of(ground.filename)
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.ImportFrom) and any((each.asname or each.name) == name for each in node.names):
+        if isinstance(node, ast.ImportFrom) and any(
+            (each.asname or each.name) == name for each in node.names
+        ):
             original = next(each.name for each in node.names if (each.asname or each.name) == name)
             module = sys.modules.get(node.module or "")
             filename = getattr(module, "__file__", None)

@@ -63,7 +63,11 @@ def is_number(node: ast.expr, scope: ast.AST) -> bool:
             return is_number(left, scope) and is_number(right, scope)
         case ast.Name(id=name):
             known = find_definition(name, scope, None)
-            if known is not None and known.kind is Kind.PARAMETER and isinstance(scope, FunctionNode):
+            if (
+                known is not None
+                and known.kind is Kind.PARAMETER
+                and isinstance(scope, FunctionNode)
+            ):
                 return isinstance(default_for(scope, name), ast.Constant)
             return known is not None and isinstance(known.value, ast.Constant)
     return False
@@ -76,7 +80,11 @@ def only_passes(node: ast.expr) -> bool:
 
 def joins(node: ast.expr) -> bool:
     """Whether a column of what an expression makes may be none of what it is called on."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in JOINS
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in JOINS
+    )
 
 
 def is_join(node: ast.expr) -> bool:

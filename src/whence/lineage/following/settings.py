@@ -42,9 +42,15 @@ class Setting:
     """It sets all of it, and not only the entry that is asked for."""
 
 
-def attribute_settings(name: str, kinds: Kinds, path: tuple[Any, ...], filename: str) -> list[Setting]:
+def attribute_settings(
+    name: str, kinds: Kinds, path: tuple[Any, ...], filename: str
+) -> list[Setting]:
     """The places where an attribute of objects of these classes is set, by their own methods or by others."""
-    places = [(file, scope) for file in dict.fromkeys((filename, *program_files())) for scope in _scopes(file)]
+    places = [
+        (file, scope)
+        for file in dict.fromkeys((filename, *program_files()))
+        for scope in _scopes(file)
+    ]
     is_shared = any(
         _is_own(target) and not _is_method_of(kinds, scope, file)
         for file, scope in places
@@ -55,11 +61,15 @@ def attribute_settings(name: str, kinds: Kinds, path: tuple[Any, ...], filename:
         for target, definition in attributes_set_in(scope, name):
             if _is_of(target, scope, file, kinds, is_shared):
                 first = _is_own(target) and getattr(scope, "name", "") in BIRTH
-                found += _setting(Setting(definition, file, scope, first, ast.unparse(target)), path)
+                found += _setting(
+                    Setting(definition, file, scope, first, ast.unparse(target)), path
+                )
         for held, key, definition in _entries_set_in(scope):
             is_it = isinstance(held, ast.Attribute) and held.attr == name and path[:1] == (key,)
             if is_it and _is_of(held, scope, file, kinds, is_shared):
-                found.append(Setting(definition, file, scope, False, ast.unparse(held), whole=False))
+                found.append(
+                    Setting(definition, file, scope, False, ast.unparse(held), whole=False)
+                )
     return found
 
 
@@ -68,7 +78,9 @@ def variable_settings(name: str, filename: str, path: tuple[Any, ...]) -> list[S
     found: list[Setting] = []
     for scope in _scopes(filename):
         is_file = isinstance(scope, ast.Module)
-        is_global = any(isinstance(each, ast.Global) and name in each.names for each in own_nodes(scope))
+        is_global = any(
+            isinstance(each, ast.Global) and name in each.names for each in own_nodes(scope)
+        )
         for definition in names_set_in(scope, name) if is_file or is_global else ():
             found += _setting(Setting(definition, filename, scope, is_file, name), path)
         if not is_file and not is_global and find_definition(name, scope, None) is not None:
@@ -81,7 +93,11 @@ def variable_settings(name: str, filename: str, path: tuple[Any, ...]) -> list[S
 
 
 def _is_own(target: ast.expr) -> bool:
-    return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
+    return (
+        isinstance(target, ast.Attribute)
+        and isinstance(target.value, ast.Name)
+        and target.value.id == "self"
+    )
 
 
 def _is_of(target: ast.expr, scope: ast.AST, file: str, kinds: Kinds, is_shared: bool) -> bool:
@@ -108,7 +124,11 @@ def _setting(setting: Setting, path: tuple[Any, ...]) -> Iterator[Setting]:
     value = setting.definition.value
     if value is None or is_empty(value):
         return
-    if path and isinstance(value, ast.Dict) and path[0] not in {getattr(key, "value", None) for key in value.keys}:
+    if (
+        path
+        and isinstance(value, ast.Dict)
+        and path[0] not in {getattr(key, "value", None) for key in value.keys}
+    ):
         return
     yield setting
 
@@ -124,11 +144,21 @@ def _entries_set_in(scope: ast.AST) -> Iterator[tuple[ast.expr, Any, Definition]
     """`held["key"] = value`, `held.update(key=value)`: what is set, under which key, and by what."""
     for node in own_nodes(scope):
         match node:
-            case ast.Assign(targets=[ast.Subscript(value=held, slice=ast.Constant(value=key))], value=value):
+            case ast.Assign(
+                targets=[ast.Subscript(value=held, slice=ast.Constant(value=key))], value=value
+            ):
                 yield held, key, Definition(Kind.ASSIGNED, node, value)
-            case ast.Call(func=ast.Attribute(value=held, attr="update"), args=[ast.Dict(keys=keys, values=values)]):
+            case ast.Call(
+                func=ast.Attribute(value=held, attr="update"),
+                args=[ast.Dict(keys=keys, values=values)],
+            ):
                 for name, value in zip(keys, values, strict=True):
                     if isinstance(name, ast.Constant):
                         yield held, name.value, Definition(Kind.ASSIGNED, node, value)
-            case ast.Call(func=ast.Attribute(value=held, attr="update"), args=[], keywords=keywords):
-                yield from ((held, each.arg, Definition(Kind.ASSIGNED, node, each.value)) for each in keywords)
+            case ast.Call(
+                func=ast.Attribute(value=held, attr="update"), args=[], keywords=keywords
+            ):
+                yield from (
+                    (held, each.arg, Definition(Kind.ASSIGNED, node, each.value))
+                    for each in keywords
+                )

@@ -131,17 +131,33 @@ class SourceTrace:
             return self.expression(node.value, ground, path[1:]) or here
         if (whole := whole_of(self, node, ground, path)) is not None:
             return self.expression(whole[0], ground, whole[1]) or here
-        if path and isinstance(path[0], str) and (table := table_behind(self, node, ground)) is not None:
+        if (
+            path
+            and isinstance(path[0], str)
+            and (table := table_behind(self, node, ground)) is not None
+        ):
             return self.expression(table, ground, path) or here
         if isinstance(node, ast.Tuple | ast.List) and len(node.elts) > 1:
-            carrier = next(live_carriers(self, node, ground), None) if self.prop.singles_out else None
-            return self.expression(carrier, ground) if carrier is not None else follow_joined(self, node.elts, ground)
+            carrier = (
+                next(live_carriers(self, node, ground), None) if self.prop.singles_out else None
+            )
+            return (
+                self.expression(carrier, ground)
+                if carrier is not None
+                else follow_joined(self, node.elts, ground)
+            )
         if self.prop.contradicts(node):
             raise Refuted
         made = _each_made(node) if self.prop.singles_out else node
-        if isinstance(made, ast.Call) and (found := follow_returned(self, made, ground, path)) is not None:
+        if (
+            isinstance(made, ast.Call)
+            and (found := follow_returned(self, made, ground, path)) is not None
+        ):
             return found
-        if isinstance(node, ast.Call) and (found := follow_written(self, node, ground, path)) is not None:
+        if (
+            isinstance(node, ast.Call)
+            and (found := follow_written(self, node, ground, path)) is not None
+        ):
             return found
         if isinstance(node, ast.Call) and (found := follow_drawn(self, node, ground)) is not None:
             return found
@@ -153,7 +169,10 @@ class SourceTrace:
         if self.prop.is_set_by(node) and not is_carried_into(of_column, node, ground):
             self.made = node, ground
             return here
-        if isinstance(node, ast.Attribute) and (found := follow_attribute(self, node, ground, path)) is not None:
+        if (
+            isinstance(node, ast.Attribute)
+            and (found := follow_attribute(self, node, ground, path)) is not None
+        ):
             return found
         for operand in live_carriers(of_column, node, ground):
             # Tables are computed with column by column.
@@ -171,10 +190,18 @@ class SourceTrace:
         """On to one operand; not where the other one brings a type as well, since of one alone it could not be changed."""
         here = Spot.of_node(ground.filename, node)
         found = self.expression(operand, ground, path) or here
-        if not self.prop.of_the_whole or not isinstance(node, ast.BinOp) or not found.is_within(here):
+        if (
+            not self.prop.of_the_whole
+            or not isinstance(node, ast.BinOp)
+            or not found.is_within(here)
+        ):
             return found
         other = node.right if operand is node.left else node.left
-        return found if is_number(other, ground.scope) or is_known_not_to_hold(self, other, ground) else here
+        return (
+            found
+            if is_number(other, ground.scope) or is_known_not_to_hold(self, other, ground)
+            else here
+        )
 
     def _without_values(self, node: ast.expr, ground: Ground) -> Spot | None:
         """On to an operand that the property may come from by the syntax alone."""
@@ -187,7 +214,11 @@ class SourceTrace:
                 refuted = True
                 if isinstance(node, ast.BinOp):
                     return here
-        if refuted and isinstance(node, ast.Subscript | ast.Attribute | ast.Call) and only_passes(node):
+        if (
+            refuted
+            and isinstance(node, ast.Subscript | ast.Attribute | ast.Call)
+            and only_passes(node)
+        ):
             raise Refuted
         return here
 

@@ -8,9 +8,21 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from whence.lineage.loops.feeding import Place, comprehension_of, filled_with, functions_of, passed_for
+from whence.lineage.loops.feeding import (
+    Place,
+    comprehension_of,
+    filled_with,
+    functions_of,
+    passed_for,
+)
 from whence.lineage.properties import KEEPS_SHAPE
-from whence.source.definitions import Kind, class_of_method, find_attribute, find_definition, returns_of
+from whence.source.definitions import (
+    Kind,
+    class_of_method,
+    find_attribute,
+    find_definition,
+    returns_of,
+)
 from whence.source.spots import Spot
 from whence.source.text import enclosing, last_name, statement_of, tree_of
 
@@ -24,7 +36,9 @@ class ElementTrace:
 
     _seen: int = field(default=0)
 
-    def sample(self, node: ast.expr, place: Place, depth: int, path: tuple[int, ...] = ()) -> Spot | None:
+    def sample(
+        self, node: ast.expr, place: Place, depth: int, path: tuple[int, ...] = ()
+    ) -> Spot | None:
         """Where a sample gets its size: the nearest expression that does more than pass it on."""
         self._seen += 1
         if self._seen > DEEPEST:
@@ -39,19 +53,25 @@ class ElementTrace:
             return self.sample(node.elt, place, depth - 1, path)
         if isinstance(node, ast.Subscript):
             # A part of the list, or of a list of lists.
-            return self.sample(node.value, place, depth if isinstance(node.slice, ast.Slice) else depth + 1, path)
+            return self.sample(
+                node.value, place, depth if isinstance(node.slice, ast.Slice) else depth + 1, path
+            )
         if isinstance(node, ast.Call) and last_name(node.func) in SEQUENCES and node.args:
             return self.sample(node.args[0], place, depth, path)
         if isinstance(node, ast.List) and node.elts:
             return self.sample(node.elts[0], place, depth - 1, path)
         return self._returned(node, place, depth, path) if isinstance(node, ast.Call) else None
 
-    def _returned(self, node: ast.Call, place: Place, depth: int, path: tuple[int, ...]) -> Spot | None:
+    def _returned(
+        self, node: ast.Call, place: Place, depth: int, path: tuple[int, ...]
+    ) -> Spot | None:
         """A function of the program's: what it returns."""
         for function, filename, names in functions_of(node, place):
             given = returns_of(function)
             if len(given) == 1:
-                return self.sample(given[0], Place(filename, function, names, caller=(node, place)), depth, path)
+                return self.sample(
+                    given[0], Place(filename, function, names, caller=(node, place)), depth, path
+                )
         return None
 
     def _one(self, node: ast.expr, place: Place, path: tuple[int, ...]) -> Spot | None:
@@ -62,9 +82,13 @@ class ElementTrace:
         if isinstance(node, ast.Call) and last_name(node.func) in KEEPS_SHAPE:
             receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
             inner = (
-                receiver if receiver is not None and not _is_module(receiver, place) else next(iter(node.args), None)
+                receiver
+                if receiver is not None and not _is_module(receiver, place)
+                else next(iter(node.args), None)
             )
-            return (self.sample(inner, place, 0) if inner is not None else None) or self._here(node, place)
+            return (self.sample(inner, place, 0) if inner is not None else None) or self._here(
+                node, place
+            )
         inside = self._returned(node, place, 0, path) if isinstance(node, ast.Call) else None
         return inside or self._here(node, place)
 
@@ -74,7 +98,9 @@ class ElementTrace:
     def _name(self, node: ast.Name, place: Place, depth: int, path: tuple[int, ...]) -> Spot | None:
         around = comprehension_of(node)
         if around is not None:
-            return self.sample(around.iter, place, depth + 1, (*_path_in(around.target, node.id), *path))
+            return self.sample(
+                around.iter, place, depth + 1, (*_path_in(around.target, node.id), *path)
+            )
         definition = find_definition(node.id, place.scope, statement_of(node) or node)
         tree = tree_of(place.filename)
         if definition is None and tree is not None:
@@ -111,7 +137,11 @@ def _set_to(node: ast.Attribute, place: Place) -> tuple[ast.expr, Place] | None:
         for each in (ast.walk(tree) if tree is not None else ())
         if isinstance(each, ast.Call) and last_name(each.func) == owner.name
     ]
-    around = enclosing(makers[0], ast.FunctionDef, ast.AsyncFunctionDef, ast.Module) if len(makers) == 1 else None
+    around = (
+        enclosing(makers[0], ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+        if len(makers) == 1
+        else None
+    )
     caller = (makers[0], Place(place.filename, around, place.names)) if around is not None else None
     return definition.value, Place(place.filename, setter, place.names, caller=caller)
 

@@ -31,7 +31,20 @@ DEEPEST = 60
 COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What only passes on the elements of what it is given, one after the other.
-PASSING = ("enumerate", "zip", "iter", "list", "tuple", "islice", "tqdm", "trange", "map", "filter", "chain", "next")
+PASSING = (
+    "enumerate",
+    "zip",
+    "iter",
+    "list",
+    "tuple",
+    "islice",
+    "tqdm",
+    "trange",
+    "map",
+    "filter",
+    "chain",
+    "next",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,11 @@ def place_of_site(stack: tuple[Site, ...]) -> Place | None:
     if scope is not None and stack[0].function in COMPREHENSIONS:
         node = stack[0].node()
         scope = (enclosing(node, *FUNCTIONS) if node is not None else None) or scope
-    return Place(stack[0].filename, scope, stack[0].f_globals, outer=stack[1:]) if scope is not None else None
+    return (
+        Place(stack[0].filename, scope, stack[0].f_globals, outer=stack[1:])
+        if scope is not None
+        else None
+    )
 
 
 @dataclass(slots=True)
@@ -83,7 +100,9 @@ class Feed:
             return None
         self._enter(place)
         given = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "target")]
-        return next((loop for each in given if (loop := self.expression(each, place)) is not None), None)
+        return next(
+            (loop for each in given if (loop := self.expression(each, place)) is not None), None
+        )
 
     def _enter(self, place: Place) -> None:
         if not any(each.scope is place.scope for each in self.places):
@@ -108,11 +127,21 @@ class Feed:
             # What is taken is decided by the index.
             if (loop := self.expression(node.slice, place)) is not None:
                 return loop
-            return Loop(place, node) if _moves_on(node.slice, place) else self.expression(node.value, place)
+            return (
+                Loop(place, node)
+                if _moves_on(node.slice, place)
+                else self.expression(node.value, place)
+            )
         if isinstance(node, ast.ListComp | ast.GeneratorExp):
             return self._iterated(node.generators[0], place) or Loop(place, node.generators[0])
-        parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.keyword | ast.Slice)]
-        return next((loop for each in parts if (loop := self.expression(each, place)) is not None), None)
+        parts = [
+            each
+            for each in ast.iter_child_nodes(node)
+            if isinstance(each, ast.expr | ast.keyword | ast.Slice)
+        ]
+        return next(
+            (loop for each in parts if (loop := self.expression(each, place)) is not None), None
+        )
 
     def _name(self, node: ast.Name, place: Place, path: tuple[int, ...]) -> Loop | None:
         around = comprehension_of(node)
@@ -122,7 +151,9 @@ class Feed:
         if definition is None:
             return None
         if definition.kind is Kind.LOOP:
-            return self._iterated(definition.node, place, definition.path) or Loop(place, definition.node)
+            return self._iterated(definition.node, place, definition.path) or Loop(
+                place, definition.node
+            )
         if definition.kind is Kind.PARAMETER:
             return self._argument(definition, node.id, place, path)
         if definition.value is None:
@@ -131,7 +162,9 @@ class Feed:
             return self.expression(given, place, path)
         return self.expression(definition.value, place, (*definition.path, *path))
 
-    def _argument(self, definition: Definition, name: str, place: Place, path: tuple[int, ...]) -> Loop | None:
+    def _argument(
+        self, definition: Definition, name: str, place: Place, path: tuple[int, ...]
+    ) -> Loop | None:
         passed = passed_for(definition, name, place)
         if passed is None:
             return None
@@ -149,7 +182,10 @@ class Feed:
             return next((loop for loop in inside if loop is not None), None)
         if isinstance(source, ast.Call):
             return self._called(source, place, path)
-        if isinstance(source, ast.Attribute) and (made := self._attribute(source, place)) is not None:
+        if (
+            isinstance(source, ast.Attribute)
+            and (made := self._attribute(source, place)) is not None
+        ):
             return self._within(*made, path)
         if not isinstance(source, ast.Name):
             return None
@@ -163,7 +199,11 @@ class Feed:
         if definition is None:
             tree = tree_of(place.filename)
             definition = find_definition(source.id, tree, None) if tree is not None else None
-        value = definition.value if definition is not None and definition.kind is Kind.ASSIGNED else None
+        value = (
+            definition.value
+            if definition is not None and definition.kind is Kind.ASSIGNED
+            else None
+        )
         return self._within(value, place, path) if isinstance(value, ast.Call | ast.Name) else None
 
     def _called(self, node: ast.Call, place: Place, path: tuple[int, ...]) -> Loop | None:
@@ -221,8 +261,12 @@ def passed_for(definition: Definition, name: str, place: Place) -> tuple[ast.exp
 def _moves_on(index: ast.AST, place: Place) -> bool:
     """Whether an index is made of a variable that is counted up: `self.at += size`."""
     around = class_of_method(place.scope) or place.scope
-    counted = {ast.unparse(each.target) for each in ast.walk(around) if isinstance(each, ast.AugAssign)}
-    return any(isinstance(each, ast.expr) and ast.unparse(each) in counted for each in ast.walk(index))
+    counted = {
+        ast.unparse(each.target) for each in ast.walk(around) if isinstance(each, ast.AugAssign)
+    }
+    return any(
+        isinstance(each, ast.expr) and ast.unparse(each) in counted for each in ast.walk(index)
+    )
 
 
 def filled_with(name: str, definition: Definition, scope: ast.AST) -> Iterator[ast.expr]:
@@ -241,7 +285,9 @@ def filled_with(name: str, definition: Definition, scope: ast.AST) -> Iterator[a
             yield node.args[0]
 
 
-def functions_of(node: ast.Call, place: Place) -> Iterator[tuple[FunctionNode, str, dict[str, Any]]]:
+def functions_of(
+    node: ast.Call, place: Place
+) -> Iterator[tuple[FunctionNode, str, dict[str, Any]]]:
     """The functions of the program's that a call leads to."""
     called, thing = node.func, None
     if isinstance(called, ast.Name):
@@ -252,7 +298,11 @@ def functions_of(node: ast.Call, place: Place) -> Iterator[tuple[FunctionNode, s
     elif isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
         owner = class_of_method(place.scope)
         if called.value.id == "self" and owner is not None:
-            found = [each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == called.attr]
+            found = [
+                each
+                for each in owner.body
+                if isinstance(each, ast.FunctionDef) and each.name == called.attr
+            ]
             yield from ((each, place.filename, place.names) for each in found)
             return
         kind = _class_of(called.value, place)
@@ -262,7 +312,9 @@ def functions_of(node: ast.Call, place: Place) -> Iterator[tuple[FunctionNode, s
         module = place.names.get(called.value.id)
         thing = getattr(module, called.attr, None) if inspect.ismodule(module) else None
     if inspect.isfunction(thing) and not is_library(thing.__code__.co_filename):
-        function = function_node(Site(thing.__code__, 0, thing.__code__.co_firstlineno, thing.__globals__))
+        function = function_node(
+            Site(thing.__code__, 0, thing.__code__.co_firstlineno, thing.__globals__)
+        )
         if isinstance(function, FunctionNode):
             yield function, thing.__code__.co_filename, thing.__globals__
 

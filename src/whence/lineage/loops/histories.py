@@ -29,7 +29,19 @@ from whence.source.definitions import (
 )
 from whence.source.text import enclosing, last_name, statement_of
 
-REORDERING = ("shuffle", "sort", "perm", "sample", "filter", "select", "drop", "unique", "order", "split", "choice")
+REORDERING = (
+    "shuffle",
+    "sort",
+    "perm",
+    "sample",
+    "filter",
+    "select",
+    "drop",
+    "unique",
+    "order",
+    "split",
+    "choice",
+)
 SEEDING = {"seed", "manual_seed", "set_state", "setstate", "set_rng_state", "default_rng", "Random", "RandomState", "Generator"}  # fmt: skip
 
 
@@ -90,13 +102,17 @@ def _follow(node: ast.expr, history: History, depth: int) -> None:
         if change is None and not is_cut(node.slice):
             history.unknown = True
         _follow(node.value, history, depth + 1)
-    elif (taken := taken_one_by_one(node)) is not None and (change := indexed(taken, history.scope)) is not None:
+    elif (taken := taken_one_by_one(node)) is not None and (
+        change := indexed(taken, history.scope)
+    ) is not None:
         history.changes.append(replace(change, node=node))
         _follow(taken.value, history, depth + 1)
     elif isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
         source = node.generators[0]
         if source.ifs:
-            history.changes.append(Change(Manner.FILTERED, " and ".join(map(ast.unparse, source.ifs)), node))
+            history.changes.append(
+                Change(Manner.FILTERED, " and ".join(map(ast.unparse, source.ifs)), node)
+            )
         history.part = f"{ast.unparse(node.elt)} for {ast.unparse(source.target)}"
         _follow(source.iter, history, depth + 1)
     elif isinstance(node, ast.Call) and (changed := _changed(node)) is not None:
@@ -115,23 +131,36 @@ def _follow_name(node: ast.expr, history: History, depth: int) -> None:
     # A variable that is asked for and not written anywhere is meant as the function leaves it.
     statement: ast.AST | None = statement_of(node) or node if hasattr(node, "lineno") else None
     definition = _definition_of(node, history.scope, statement)
-    maker = _constructor_of(history.scope) if isinstance(node, ast.Attribute) and definition is None else None
+    maker = (
+        _constructor_of(history.scope)
+        if isinstance(node, ast.Attribute) and definition is None
+        else None
+    )
     if maker is not None:
         # What an object is made with, as its constructor leaves it; or had it when it called this method.
         statement = _only_call_of(history.scope, maker)
         history.scope = maker
         definition = _definition_of(node, maker, statement)
-    if isinstance(node, ast.Attribute) and (method := _set_by_method(node, definition, statement, history)) is not None:
+    if (
+        isinstance(node, ast.Attribute)
+        and (method := _set_by_method(node, definition, statement, history)) is not None
+    ):
         history.scope, statement = method, None
         definition = _definition_of(node, method, None)
-    if definition is None and (module := module_of(node)) is not history.scope and module is not None:
+    if (
+        definition is None
+        and (module := module_of(node)) is not history.scope
+        and module is not None
+    ):
         # A variable of the module, as it is when all of the module has run.
         history.scope, statement = module, None
         definition = _definition_of(node, module, None)
     if definition is None or definition.kind is Kind.LOOP or history.root is not None:
         history.unknown = True
         return
-    history.steps.append(Step(name, definition, len(history.changes), history.unknown, history.part))
+    history.steps.append(
+        Step(name, definition, len(history.changes), history.unknown, history.part)
+    )
     _note_statements(name, definition, statement, history)
     value = definition.value if not definition.path else None
     if (whole := _split_alone(definition)) is not None:
@@ -147,14 +176,20 @@ def _follow_name(node: ast.expr, history: History, depth: int) -> None:
 
 def _constructor_of(scope: ast.AST) -> ast.FunctionDef | None:
     owner = class_of_method(scope)
-    found = [each for each in (owner.body if owner is not None else ()) if isinstance(each, ast.FunctionDef)]
+    found = [
+        each
+        for each in (owner.body if owner is not None else ())
+        if isinstance(each, ast.FunctionDef)
+    ]
     return next((each for each in found if each.name == "__init__" and each is not scope), None)
 
 
 def _split_alone(definition: Definition) -> ast.expr | None:
     """`train, test = train_test_split(x)`: what is split, in a random order, with nothing beside it."""
     match definition.value:
-        case ast.Call(func=func, args=[whole]) if last_name(func) == "train_test_split" and definition.path:
+        case ast.Call(func=func, args=[whole]) if (
+            last_name(func) == "train_test_split" and definition.path
+        ):
             return whole
     return None
 
@@ -180,12 +215,21 @@ def _set_by_method(
     owner, maker = class_of_method(history.scope), history.scope
     if owner is None or not isinstance(maker, ast.FunctionDef) or maker.name != "__init__":
         return None
-    begin = position(definition.node) if definition is not None and definition.node is not maker else (0, 0)
+    begin = (
+        position(definition.node)
+        if definition is not None and definition.node is not maker
+        else (0, 0)
+    )
     end = position(before) if before is not None else LAST
     methods = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
     called = [_calls_own(each) for each in reversed(maker.body) if begin < position(each) < end]
     return next(
-        (methods[each] for each in called if each in methods and _definition_of(node, methods[each], None)), None
+        (
+            methods[each]
+            for each in called
+            if each in methods and _definition_of(node, methods[each], None)
+        ),
+        None,
     )
 
 
@@ -228,11 +272,17 @@ def _definition_of(node: ast.expr, scope: ast.AST, before: ast.AST | None) -> De
     if isinstance(node, ast.Name):
         return find_definition(node.id, scope, before)
     end = position(before) if before is not None else LAST
-    found = [each for each in attribute_definitions(ast.unparse(node), scope) if position(each.node) < end]
+    found = [
+        each
+        for each in attribute_definitions(ast.unparse(node), scope)
+        if position(each.node) < end
+    ]
     return found[-1] if found else None
 
 
-def _note_statements(name: str, definition: Definition, before: ast.AST | None, history: History) -> None:
+def _note_statements(
+    name: str, definition: Definition, before: ast.AST | None, history: History
+) -> None:
     """What is done to a variable in place between its definition and its use."""
     begin, end = position(definition.node), position(before) if before is not None else LAST
     for node in own_nodes(history.scope):
@@ -246,11 +296,15 @@ def _note_statements(name: str, definition: Definition, before: ast.AST | None, 
                 history.changes.append(Change(Manner.RANDOM, ast.unparse(call.func), node))
             elif owned and last_name(call.func) in ("sort", "reverse"):
                 history.changes.append(Change(Manner.SORTED, last_name(call.func), node))
-            elif (owned and last_name(call.func) not in ("append", "extend")) or (named and not _only_reads(call)):
+            elif (owned and last_name(call.func) not in ("append", "extend")) or (
+                named and not _only_reads(call)
+            ):
                 history.unknown = True
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
             targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
-            if any(isinstance(each, ast.Subscript) and is_name(each.value, name) for each in targets):
+            if any(
+                isinstance(each, ast.Subscript) and is_name(each.value, name) for each in targets
+            ):
                 history.unknown = True
 
 
@@ -271,7 +325,9 @@ def _changed_by_own(node: ast.Call) -> tuple[Change, ast.expr] | None:
     if function is None or len(results) != 1 or any(_seeds(each) for each in ast.walk(function)):
         return None
     history = (
-        history_of(results[0], function) if enclosing(node, ast.FunctionDef) is not function else History(function)
+        history_of(results[0], function)
+        if enclosing(node, ast.FunctionDef) is not function
+        else History(function)
     )
     root = history.root
     if history.unknown or not history.changes or root is None or root.node is not function:

@@ -20,7 +20,18 @@ DEEPEST = 12
 FARTHEST = 6
 MOST_SEEN = 20_000
 # Those that end when one of what they draw on has ended, and let go of it then or keep it.
-JOINING = {"zip", "map", "filter", "enumerate", "islice", "takewhile", "starmap", "batched", "reader", "pairwise"}
+JOINING = {
+    "zip",
+    "map",
+    "filter",
+    "enumerate",
+    "islice",
+    "takewhile",
+    "starmap",
+    "batched",
+    "reader",
+    "pairwise",
+}
 
 
 def is_iterator(thing: Any) -> bool:
@@ -34,12 +45,17 @@ def is_exhausted(thing: Any, depth: int = 0) -> bool:
     if isinstance(thing, LoaderIterator):
         ended = bool(getattr(getattr(thing, "_dataset_fetcher", None), "ended", False))
         return ended or (
-            is_exhausted(getattr(thing, "_sampler_iter", None)) and not getattr(thing, "_tasks_outstanding", 0)
+            is_exhausted(getattr(thing, "_sampler_iter", None))
+            and not getattr(thing, "_tasks_outstanding", 0)
         )
     if isinstance(thing, io.TextIOWrapper | io.BufferedReader):
         return _is_at_end(thing)
     kind = type(thing)
-    if kind.__module__ in ("builtins", "itertools", "_csv") and kind.__name__ in JOINING and depth < DEEPEST:
+    if (
+        kind.__module__ in ("builtins", "itertools", "_csv")
+        and kind.__name__ in JOINING
+        and depth < DEEPEST
+    ):
         sources = [each for each in _sources(thing) if is_iterator(each)]
         return not sources or any(is_exhausted(each, depth + 1) for each in sources)
     if kind.__module__ == "builtins" and kind.__name__.endswith("iterator"):
@@ -72,7 +88,10 @@ def draws_on(iterator: Any, thing: Any) -> bool:
 
 def _is_at_end(file: Any) -> bool:
     try:
-        return not file.closed and os.lseek(file.fileno(), 0, os.SEEK_CUR) == os.fstat(file.fileno()).st_size
+        return (
+            not file.closed
+            and os.lseek(file.fileno(), 0, os.SEEK_CUR) == os.fstat(file.fileno()).st_size
+        )
     except (OSError, ValueError):
         return False
 
@@ -92,7 +111,11 @@ def maker_of(node: ast.expr, place: Place, path: tuple[int, ...] = (), depth: in
         if definition is not None and definition.kind is Kind.PARAMETER:
             passed = passed_for(definition, node.id, place)
             return maker_of(*passed, path, depth + 1) if passed is not None else here
-        if definition is not None and definition.value is not None and definition.kind is Kind.ASSIGNED:
+        if (
+            definition is not None
+            and definition.value is not None
+            and definition.kind is Kind.ASSIGNED
+        ):
             return maker_of(definition.value, place, (*definition.path, *path), depth + 1)
     if isinstance(node, ast.Call):
         for function, filename, names in functions_of(node, place):

@@ -70,7 +70,9 @@ def course_of(sequence: ast.expr, scope: ast.AST, filename: str) -> Course | Non
             return None
         made = _unwrapped(value)
         if is_empty(value):
-            return _course(step.name, _filled_over(step.name, history.scope), history.scope, filename)
+            return _course(
+                step.name, _filled_over(step.name, history.scope), history.scope, filename
+            )
         if isinstance(made, ast.ListComp | ast.GeneratorExp):
             source = made.generators[0]
             is_plain = len(made.generators) == 1 and not source.ifs
@@ -85,13 +87,21 @@ def course_of(sequence: ast.expr, scope: ast.AST, filename: str) -> Course | Non
 
 def _part(value: ast.expr | None, path: tuple[int, ...]) -> ast.expr | None:
     for number in path:
-        value = value.elts[number] if isinstance(value, ast.Tuple | ast.List) and number < len(value.elts) else None
+        value = (
+            value.elts[number]
+            if isinstance(value, ast.Tuple | ast.List) and number < len(value.elts)
+            else None
+        )
     return value
 
 
 def _course(name: str, over: ast.expr | None, scope: ast.AST, filename: str) -> Course | None:
     statement = statement_of(over) if over is not None else None
-    if over is None or statement is None or (isinstance(over, ast.Call) and last_name(over.func) in COUNTING):
+    if (
+        over is None
+        or statement is None
+        or (isinstance(over, ast.Call) and last_name(over.func) in COUNTING)
+    ):
         return None
     if any(each.manner is Manner.RANDOM for each in history_of(over, scope).changes):
         # Whoever mixes the keys means it: negatives, say, that are to be of another group.
@@ -104,7 +114,9 @@ def _unwrapped(value: ast.expr) -> ast.expr:
     match value:
         case ast.Call(func=func, args=[first, *_]) if last_name(func) in GATHERING:
             return _unwrapped(first)
-        case ast.Call(func=ast.Attribute(value=whole, attr="astype" | "float" | "long" | "to_numpy" | "copy")):
+        case ast.Call(
+            func=ast.Attribute(value=whole, attr="astype" | "float" | "long" | "to_numpy" | "copy")
+        ):
             return _unwrapped(whole)
     return value
 
@@ -114,11 +126,19 @@ def _filled_over(name: str, scope: ast.AST) -> ast.expr | None:
     loops = []
     for node in own_nodes(scope):
         match node:
-            case ast.Call(func=ast.Attribute(value=filled, attr="append")) if ast.unparse(filled) == name:
-                loop = enclosing(node, ast.For, ast.If, ast.While, ast.Try, ast.FunctionDef, ast.Module)
+            case ast.Call(func=ast.Attribute(value=filled, attr="append")) if (
+                ast.unparse(filled) == name
+            ):
+                loop = enclosing(
+                    node, ast.For, ast.If, ast.While, ast.Try, ast.FunctionDef, ast.Module
+                )
                 loops.append(loop if isinstance(loop, ast.For) else None)
     leaves = (ast.Continue, ast.Break)
-    if len(loops) != 1 or loops[0] is None or any(isinstance(each, leaves) for each in ast.walk(loops[0])):
+    if (
+        len(loops) != 1
+        or loops[0] is None
+        or any(isinstance(each, leaves) for each in ast.walk(loops[0]))
+    ):
         return None
     return loops[0].iter
 
@@ -134,7 +154,10 @@ class _Orders:
             if course.statement is statement:
                 with suppress(Exception):
                     keys = list(
-                        itertools.islice(keys_of(evaluated(course.over, frame), has_groups=course.has_groups), MOST)
+                        itertools.islice(
+                            keys_of(evaluated(course.over, frame), has_groups=course.has_groups),
+                            MOST,
+                        )
                     )
                     self.keys[number] = keys
 
@@ -147,13 +170,19 @@ def orders_apart(pairs: list[tuple[Course, Course]], frames: list[FrameType]) ->
     for number in range(len(pairs)):
         one, other = orders.keys.get(2 * number, []), orders.keys.get(2 * number + 1, [])
         wrong = sum(mine != theirs for mine, theirs in zip(one, other, strict=False))
-        if len(one) == len(other) >= FEWEST and _are_same(one, other) and wrong > ENOUGH_WRONG * len(one):
+        if (
+            len(one) == len(other) >= FEWEST
+            and _are_same(one, other)
+            and wrong > ENOUGH_WRONG * len(one)
+        ):
             return OrdersApart(number, _first(one), _first(other), wrong, len(one))
     return None
 
 
 def _first(keys: Iterable[Any]) -> list[str]:
-    return [repr(each.item() if hasattr(each, "item") else each) for each in itertools.islice(keys, 3)]
+    return [
+        repr(each.item() if hasattr(each, "item") else each) for each in itertools.islice(keys, 3)
+    ]
 
 
 def _are_same(one: list[Any], other: list[Any]) -> bool:
@@ -171,4 +200,6 @@ def keys_of(thing: Any, *, has_groups: bool) -> Iterator[Any]:
     elif (is_table(thing) or is_column(thing)) and (has_groups or thing.index.name is not None):
         yield from thing.index
     elif is_column(thing) or isinstance(thing, dict | list | tuple) or hasattr(thing, "__array__"):
-        yield from (each for each in thing if isinstance(each, str | int | tuple) or hasattr(each, "item"))
+        yield from (
+            each for each in thing if isinstance(each, str | int | tuple) or hasattr(each, "item")
+        )

@@ -42,7 +42,11 @@ def converted(node: ast.expr) -> ast.expr | None:
     """What a conversion converts."""
     if not isinstance(node, ast.Call):
         return None
-    if isinstance(node.func, ast.Attribute) and node.func.attr in CONVERTING_METHODS and not is_module(node.func.value):
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr in CONVERTING_METHODS
+        and not is_module(node.func.value)
+    ):
         return node.func.value
     if last_name(node.func) in CONVERTING and node.args:
         return node.args[0]
@@ -58,11 +62,20 @@ def changed_by_call(node: ast.Call) -> tuple[Change, ast.expr] | None:
     name = last_name(node.func)
     if name in ("sorted", "reversed") and node.args and isinstance(node.func, ast.Name):
         return Change(Manner.SORTED, name, node), node.args[0]
-    if name == "sort" and node.args and isinstance(node.func, ast.Attribute) and is_module(node.func.value):
+    if (
+        name == "sort"
+        and node.args
+        and isinstance(node.func, ast.Attribute)
+        and is_module(node.func.value)
+    ):
         return Change(Manner.SORTED, name, node), node.args[0]
     if name in ("permutation", "sample") and node.args and isinstance(node.args[0], ast.Name):
         return Change(Manner.RANDOM, ast.unparse(node.func), node), node.args[0]
-    if name == "sample" and isinstance(node.func, ast.Attribute) and any(each.arg == "frac" for each in node.keywords):
+    if (
+        name == "sample"
+        and isinstance(node.func, ast.Attribute)
+        and any(each.arg == "frac" for each in node.keywords)
+    ):
         return Change(Manner.RANDOM, name, node), node.func.value
     if name == "filter" and len(node.args) == 2 and isinstance(node.func, ast.Name):
         return Change(Manner.FILTERED, ast.unparse(node.args[0]), node), node.args[1]
@@ -73,7 +86,8 @@ def changed_by_call(node: ast.Call) -> tuple[Change, ast.expr] | None:
 
 def _drops_columns(call: ast.Call) -> bool:
     return any(
-        each.arg == "axis" and ast.unparse(each.value) not in ("0", "'index'", "'rows'") for each in call.keywords
+        each.arg == "axis" and ast.unparse(each.value) not in ("0", "'index'", "'rows'")
+        for each in call.keywords
     )
 
 
@@ -81,10 +95,24 @@ def is_columns(index: ast.expr) -> bool:
     """`frame[["height", "weight"]]`, `frame["height"]`, `frame[COLUMNS]`: all rows, and some columns."""
     if isinstance(index, ast.Name):
         scopes = (enclosing(index, ast.FunctionDef, ast.Module), module_of(index))
-        made = next((each for scope in scopes if scope and (each := find_definition(index.id, scope, None))), None)
-        return made is not None and isinstance(made.value, ast.List) and not made.path and is_columns(made.value)
+        made = next(
+            (
+                each
+                for scope in scopes
+                if scope and (each := find_definition(index.id, scope, None))
+            ),
+            None,
+        )
+        return (
+            made is not None
+            and isinstance(made.value, ast.List)
+            and not made.path
+            and is_columns(made.value)
+        )
     names = index.elts if isinstance(index, ast.List) else [index]
-    return bool(names) and all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
+    return bool(names) and all(
+        isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names
+    )
 
 
 def taken_one_by_one(node: ast.expr) -> ast.Subscript | None:
@@ -110,7 +138,9 @@ def length_in(index: ast.expr) -> str:
     match index:
         case ast.Slice(lower=None, upper=ast.Call(func=ast.Name(id="len"), args=[counted])):
             return ast.unparse(counted)
-        case ast.Slice(lower=None, upper=ast.Subscript(value=ast.Attribute(value=counted, attr="shape"))):
+        case ast.Slice(
+            lower=None, upper=ast.Subscript(value=ast.Attribute(value=counted, attr="shape"))
+        ):
             return ast.unparse(counted)
     return ""
 

@@ -21,27 +21,50 @@ from whence.source.definitions import (
 from whence.source.text import last_name, statement_of
 
 
-def outside(inputs: ast.expr, labels: ast.expr, scope: ast.AST, call: ast.AST | None) -> list[ast.expr]:
+def outside(
+    inputs: ast.expr, labels: ast.expr, scope: ast.AST, call: ast.AST | None
+) -> list[ast.expr]:
     """What a call passes for two parameters that a function pairs as they are; nothing if it does not."""
     found: list[ast.expr] = []
     for each in (history_of(inputs, scope), history_of(labels, scope)):
-        function = each.root.node if each.root is not None and each.root.kind is Kind.PARAMETER else None
-        if function is not scope or not isinstance(function, FunctionNode) or each.changes or each.unknown:
+        function = (
+            each.root.node if each.root is not None and each.root.kind is Kind.PARAMETER else None
+        )
+        if (
+            function is not scope
+            or not isinstance(function, FunctionNode)
+            or each.changes
+            or each.unknown
+        ):
             return []
         bound = class_of_method(function) is not None and parameter_names(function)[:1] == ["self"]
-        given = argument_for(call, function, each.names[-1], bound=bound) if isinstance(call, ast.Call) else None
+        given = (
+            argument_for(call, function, each.names[-1], bound=bound)
+            if isinstance(call, ast.Call)
+            else None
+        )
         found += [given] if given is not None else []
     return found if len(found) == 2 else []
 
 
-def inside(inputs: ast.expr, labels: ast.expr, scope: ast.AST) -> tuple[ast.Call, list[tuple[int, ...]]] | None:
+def inside(
+    inputs: ast.expr, labels: ast.expr, scope: ast.AST
+) -> tuple[ast.Call, list[tuple[int, ...]]] | None:
     """A call that gave both sequences, as they are, and which parts of its result they are."""
-    roots = [each.root for each in (history_of(inputs, scope), history_of(labels, scope)) if not each.unknown]
+    roots = [
+        each.root
+        for each in (history_of(inputs, scope), history_of(labels, scope))
+        if not each.unknown
+    ]
     if len(roots) < 2 or any(each is None or not each.path for each in roots):
         return None
     found = [each for each in roots if each is not None]
     call = found[0].value
-    return (call, [each.path for each in found]) if isinstance(call, ast.Call) and call is found[1].value else None
+    return (
+        (call, [each.path for each in found])
+        if isinstance(call, ast.Call) and call is found[1].value
+        else None
+    )
 
 
 def returned(function: FunctionNode, path: tuple[int, ...]) -> ast.expr | None:
@@ -49,7 +72,11 @@ def returned(function: FunctionNode, path: tuple[int, ...]) -> ast.expr | None:
     results = returns_of(function)
     node = results[0] if len(results) == 1 else None
     for number in path:
-        node = node.elts[number] if isinstance(node, ast.Tuple | ast.List) and number < len(node.elts) else None
+        node = (
+            node.elts[number]
+            if isinstance(node, ast.Tuple | ast.List) and number < len(node.elts)
+            else None
+        )
     return node
 
 
@@ -64,13 +91,22 @@ def without_common_index(one: ast.expr, other: ast.expr) -> tuple[ast.expr, ast.
     return one, other
 
 
-def constructed(inputs: ast.expr, labels: ast.expr, scope: ast.AST) -> tuple[str, tuple[int, int]] | None:
+def constructed(
+    inputs: ast.expr, labels: ast.expr, scope: ast.AST
+) -> tuple[str, tuple[int, int]] | None:
     """A class whose objects pair two arguments of their constructor as they are: its name, and which arguments."""
     places: list[int] = []
     owner = class_of_method(scope)
     for each in (history_of(inputs, scope), history_of(labels, scope)):
-        function = each.root.node if each.root is not None and each.root.kind is Kind.PARAMETER else None
-        if not isinstance(function, ast.FunctionDef) or function.name != "__init__" or each.changes or each.unknown:
+        function = (
+            each.root.node if each.root is not None and each.root.kind is Kind.PARAMETER else None
+        )
+        if (
+            not isinstance(function, ast.FunctionDef)
+            or function.name != "__init__"
+            or each.changes
+            or each.unknown
+        ):
             return None
         places.append(parameter_names(function).index(each.names[-1]) - 1)
     return (owner.name, (places[0], places[1])) if owner is not None else None
@@ -86,7 +122,9 @@ def pairings_in(
             one, other = without_common_index(first, second)
             if one is not first and is_variable(one) and is_variable(other):
                 yield node, first, second
-        if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+        if not isinstance(node, ast.Call) or any(
+            isinstance(each, ast.Starred) for each in node.args
+        ):
             continue
         name = last_name(node.func)
         places = (0, -1) if name in ("zip", "TensorDataset") else datasets.get(name)
@@ -100,7 +138,11 @@ def given_to(call: ast.Call, scope: ast.AST) -> ast.expr | None:
     for _ in range(DEEPEST):
         if isinstance(node, ast.Name):
             definition = find_definition(node.id, scope, statement_of(node) or node)
-            node = definition.value if definition is not None and definition.kind is Kind.ASSIGNED else None
+            node = (
+                definition.value
+                if definition is not None and definition.kind is Kind.ASSIGNED
+                else None
+            )
         elif isinstance(node, ast.Call) and node.args and _is_applied(node):
             node = node.args[0]
             if not isinstance(node, ast.Call):
@@ -140,4 +182,8 @@ def indexed_together(getter: ast.FunctionDef) -> list[str]:
 
 def scopes_in(tree: ast.Module) -> Iterator[ast.AST]:
     yield tree
-    yield from (each for each in ast.walk(tree) if isinstance(each, FunctionNode) and not isinstance(each, ast.Lambda))
+    yield from (
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, FunctionNode) and not isinstance(each, ast.Lambda)
+    )

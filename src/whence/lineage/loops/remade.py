@@ -42,15 +42,24 @@ def deviation_in_loop(
         return None
 
 
-def _loop_over(stack: tuple[Site, ...], frames: list[FrameType]) -> tuple[ast.expr, FrameType] | None:
+def _loop_over(
+    stack: tuple[Site, ...], frames: list[FrameType]
+) -> tuple[ast.expr, FrameType] | None:
     """What the loop around a generator goes over, if that can be asked for a second time."""
     for inner, outer in pairwise(stack):
         statement = statement_at(outer.filename, outer.f_lineno)
         if not inner.f_code.co_flags & inspect.CO_GENERATOR or not isinstance(statement, ast.For):
             continue
-        frame, scope = next((each for each in frames if each.f_code is outer.f_code), None), function_node(outer)
+        frame, scope = (
+            next((each for each in frames if each.f_code is outer.f_code), None),
+            function_node(outer),
+        )
         names = [each.id for each in ast.walk(statement.iter) if isinstance(each, ast.Name)]
-        if frame is None or scope is None or any(is_bound_after(name, scope, statement) for name in names):
+        if (
+            frame is None
+            or scope is None
+            or any(is_bound_after(name, scope, statement) for name in names)
+        ):
             continue
         if any(isinstance(each, ast.Call) for each in ast.walk(statement.iter)):
             # A name alone is of an iterator that the loop has used up.

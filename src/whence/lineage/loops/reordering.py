@@ -15,7 +15,15 @@ from whence.lineage.loops.orders import DROPPING, Change, Manner
 from whence.source.definitions import Definition, FunctionNode, Kind, find_definition, own_nodes
 from whence.source.text import enclosing, last_name, statement_of
 
-OF_WEIGHTS = {"grad", "parameters", "named_parameters", "state_dict", "buffers", "children", "modules"}
+OF_WEIGHTS = {
+    "grad",
+    "parameters",
+    "named_parameters",
+    "state_dict",
+    "buffers",
+    "children",
+    "modules",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,13 @@ def apart(inputs: ast.expr, labels: ast.expr, pairing: ast.AST, scope: ast.AST) 
     """What was done to one of two sequences and not to the other, after both were there."""
     one, other = history_of(inputs, scope), history_of(labels, scope)
     are_parts = _until_they_meet(one, other)
-    if one.root is None or other.root is None or one.scope is not other.scope or one.unknown or other.unknown:
+    if (
+        one.root is None
+        or other.root is None
+        or one.scope is not other.scope
+        or one.unknown
+        or other.unknown
+    ):
         return None
     if not are_parts and (set(one.names) & set(other.names) or not _side_by_side(one, other)):
         return None
@@ -44,7 +58,9 @@ def apart(inputs: ast.expr, labels: ast.expr, pairing: ast.AST, scope: ast.AST) 
         found = one.changes[-1]
     elif other.changes and not one.changes and other.changes[-1].manner is not Manner.RANDOM:
         found, moved, kept = other.changes[-1], other, one
-    elif len(one.changes) == len(other.changes) == 1 and _drawn_twice(one.changes[0], other.changes[0], one.scope):
+    elif len(one.changes) == len(other.changes) == 1 and _drawn_twice(
+        one.changes[0], other.changes[0], one.scope
+    ):
         later = max(one, other, key=lambda each: position(each.changes[0].node))
         found, moved, kept, twice = later.changes[0], later, one if later is other else other, True
     if found is None or not _is_certain(found, one, other) or found.drawn in roots:
@@ -77,7 +93,10 @@ def _until_they_meet(one: History, other: History) -> bool:
 def _is_certain(change: Change, one: History, other: History) -> bool:
     """Both were there before the change, and it is made on every way through the program."""
     roots = [each.root.node for each in (one, other) if each.root is not None]
-    before = all(position(each) < position(change.node) or not _same_function(each, change.node) for each in roots)
+    before = all(
+        position(each) < position(change.node) or not _same_function(each, change.node)
+        for each in roots
+    )
     statement = statement_of(change.node)
     conditional = statement is None or enclosing(statement, ast.If, ast.Try, ast.While, *SCOPES)
     return before and not isinstance(conditional, ast.If | ast.Try | ast.While)
@@ -97,7 +116,11 @@ def _drawn_twice(one: Change, other: Change, scope: ast.AST) -> bool:
     ):
         return False
     begin, end = sorted(position(each.drawn or each.node) for each in (one, other))
-    between = (each for each in ast.walk(scope) if isinstance(each, ast.Call) and begin < position(each) < end)
+    between = (
+        each
+        for each in ast.walk(scope)
+        if isinstance(each, ast.Call) and begin < position(each) < end
+    )
     return not any(last_name(each.func) in SEEDING for each in between)
 
 
@@ -109,7 +132,11 @@ def _side_by_side(one: History, other: History) -> bool:
     if one.as_long_as in other.names or other.as_long_as in one.names:
         return True
     if first.node is second.node:
-        return first.kind is Kind.PARAMETER or bool(first.path and second.path) or _is_filled(first, second, one, other)
+        return (
+            first.kind is Kind.PARAMETER
+            or bool(first.path and second.path)
+            or _is_filled(first, second, one, other)
+        )
     if _is_filled(first, second, one, other):
         return True
     if _derives(first, other.names[-1], one.scope) or _derives(second, one.names[-1], one.scope):
@@ -127,7 +154,11 @@ def _derives(root: Definition, name: str, scope: ast.AST, depth: int = 0) -> boo
         if not isinstance(used, ast.Name):
             continue
         before = find_definition(used.id, scope, root.node)
-        if before is not None and before.kind is Kind.ASSIGNED and _derives(before, name, scope, depth + 1):
+        if (
+            before is not None
+            and before.kind is Kind.ASSIGNED
+            and _derives(before, name, scope, depth + 1)
+        ):
             return True
     return False
 
@@ -145,7 +176,9 @@ def _used_in(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
 
 def _is_filled(first: Definition, second: Definition, one: History, other: History) -> bool:
     """Two lists that one loop fills."""
-    if not all(isinstance(each.value, ast.List) and not each.value.elts for each in (first, second)):
+    if not all(
+        isinstance(each.value, ast.List) and not each.value.elts for each in (first, second)
+    ):
         return False
     loops = [set(_filling(each.names[-1], each.scope)) for each in (one, other)]
     return bool(loops[0] & loops[1])
@@ -153,7 +186,11 @@ def _is_filled(first: Definition, second: Definition, one: History, other: Histo
 
 def _filling(name: str, scope: ast.AST) -> Iterator[int]:
     for node in own_nodes(scope):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "append"
+        ):
             loop = enclosing(node, ast.For, *SCOPES)
             if is_name(node.func.value, name) and isinstance(loop, ast.For):
                 yield id(loop)
@@ -170,12 +207,23 @@ def _read_alike(first: Definition, second: Definition) -> bool:
     one, other = first.value, second.value
     if isinstance(one, ast.Call) and isinstance(other, ast.Call):
         name = last_name(one.func)
-        return name in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap") and name == last_name(other.func)
+        return name in (
+            "load",
+            "loadtxt",
+            "genfromtxt",
+            "fromfile",
+            "memmap",
+        ) and name == last_name(other.func)
     if isinstance(one, ast.Subscript) and isinstance(other, ast.Subscript):
-        return ast.unparse(one.value) == ast.unparse(other.value) and isinstance(one.value, ast.Name)
+        return ast.unparse(one.value) == ast.unparse(other.value) and isinstance(
+            one.value, ast.Name
+        )
     return False
 
 
 def _same_function(one: ast.AST, other: ast.AST) -> bool:
-    around = [each if isinstance(each, FunctionNode) else enclosing(each, *SCOPES) for each in (one, other)]
+    around = [
+        each if isinstance(each, FunctionNode) else enclosing(each, *SCOPES)
+        for each in (one, other)
+    ]
     return around[0] is around[1]

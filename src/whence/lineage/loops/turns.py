@@ -65,7 +65,9 @@ class Rounds:
     def outer(self, reached: int) -> int | None:
         """The turns of the loop around the loop that the line is in, if the line was reached so often by whole runs of both."""
         pairs = [
-            (one.count, other.times) for one, other in pairwise(self.loops) if one.count is not None and one.count > 1
+            (one.count, other.times)
+            for one, other in pairwise(self.loops)
+            if one.count is not None and one.count > 1
         ]
         exact = [outer for outer, inner in pairs if inner is not None and outer * inner == reached]
         # What an inner loop goes over cannot always be counted: `for rows in order.split(64)`.

@@ -9,8 +9,24 @@ from whence.lineage.properties.axes import (
     HasShape,
     axis_source,
 )
-from whence.lineage.properties.kinds import CONSTRUCTORS, HALVES, HasDevice, HasDtype, IsObject, IsWhole, named_dtype
-from whence.lineage.properties.numbers import BLANKS, PASSES_VALUES, PICKS_ROWS, HasElement, IsNumber, NotFinite, Shows
+from whence.lineage.properties.kinds import (
+    CONSTRUCTORS,
+    HALVES,
+    HasDevice,
+    HasDtype,
+    IsObject,
+    IsWhole,
+    named_dtype,
+)
+from whence.lineage.properties.numbers import (
+    BLANKS,
+    PASSES_VALUES,
+    PICKS_ROWS,
+    HasElement,
+    IsNumber,
+    NotFinite,
+    Shows,
+)
 from whence.lineage.properties.property import Property, before_change, called_name
 
 __all__ = [

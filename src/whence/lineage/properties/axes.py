@@ -17,9 +17,23 @@ KEEPS_SHAPE = frozenset({"astype", "copy", "clone", "float", "double", "long", "
                          "abs", "log", "exp", "sqrt", "clip", "Tensor", "FloatTensor", "LongTensor", "to_numpy", "sort_values",
                          "sort_index"})  # fmt: skip
 ARITHMETIC = frozenset(
-    {"add", "sub", "mul", "div", "__add__", "__sub__", "__mul__", "__radd__", "add_", "sub_", "randint"}
+    {
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "__add__",
+        "__sub__",
+        "__mul__",
+        "__radd__",
+        "add_",
+        "sub_",
+        "randint",
+    }
 )
-RANK_CHANGES = frozenset({"view", "reshape", "squeeze", "unsqueeze", "flatten", "unflatten", "squeeze_", "unsqueeze_"})
+RANK_CHANGES = frozenset(
+    {"view", "reshape", "squeeze", "unsqueeze", "flatten", "unflatten", "squeeze_", "unsqueeze_"}
+)
 # Calls in which a weight decides by itself how large the result is.
 WEIGHTED = frozenset({"linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "embedding",
                       "bilinear", "lstm", "gru", "rnn_tanh", "rnn_relu", "matmul", "__matmul__", "mm", "addmm"})  # fmt: skip
@@ -100,7 +114,9 @@ class HasShape(Property):
         return tuple(shape) == self.shape if isinstance(shape, tuple) else None
 
     def is_set_by(self, node: ast.expr) -> bool:
-        return (isinstance(node, ast.Call) and called_name(node) not in KEEPS_SHAPE) or isinstance(node, ast.Subscript)
+        return (isinstance(node, ast.Call) and called_name(node) not in KEEPS_SHAPE) or isinstance(
+            node, ast.Subscript
+        )
 
     def describe(self) -> str:
         return str(self.shape)
@@ -157,7 +173,9 @@ def _came_short(call: Call) -> bool:
     if call.name != "__getitem__" or call.phase == "forward" or len(call.args) != 2:
         return False
     made = call.operands[0].call
-    if made is not None and any(isinstance(each, Value | Foreign) for each in flatten((made.args, made.kwargs))):
+    if made is not None and any(
+        isinstance(each, Value | Foreign) for each in flatten((made.args, made.kwargs))
+    ):
         return False
     given = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
     sizes = call.operands[0].shape
@@ -174,7 +192,9 @@ def _longest(source: list[tuple[Value, int]], size: int) -> list[tuple[Value, in
     return [source[sizes.index(size)]] if is_padded else source
 
 
-def _deciding_axes(call: Call, data: list[Value], number: int, axis: int) -> list[tuple[Value, int]]:
+def _deciding_axes(
+    call: Call, data: list[Value], number: int, axis: int
+) -> list[tuple[Value, int]]:
     found: list[tuple[Value, int]] = []
     for operand in data:
         for position in range(len(operand.shape)):
@@ -198,7 +218,10 @@ def _deciding_axes(call: Call, data: list[Value], number: int, axis: int) -> lis
 def _depends(call: Call, positions: dict[Value, int], number: int, axis: int) -> bool:
     for factor, extra in ((1, 1), (2, 0), (4, 0)):
         shapes: dict[Value, Shape] = {
-            value: tuple(size * factor + extra if at == position else size for at, size in enumerate(value.shape))
+            value: tuple(
+                size * factor + extra if at == position else size
+                for at, size in enumerate(value.shape)
+            )
             for value, position in positions.items()
         }
         outcome = try_shapes(call, shapes)

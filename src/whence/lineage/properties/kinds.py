@@ -18,7 +18,16 @@ from whence.tape.trial import try_shapes
 HALVES = (torch.bfloat16, torch.float16)
 # What these pick depends on data, so that they cannot be tried without; the type is that of what they pick from.
 SELECTIONS = frozenset(
-    {"__getitem__", "__setitem__", "masked_select", "nonzero", "unique", "index", "take", "repeat_interleave"}
+    {
+        "__getitem__",
+        "__setitem__",
+        "masked_select",
+        "nonzero",
+        "unique",
+        "index",
+        "take",
+        "repeat_interleave",
+    }
 )
 CASTS = {
     "double",
@@ -108,7 +117,9 @@ class HasDtype(Property):
         if not isinstance(node, ast.Call):
             return False
         names = CASTS | SCALARS | CONSTRUCTORS.keys()
-        return called_name(node) in names or any(keyword.arg == "dtype" for keyword in node.keywords)
+        return called_name(node) in names or any(
+            keyword.arg == "dtype" for keyword in node.keywords
+        )
 
     def contradicts(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Constant):
@@ -128,7 +139,9 @@ class IsWhole(Property):
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         if (before := before_change(call, value)) is not None:
             return before, self
-        makes_whole = not value.dtype.is_floating_point and any(each.dtype.is_floating_point for each in call.operands)
+        makes_whole = not value.dtype.is_floating_point and any(
+            each.dtype.is_floating_point for each in call.operands
+        )
         return (call.operands[0], self) if call.operands and not makes_whole else None
 
     def holds(self, thing: Any) -> bool | None:
@@ -139,10 +152,14 @@ class IsWhole(Property):
             return kind in "iu" or (bool((thing == thing.round()).all()) if kind == "f" else None)
         if isinstance(thing, list | tuple) and thing:
             return all(self.holds(each) is True for each in thing[:64])
-        return thing == int(thing) if isinstance(thing, int | float) and math.isfinite(thing) else None
+        return (
+            thing == int(thing) if isinstance(thing, int | float) and math.isfinite(thing) else None
+        )
 
     def is_set_by(self, node: ast.expr) -> bool:
-        return called_name(node) in ("int", "long", "short") or (named_dtype(node) or "").startswith(("int", "uint"))
+        return called_name(node) in ("int", "long", "short") or (
+            named_dtype(node) or ""
+        ).startswith(("int", "uint"))
 
     def describe(self) -> str:
         return "whole numbers"

@@ -27,7 +27,9 @@ PICKS_ROWS = frozenset({"to_numpy", "reset_index", "set_index", "sort_values", "
 PASSES_VALUES = KEEPS_SHAPE - {"abs", "log", "exp", "sqrt", "clip", "fit_transform", "transform"} | {
     "stack", "concatenate", "cat", "reshape", "view", "ravel", "squeeze", "pad_sequence", "split", "array_split",
     "column_stack", "vstack", "hstack", "dstack", "transpose", "float32", "float64", "Variable"} | PICKS_ROWS  # fmt: skip
-WRITES = frozenset({"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "masked_scatter_"})
+WRITES = frozenset(
+    {"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "masked_scatter_"}
+)
 BLANKS = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1, "new_ones": 1}
 ACCESSORS = frozenset({"cat", "dt", "str"})
 ONLY_MOVES = frozenset({"float", "double", "to", "cpu", "type", "contiguous", "clone", "detach", "reshape", "view", "flatten", "squeeze",
@@ -49,11 +51,20 @@ class HasElement(Property):
 
     def carrier(self, call: Call, value: Value) -> tuple[Value, Property] | None:
         unknown: Value | None = None
-        if call.changed and any(type(each) in (int, float) and each == self.value for each in flatten(call.args[1:])):
+        if call.changed and any(
+            type(each) in (int, float) and each == self.value for each in flatten(call.args[1:])
+        ):
             # Written by this call: `mask[border] = 255`.
             return None
-        written = [each for each in call.operands if each not in call.changed and each.dtype == value.dtype]
-        if call.name in WRITES and written and written[-1].tensor is None and self._is_blank(call.changed):
+        written = [
+            each for each in call.operands if each not in call.changed and each.dtype == value.dtype
+        ]
+        if (
+            call.name in WRITES
+            and written
+            and written[-1].tensor is None
+            and self._is_blank(call.changed)
+        ):
             return written[-1], replace(self, index=())
         if (fraction := self._before_cast(call, value)) is not None:
             return fraction
@@ -66,7 +77,11 @@ class HasElement(Property):
                 unknown = unknown or operand
             elif self.holds(tensor):
                 return operand, self._moved(operand, value)
-        return (unknown, self._moved(unknown, value)) if unknown is not None and call.name not in ARITHMETIC else None
+        return (
+            (unknown, self._moved(unknown, value))
+            if unknown is not None and call.name not in ARITHMETIC
+            else None
+        )
 
     def _is_blank(self, changed: tuple[Value, ...]) -> bool:
         """Whether what was written to began as something else throughout: somebody has written this number."""
@@ -82,7 +97,11 @@ class HasElement(Property):
         tensor = operand.tensor if operand is not None and operand not in call.changed else None
         if operand is None or tensor is None or tensor.is_meta or tensor.numel() > LARGEST_SEARCH:
             return None
-        if value.dtype.is_floating_point or not tensor.is_floating_point() or operand.shape != value.shape:
+        if (
+            value.dtype.is_floating_point
+            or not tensor.is_floating_point()
+            or operand.shape != value.shape
+        ):
             return None
         hits = tensor.detach()[tensor.detach().trunc() == self.value]
         if len(hits) == 0 or bool((hits == self.value).any()):
@@ -99,7 +118,11 @@ class HasElement(Property):
 
     def holds(self, thing: Any) -> bool | None:
         if isinstance(thing, torch.Tensor):
-            return None if thing.numel() > LARGEST_SEARCH or thing.is_meta else bool((thing == self.value).any())
+            return (
+                None
+                if thing.numel() > LARGEST_SEARCH or thing.is_meta
+                else bool((thing == self.value).any())
+            )
         if type(thing).__module__ == "numpy" and hasattr(thing, "dtype"):
             # An array, also one that lies in a file, or a single number.
             if thing.size > LARGEST_SEARCH or thing.dtype.kind not in "iufb":
@@ -119,7 +142,9 @@ class HasElement(Property):
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
             return called_name(node) not in PASSES_VALUES
-        return _computes(node) or isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
+        return _computes(node) or isinstance(
+            node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp
+        )
 
     def describe(self) -> str:
         return f"{self.value:g}"
@@ -156,7 +181,11 @@ class NotFinite(Property):
         return replace(self, named=name)
 
     def places_in(self, thing: Any) -> tuple[int, ...]:
-        if type(thing).__module__ != "numpy" or getattr(thing, "dtype", None) is None or thing.dtype.kind not in "fc":
+        if (
+            type(thing).__module__ != "numpy"
+            or getattr(thing, "dtype", None) is None
+            or thing.dtype.kind not in "fc"
+        ):
             return ()
         numpy = sys.modules["numpy"]
         bad = numpy.isinf(thing) if self.infinite else ~numpy.isfinite(thing)
@@ -168,7 +197,12 @@ class NotFinite(Property):
     def carrier(self, call: Call, _value: Value) -> tuple[Value, Property] | None:
         contents = Contents(self.tape)
         bad = [each for each in call.operands if contents.trouble(each)]
-        if not bad and call.name in ONLY_MOVES and call.operands and contents.of(call.operands[0]) is None:
+        if (
+            not bad
+            and call.name in ONLY_MOVES
+            and call.operands
+            and contents.of(call.operands[0]) is None
+        ):
             # Gone, as of `torch.tensor(x).float()`; but a copy makes no NaN.
             bad = [call.operands[0]]
         return (bad[0], self) if bad else None
@@ -198,13 +232,19 @@ class NotFinite(Property):
         numpy = sys.modules["numpy"]
         if self.places and getattr(numbers, "shape", None) == self.shape:
             numbers = numpy.asarray(numbers).reshape(-1)[list(self.places)]
-        return bool(numpy.isinf(numbers).any()) if self.infinite else not bool(numpy.isfinite(numbers).all())
+        return (
+            bool(numpy.isinf(numbers).any())
+            if self.infinite
+            else not bool(numpy.isfinite(numbers).all())
+        )
 
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
             # What is filled or replaced was there before, and what is left of it still is.
             return called_name(node) not in PASSES_VALUES | {"fillna", "replace"}
-        return _computes(node) or isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
+        return _computes(node) or isinstance(
+            node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp
+        )
 
     def describe(self) -> str:
         return "not finite"
@@ -225,7 +265,14 @@ class Shows(Property):
         # What is written into a buffer says more than what the buffer was made with.
         order = reversed(call.operands) if call.name == "__setitem__" else call.operands
         known = [(each, contents.of(each)) for each in order]
-        return next(((each, self) for each, content in known if content is not None and self.holds(content)), None)
+        return next(
+            (
+                (each, self)
+                for each, content in known
+                if content is not None and self.holds(content)
+            ),
+            None,
+        )
 
     def holds(self, thing: Any) -> bool | None:
         if isinstance(thing, torch.Tensor):
@@ -237,7 +284,9 @@ class Shows(Property):
     def is_set_by(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
             return called_name(node) not in PASSES_VALUES
-        return _computes(node) or isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp)
+        return _computes(node) or isinstance(
+            node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.IfExp
+        )
 
     def describe(self) -> str:
         return "such numbers"
@@ -253,7 +302,11 @@ class IsNumber(Property):
         return None
 
     def holds(self, thing: Any) -> bool | None:
-        return thing == self.number if type(thing) in (int, float) and self.number is not None else None
+        return (
+            thing == self.number
+            if type(thing) in (int, float) and self.number is not None
+            else None
+        )
 
     def is_set_by(self, node: ast.expr) -> bool:
         return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Constant | ast.Call)

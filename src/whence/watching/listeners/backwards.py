@@ -31,7 +31,9 @@ class BackwardListener(Listener):
         self._kept = 0
         """Gradients that were computed with a graph of their own before that."""
 
-    def backward_began(self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None) -> bool:
+    def backward_began(
+        self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None
+    ) -> bool:
         """Whether it is of interest that it ends, if all goes well."""
         session = self.session
         if session.is_looking or are_transforms_active():
@@ -63,7 +65,9 @@ class BackwardListener(Listener):
         self._kept += 1
         if self._kept in KEPT_LOOKS:
             with session.looking():
-                session.audited(session.auditor.look_at_memory, self._kept, user_frames(sys._getframe(1)))
+                session.audited(
+                    session.auditor.look_at_memory, self._kept, user_frames(sys._getframe(1))
+                )
 
     def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
         """Autograd refuses, whether calls are watched or not; or code of the program's fails that it runs."""
@@ -82,7 +86,9 @@ class BackwardListener(Listener):
 
         session.explain(exception, ask)
 
-    def backward_ended(self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool) -> None:
+    def backward_ended(
+        self, inputs: list[torch.Tensor], gradients: list[torch.Tensor], raised: bool
+    ) -> None:
         session = self.session
         if session.is_looking or are_transforms_active():
             return

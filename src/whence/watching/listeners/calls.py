@@ -38,14 +38,20 @@ class CallListener(Listener):
         session = self.session
         self.tape.has_gaps = True
         session.passes.current.recorded = False
-        session.record.not_watched("calls made under a tracer, a profiler, or a mode of the program's own")
+        session.record.not_watched(
+            "calls made under a tracer, a profiler, or a mode of the program's own"
+        )
 
     def current(self, frame: FrameType | None) -> dict[str, Any]:
         session = self.session
         phase = session.phases[-1] if session.phases else EVALUATION
         if phase is EVALUATION:
             phase = "forward" if session.scope is not None else "program"
-        return {"module": session.module_sensor.scope_at(frame), "step": session.step, "phase": phase}
+        return {
+            "module": session.module_sensor.scope_at(frame),
+            "step": session.step,
+            "phase": phase,
+        }
 
     def call_began(self, call: Call, tensors: list[torch.Tensor]) -> None:
         if are_transforms_active():
@@ -109,7 +115,9 @@ class CallListener(Listener):
             with session.looking():
                 session.tripwires.skips.value_read(call)
 
-    def call_failed(self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
+    def call_failed(
+        self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception
+    ) -> None:
         # What fails within a fetch is explained when the fetch has failed, with the samples at hand.
         if call.phase == "data" or is_interrupt(exception):
             return

@@ -53,7 +53,9 @@ class CompileListener(Listener):
         """Take off whatever a tracer would meet."""
         session = self.session
         session.call_listener.calls_missed()
-        paused = [each for each in (session.calls, session.module_sensor, session.transforms) if each.on]
+        paused = [
+            each for each in (session.calls, session.module_sensor, session.transforms) if each.on
+        ]
         for sensor in paused:
             sensor.stop()
         return paused
@@ -75,7 +77,9 @@ class CompileListener(Listener):
         now = session.call_listener.current(frame)
         call = session.tape.begin(CompiledRegion(target), given, {}, stack=user_stack(frame), **now)
         call.phase = "forward"
-        session.passes.note_operands(call, [each for each in flatten(given) if isinstance(each, torch.Tensor)])
+        session.passes.note_operands(
+            call, [each for each in flatten(given) if isinstance(each, torch.Tensor)]
+        )
         return call
 
     def region_ended(self, region: Any, result: Any) -> None:

@@ -61,7 +61,13 @@ class LoaderListener(Listener):
         passes, info = session.passes, batch.info
         now = passes.current
         too_many = now.recorded and len(now.deliveries) >= MOST_DELIVERIES
-        is_next = passes.begun == 0 or now.backwards or now.trained or too_many or not torch.is_grad_enabled()
+        is_next = (
+            passes.begun == 0
+            or now.backwards
+            or now.trained
+            or too_many
+            or not torch.is_grad_enabled()
+        )
         is_next = is_next or self._has_left_its_mark()
         if is_next and not (session.routine.on and session.routine.batch_arrived()):
             with session.looking():
@@ -75,7 +81,9 @@ class LoaderListener(Listener):
             info.noted = batch.signature
             session.pace.note_signature(("batch", id(info), batch.signature))
 
-    def plain_batch_arrived(self, info: LoaderInfo, indices: Sequence[Any] | None, data: Any) -> None:
+    def plain_batch_arrived(
+        self, info: LoaderInfo, indices: Sequence[Any] | None, data: Any
+    ) -> None:
         """The short way for a batch like the last, of which nothing but its indices is to be known."""
         form, now = info.form, self._passes.current
         is_other = now.backwards or now.trained or now.recorded or self._has_left_its_mark()
@@ -126,10 +134,15 @@ class LoaderListener(Listener):
         session, explainer = self.session, self.session.explainer
         outer = frames_outside(exception)
         if lost:
-            session.explain(exception, lambda: explainer.lost_worker(info, lost, exception, outer, session.step))
+            session.explain(
+                exception, lambda: explainer.lost_worker(info, lost, exception, outer, session.step)
+            )
         elif indices is not None or info.is_iterable:
             session.explain(
-                exception, lambda: explainer.fetch(info, indices, worker, streams, exception, outer, session.step)
+                exception,
+                lambda: explainer.fetch(
+                    info, indices, worker, streams, exception, outer, session.step
+                ),
             )
 
     def workers_started(self) -> None:
@@ -166,8 +179,14 @@ def _may_wait_for_a_device(frames: list[FrameType]) -> bool:
     if not frames or not _has_accelerator():
         return False
     innermost = frames[0].f_code.co_filename
-    waits = (dataloader.__file__, os.path.dirname(threading.__file__), os.path.dirname(torch.distributed.__file__))
-    is_package = f"{os.sep}site-packages{os.sep}" in innermost and not innermost.startswith(waits[2])
+    waits = (
+        dataloader.__file__,
+        os.path.dirname(threading.__file__),
+        os.path.dirname(torch.distributed.__file__),
+    )
+    is_package = f"{os.sep}site-packages{os.sep}" in innermost and not innermost.startswith(
+        waits[2]
+    )
     return is_package or not innermost.startswith(waits)
 
 

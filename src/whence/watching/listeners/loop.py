@@ -17,11 +17,17 @@ from whence.watching.listeners.listener import Listener
 
 
 class LoopListener(Listener):
-    def loop_event(self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any) -> None:
+    def loop_event(
+        self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any
+    ) -> None:
         session = self.session
         if session.is_looking or are_transforms_active():
             return
-        if session.routine.on and kind is Kind.SCHEDULE and session.auditor.schedules.is_under_way(args[0]):
+        if (
+            session.routine.on
+            and kind is Kind.SCHEDULE
+            and session.auditor.schedules.is_under_way(args[0])
+        ):
             session.auditor.scheduled(args[0], stack, _metric(args, kwargs))
             return
         with session.looking():
@@ -56,5 +62,7 @@ def _metric(args: Any, kwargs: Any) -> float | None:
     if not isinstance(args[0], ReduceLROnPlateau):
         return None
     if isinstance(given, torch.Tensor):
-        return float(given.detach()) if given.numel() == 1 and reads_are_free(given.device) else None
+        return (
+            float(given.detach()) if given.numel() == 1 and reads_are_free(given.device) else None
+        )
     return float(given) if isinstance(given, Real) else None

@@ -28,7 +28,9 @@ class ModuleListener(Listener):
     def recording(self) -> bool:
         return self.session.pace.recording()
 
-    def module_entered(self, module: nn.Module, args: tuple[Any, ...], outermost: bool = False) -> None:
+    def module_entered(
+        self, module: nn.Module, args: tuple[Any, ...], outermost: bool = False
+    ) -> None:
         session = self.session
         outermost = outermost or (self.scope is not None and self.scope.parent is None)
         if not outermost or are_transforms_active():
@@ -47,7 +49,12 @@ class ModuleListener(Listener):
         session.hand.look()
         entries = len(session.passes.current.entries)
         trial = not torch.is_grad_enabled() and entries >= MOST_DELIVERIES
-        if session.tripwires.asked or session.passes.begun == 0 or trial or session.passes.is_complete():
+        if (
+            session.tripwires.asked
+            or session.passes.begun == 0
+            or trial
+            or session.passes.is_complete()
+        ):
             session.tripwires.next_pass()
         if session.auditor.rounds.open:
             session.goes_by()
@@ -56,14 +63,20 @@ class ModuleListener(Listener):
         current = session.loaders.current
         session.auditor.model_entered(module, args, id(current.info) if current is not None else 0)
 
-    def module_failed(self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception) -> None:
+    def module_failed(
+        self, _module: nn.Module, _args: tuple[Any, ...], exception: Exception
+    ) -> None:
         if is_interrupt(exception):
             return
         session = self.session
         outer = frames_outside(exception)
         state: dict[str, Any] = {"scope": self.scope, "step": session.step, "phase": "forward"}
         session.explain(
-            exception, lambda: session.bad_operand(exception) or session.explainer.traceback(exception, outer, **state)
+            exception,
+            lambda: (
+                session.bad_operand(exception)
+                or session.explainer.traceback(exception, outer, **state)
+            ),
         )
 
     def entered_often(self) -> None:
