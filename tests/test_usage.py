@@ -201,7 +201,7 @@ def test_a_wrong_pyproject_is_refused_with_its_path(folder: Path, text: str, say
 
 GOOD_DOCUMENT = {
     "schema": 1,
-    "whence": "0.1.0",
+    "whence": "0.2.0",
     "command": ["train.py"],
     "finished": True,
     "outcome": {"exit_code": 0, "exception": None},
