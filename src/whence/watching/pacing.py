@@ -25,9 +25,7 @@ from whence.watching.studying import AUDITS
 RECORDED_STEPS = 3
 MOST_SIGNATURES = 24
 GRACE_CALLS = 6_000
-FEWER_CALLS = 600
-"""So many are recorded as long as their part of the budget lasts; fewer, where they are those of many steps."""
-MANY_STEPS = 24
+"""So many are recorded as long as their part of the budget lasts."""
 FEW_SIGNATURES = 4
 SHAPES = "shapes of batches and inputs"
 MOST_FORMS = 64
@@ -165,7 +163,7 @@ class Pace:
 
     def _is_dear(self) -> bool:
         waits = self.host.step < PATIENT_STEPS and self.host.has_newcomer()
-        grace = (FEWER_CALLS if self.host.step >= MANY_STEPS else GRACE_CALLS) * (2 if waits else 1)
+        grace = GRACE_CALLS * (2 if waits else 1)
         return not self._may_record(in_grace=self.tape.count <= grace)
 
     def _may_record(self, in_grace: bool) -> bool:
